@@ -1,0 +1,60 @@
+"""hf_sgpe: tokenizers that never cut a written syllable, for the Hugging Face world.
+
+Public names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from hf_sgpe.errors import SGPEError
+    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
+    from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+    from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+    from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+    from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+
+_HOMES = {
+    "BPETokenizer": "model",
+    "LinguisTrie": "pretokenizers.linguis_trie",
+    "LinguisTriePreTokenizer": "pretokenizers.words",
+    "RegexPreTokenizer": "pretokenizers.regex",
+    "SGPEError": "errors",
+    "SGPETokenizerFast": "tokenization_sgpe",
+    "SPLIT_PATTERNS": "pretokenizers.patterns",
+    "TrainingConfig": "training",
+    "WordCounts": "training",
+    "segment_into_words": "pretokenizers.linguis_trie",
+    "train_from_counts": "training",
+}
+
+__all__ = [
+    "SPLIT_PATTERNS",
+    "BPETokenizer",
+    "LinguisTrie",
+    "LinguisTriePreTokenizer",
+    "RegexPreTokenizer",
+    "SGPEError",
+    "SGPETokenizerFast",
+    "TrainingConfig",
+    "WordCounts",
+    "__version__",
+    "segment_into_words",
+    "train_from_counts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hf_sgpe' has no attribute {name!r}")
+    return getattr(import_module(f"hf_sgpe.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,184 @@
+"""Incremental BPE: learning merges from words and their counts. The readable form, and the specification.
+
+The result is what recounting all pairs after every merge would give; the work is only done where a merge changed
+something. Words come as sequences of token ids, so that training may start from bytes or from any larger units. What a
+word is, and which ids its units have, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from hf_sgpe.bpe.encoder import Pair
+from hf_sgpe.errors import SGPEError
+
+TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
+"""Which of several equally frequent pairs merges first: the one with the smallest ids (rustbpe, SGPE), with the
+lexicographically greatest byte strings, or with the greatest ids."""
+
+
+class Word:
+    """A word in its present state: token ids that merges shorten in place.
+
+    >>> list(Word([1, 2, 3]).pairs())
+    [(1, 2), (2, 3)]
+    """
+
+    __slots__ = ("ids",)
+
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+
+    def pairs(self) -> Iterator[Pair]:
+        """The adjacent pairs from left to right, overlapping ones included."""
+        return pairwise(self.ids)
+
+    def merge_pair(self, pair: Pair, new_id: int) -> list[tuple[Pair, int]]:
+        """Replaces every occurrence of ``pair``, from the left and without overlap, by ``new_id``.
+
+        Returns:
+            How the counts of pairs in this word change: (pair, +1 or -1), in no useful order, perhaps repeated.
+
+        >>> word = Word([1, 2, 3, 1, 2])
+        >>> changes = word.merge_pair((1, 2), 4)
+        >>> word.ids
+        [4, 3, 4]
+        """
+        left_part, right_part = pair
+        ids = self.ids
+        merged: list[int] = []
+        changes: list[tuple[Pair, int]] = []
+        place = 0
+        while place < len(ids):
+            token = ids[place]
+            if token != left_part or place + 1 == len(ids) or ids[place + 1] != right_part:
+                merged.append(token)
+                place += 1
+                continue
+            if merged:
+                changes.append(((merged[-1], left_part), -1))
+                changes.append(((merged[-1], new_id), +1))
+            changes.append((pair, -1))
+            if place + 2 < len(ids):
+                changes.append(((right_part, ids[place + 2]), -1))
+                changes.append(((new_id, ids[place + 2]), +1))
+            merged.append(new_id)
+            place += 2
+        self.ids = merged
+        return changes
+
+
+class MergeJob(NamedTuple):
+    """A pair waiting in the heap. The smallest job is the next merge: most frequent first, ties by the rule.
+
+    The count may be stale, but never too low: a pair's count only falls after the step that first produced it.
+    """
+
+    negative_count: int
+    tie_key: Any
+    pair: Pair
+
+
+def learn_merges(
+    words: Sequence[Sequence[int]],
+    counts: Sequence[int],
+    *,
+    vocabulary: Sequence[bytes],
+    num_merges: int,
+    tie_break: str = "smallest-pair-id",
+    min_frequency: int = 1,
+    on_merge: Callable[[Pair, int], None] | None = None,
+) -> list[Pair]:
+    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
+
+    The result depends neither on the order of the words nor on how equal words are spread over entries. Time grows about
+    with the number of symbols in ``words`` times the logarithm of the number of distinct pairs.
+
+    Args:
+        words: Token ids of each word; not changed.
+        counts: How often each word occurs.
+        vocabulary: The bytes of every token that ``words`` may use, by id.
+        tie_break: One of `TIE_BREAKS`.
+        min_frequency: Stop before the first pair that occurs less often.
+        on_merge: Called with each pair and its count, as it is merged.
+
+    Returns:
+        The merged pairs in order; fewer than asked for when no pair is left.
+
+    Raises:
+        SGPEError: the tie rule is unknown.
+
+    Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
+
+    >>> learn_merges([list(b"aaab"), list(b"ab")], [2, 5], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
+    [(97, 98), (97, 97)]
+    """
+    token_bytes = list(vocabulary)
+    tie_key = _tie_key(tie_break, token_bytes)
+    state = [Word(list(ids)) for ids in words]
+    pair_counts, where_to_update = _count_pairs(state, counts)
+    heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in pair_counts.items() if count > 0]
+    heapq.heapify(heap)
+
+    merges: list[Pair] = []
+    while heap and len(merges) < num_merges:
+        job = heapq.heappop(heap)
+        pair, count = job.pair, pair_counts.get(job.pair, 0)
+        if count != -job.negative_count:
+            if count > 0:
+                heapq.heappush(heap, job._replace(negative_count=-count))
+            continue
+        if count < min_frequency:
+            break
+
+        new_id = len(token_bytes)
+        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
+        merges.append(pair)
+        if on_merge:
+            on_merge(pair, count)
+
+        appeared: set[Pair] = set()
+        for index in where_to_update.pop(pair):
+            for changed, change in state[index].merge_pair(pair, new_id):
+                pair_counts[changed] += change * counts[index]
+                if change > 0:
+                    appeared.add(changed)
+                    where_to_update[changed].add(index)
+        del pair_counts[pair]
+        for new_pair in appeared:
+            if pair_counts[new_pair] > 0:
+                heapq.heappush(heap, MergeJob(-pair_counts[new_pair], tie_key(new_pair), new_pair))
+    return merges
+
+
+def _count_pairs(words: Sequence[Word], counts: Sequence[int]) -> tuple[dict[Pair, int], dict[Pair, set[int]]]:
+    pair_counts: dict[Pair, int] = defaultdict(int)
+    where_to_update: dict[Pair, set[int]] = defaultdict(set)
+    for index, word in enumerate(words):
+        for pair in word.pairs():
+            pair_counts[pair] += counts[index]
+            where_to_update[pair].add(index)
+    return pair_counts, where_to_update
+
+
+def _tie_key(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
+    """A key under which the pair to prefer is the smallest."""
+    if tie_break == "smallest-pair-id":
+        return lambda pair: pair
+    if tie_break == "greatest-pair-id":
+        return lambda pair: (-pair[0], -pair[1])
+    if tie_break == "greatest-pair-bytes":
+        # The order of byte strings turned round. 256 ends each key, so that a string comes before its own prefixes.
+        descending: dict[int, tuple[int, ...]] = {}
+
+        def key(token: int) -> tuple[int, ...]:
+            if token not in descending:
+                descending[token] = (*(255 - byte for byte in token_bytes[token]), 256)
+            return descending[token]
+
+        return lambda pair: (key(pair[0]), key(pair[1]))
+    raise SGPEError(f"unknown tie rule {tie_break!r}: known are {', '.join(TIE_BREAKS)}")

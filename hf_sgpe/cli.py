@@ -1,0 +1,343 @@
+"""The command line. The one module that knows all packages; each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from hf_sgpe import __version__
+from hf_sgpe.errors import SGPEError
+
+app = typer.Typer(
+    name="hf-sgpe",
+    help="Train, use and measure tokenizers that never cut a written syllable.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_TOKENIZER_HELP = "Folder, tokenizer.json or Hub repository."
+
+
+class Specials(str, Enum):
+    none = "none"
+    all = "all"
+
+
+class Table(str, Enum):
+    table = "table"
+    json = "json"
+
+
+class Lines(str, Enum):
+    ids = "ids"
+    json = "json"
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"hf-sgpe {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog="Example: [bold]hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000[/bold]"
+)
+def train(
+    corpus: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files, folders or globs: .txt, .jsonl, .parquet, plain or .gz .xz .zst .bz2.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
+    vocab_size: Annotated[int, typer.Option(help="Number of tokens, special tokens included.")] = 32_000,
+    recipe: Annotated[str, typer.Option(help="hybrid, sgpe or bpe.")] = "hybrid",
+    script: Annotated[
+        list[str] | None, typer.Option(help="Script whose syllables stay whole (repeatable). [default: sinhala]")
+    ] = None,
+    pattern: Annotated[str, typer.Option(help="Split pattern for everything else: a name or a regex.")] = "o200k",
+    min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
+    letter_coverage: Annotated[
+        float | None, typer.Option(help="Share of running letters that get a token.", show_default=False)
+    ] = None,
+    syllable_coverage: Annotated[
+        float | None, typer.Option(help="Share of running syllables that get a token.", show_default=False)
+    ] = None,
+    min_unit_frequency: Annotated[
+        int | None, typer.Option(help="Instead: letters and syllables that occur so often.", show_default=False)
+    ] = None,
+    tie_break: Annotated[
+        str, typer.Option(help="smallest-pair-id, greatest-pair-bytes or greatest-pair-id.")
+    ] = "smallest-pair-id",
+    normalization: Annotated[
+        str | None, typer.Option(help="nfc or none. [default: nfc for hybrid, else none]", show_default=False)
+    ] = None,
+    special_token: Annotated[
+        list[str] | None,
+        typer.Option(help="Special token (repeatable). [default: <|endoftext|>; the five of SGPE for sgpe]"),
+    ] = None,
+    special_tokens_position: Annotated[
+        str | None, typer.Option(help="end, start or after-bytes. [default: end; start for sgpe]", show_default=False)
+    ] = None,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that count words. [default: one per core]", show_default=False)
+    ] = None,
+    save_counts: Annotated[
+        Path | None, typer.Option(help="Also keep the counted words in this file.", show_default=False)
+    ] = None,
+) -> None:
+    """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
+    from trainers import TokenizerTrainer, TrainingConfig
+
+    given: dict[str, Any] = {
+        "letter_coverage": letter_coverage,
+        "syllable_coverage": syllable_coverage,
+        "scripts": script,
+        "special_tokens": special_token,
+    }
+    config = TrainingConfig(
+        vocab_size=vocab_size,
+        recipe=recipe,
+        pattern=pattern,
+        min_frequency=min_frequency,
+        min_unit_frequency=min_unit_frequency,
+        tie_break=tie_break,
+        normalization=normalization,
+        special_tokens_position=special_tokens_position,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    if out.exists() and not out.is_dir():
+        raise SGPEError(f"{out} is a file: give a folder to write to")
+    trainer = TokenizerTrainer(config, processes=processes)
+    counts = trainer.count(files=corpus, text_field=text_field)
+    if save_counts:
+        counts.save(save_counts)
+    tokenizer = trainer.learn(counts)
+    tokenizer.save(out)
+    print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,} words ({len(counts):,} distinct)")
+
+
+@app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")
+def encode(
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Texts; none to read lines from stdin.", show_default=False)
+    ] = None,
+    *,
+    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=_TOKENIZER_HELP, show_default=False)],
+    output: Annotated[
+        Lines, typer.Option("--format", help="ids: numbers with spaces between; json: text, ids and tokens.")
+    ] = Lines.ids,
+    special: Annotated[
+        Specials, typer.Option(help="Whether special tokens written in the text count as such.")
+    ] = Specials.none,
+    add_special_tokens: Annotated[
+        bool, typer.Option("--add-special-tokens", help="Put the tokenizer's template around each text.")
+    ] = False,
+) -> None:
+    """Turn text into token ids, one line of ids for each line of text."""
+    from hf_sgpe.model import BPETokenizer
+
+    loaded = BPETokenizer.from_pretrained(tokenizer)
+    for line in text if text else _stdin_lines():
+        ids = loaded.encode(line, add_special_tokens=add_special_tokens, allowed_special=special.value)
+        if output is Lines.ids:
+            print(*ids)
+        else:
+            tokens = [loaded.decode([id]) for id in ids]
+            print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
+
+
+@app.command(epilog="Example: [bold]echo 'hello' | hf-sgpe encode -t my-tokenizer | hf-sgpe decode -t my-tokenizer[/bold]")
+def decode(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Token ids; none to read lines from stdin.", show_default=False)
+    ] = None,
+    *,
+    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=_TOKENIZER_HELP, show_default=False)],
+    skip_special_tokens: Annotated[bool, typer.Option("--skip-special-tokens", help="Leave special tokens out.")] = False,
+) -> None:
+    """Turn token ids into text. A line is ids with spaces or commas between, a JSON list, or a JSON object with "ids"."""
+    from hf_sgpe.model import BPETokenizer
+
+    loaded = BPETokenizer.from_pretrained(tokenizer)
+    for number, line in enumerate([" ".join(ids)] if ids else _stdin_lines(), 1):
+        print(loaded.decode(_parse_ids(line, number), skip_special_tokens))
+
+
+@app.command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
+def info(
+    tokenizer: Annotated[str | None, typer.Argument(help=_TOKENIZER_HELP, show_default=False)] = None,
+    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+) -> None:
+    """Show what a tokenizer is made of and how it was trained; without one, versions."""
+    facts = _versions() if tokenizer is None else _facts(tokenizer)
+    if output is Table.json:
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        print(f"{name:{width}}  {shown}")
+
+
+@app.command(epilog="Example: [bold]hf-sgpe evaluate --tokenizer my-tokenizer --tokenizer llama3-hf si.txt en.txt[/bold]")
+def evaluate(
+    files: Annotated[list[str], typer.Argument(help="Held-out text, in the formats that train takes.", show_default=False)],
+    tokenizer: Annotated[
+        list[str], typer.Option("--tokenizer", "-t", help=f"{_TOKENIZER_HELP} Repeatable.", show_default=False)
+    ],
+    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+) -> None:
+    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and cut letters."""
+    from tqdm import tqdm
+
+    from hub_cards.metrics import evaluate as measure
+    from hub_cards.metrics import load_measurable
+    from trainers import find_files, read_lines
+
+    paths = find_files(files)
+    measured = {name: load_measurable(name) for name in tokenizer}
+    results = []
+    with tqdm(total=len(paths) * len(measured), desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
+        for path in paths:
+            lines = [line for line in read_lines(path, text_field=text_field) if line.strip()]
+            if not lines:
+                raise SGPEError(f"{path}: holds no text to measure")
+            for name, token_ends in measured.items():
+                results.append({"file": str(path), "tokenizer": name, **measure(token_ends, lines).to_dict()})
+                bar.update()
+    if output is Table.json:
+        print(json.dumps(results, ensure_ascii=False, indent=2))
+    else:
+        _print_results(results)
+
+
+def _print_results(results: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False)
+    table.add_column("file")
+    table.add_column("tokenizer")
+    for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters"):
+        table.add_column(title, justify="right")
+    previous = ""
+    for row in results:
+        table.add_row(
+            Path(row["file"]).name if row["file"] != previous else "",
+            row["tokenizer"],
+            _number(row["tokens_per_word"], "{:.3f}"),
+            _number(row["bytes_per_token"], "{:.3f}"),
+            _number(row["cut_syllable_share"], "{:.3%}"),
+            _number(row["cut_letter_share"], "{:.3%}"),
+        )
+        previous = row["file"]
+    # Piped, there is no width to fit: whoever reads it wants whole lines.
+    Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False).print(table)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _versions() -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    facts = {"hf-sgpe": __version__, "python": sys.version.split()[0], "kernel": "python"}
+    for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = f"not installed: pip install {package}"
+    return facts
+
+
+def _facts(tokenizer: str) -> dict[str, Any]:
+    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+
+    loaded = BPETokenizer.from_pretrained(tokenizer)
+    named = {pattern: name for name, pattern in SPLIT_PATTERNS.items()}
+    return {
+        "tokenizer": tokenizer,
+        "tokens": loaded.vocab_size,
+        "merges": len(loaded.merges),
+        "special tokens": loaded.special_tokens,
+        "normalization": loaded.normalization,
+        "patterns": [named.get(pattern, pattern) for pattern in loaded.pre_tokenizer.patterns],
+        **loaded.metadata,
+    }
+
+
+def _stdin_lines() -> Iterator[str]:
+    if sys.stdin.isatty():
+        print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise SGPEError(f"stdin, line {number}: not UTF-8 (byte {error.start} of the line)") from None
+
+
+def _parse_ids(line: str, number: int) -> list[int]:
+    try:
+        if line.lstrip().startswith(("[", "{")):
+            value = json.loads(line)
+            ids = value["ids"] if isinstance(value, dict) else value
+            if not all(type(id) is int for id in ids):
+                raise ValueError
+            return list(ids)
+        return [int(part) for part in line.replace(",", " ").split()]
+    except (ValueError, KeyError, TypeError):
+        raise SGPEError(f"line {number}: expected token ids such as '12 345', a JSON list or an object with ids") from None
+
+
+def main() -> None:
+    """Runs the command line; bad input ends in one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        _write_utf8(stream)
+    try:
+        app()
+    except (SGPEError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # Whoever read our output has had enough. Nothing may be flushed into the closed pipe at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        print(f"error: {_one_line(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
+def _write_utf8(stream: IO[str]) -> None:
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``: to `BPETokenizer`.
+
+They hold neither the split pattern nor which tokens are special, so those must be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_json import string_to_bytes
+from hf_sgpe.model import BPETokenizer
+
+
+def read(
+    vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
+) -> BPETokenizer:
+    """The tokenizer of two files.
+
+    Args:
+        vocab: JSON object: vocabulary string → id.
+        merges: One merge a line, its two parts separated by a space; a first line ``#version…`` is passed over.
+        special_tokens: Which entries of the vocabulary are special.
+        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
+
+    Raises:
+        SGPEError: a file is damaged, or the two do not fit together; the message names the file and the place.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        ids = json.loads(vocab.read_text(encoding="utf-8"))
+        lines = merges.read_text(encoding="utf-8").split("\n")
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SGPEError(f"{vocab} or {merges}: not UTF-8 or not JSON ({error})") from None
+    if not isinstance(ids, dict):
+        raise SGPEError(f"{vocab}: holds no JSON object")
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        parts = line.split(" ")
+        if len(parts) != 2:
+            raise SGPEError(f"{merges}, line {number}: a merge is two tokens with a space between, not {line!r}")
+        pairs.append((string_to_bytes(parts[0]), string_to_bytes(parts[1])))
+    missing = [token for token in special_tokens if token not in ids]
+    if missing:
+        raise SGPEError(f"{vocab}: lacks the special tokens {', '.join(missing)}")
+    specials = {token: ids[token] for token in special_tokens}
+    return BPETokenizer(
+        {string_to_bytes(token): id for token, id in ids.items() if token not in specials},
+        pairs,
+        special_tokens=specials,
+        patterns=[pattern],
+        ignore_merges=ignore_merges,
+    )

@@ -1,0 +1,308 @@
+"""``tokenizer.json``, the form in which the Hugging Face world keeps tokenizers: to and from `BPETokenizer`.
+
+Written: `Split`s for the words, `ByteLevel`, `BPE`, nothing else, so that every runtime gives the same ids. Read: any
+byte-level BPE made of the same parts; whatever this package would not encode exactly alike is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.model import BPETokenizer
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+
+TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+
+
+class NotByteLevelError(SGPEError):
+    """A sound ``tokenizer.json`` with a part that `BPETokenizer` could not follow exactly."""
+
+
+# Which special tokens have a part to play in transformers, by the spellings in use.
+_ROLES = {
+    "<|endoftext|>": ("bos_token", "eos_token"),
+    "<|begin_of_text|>": ("bos_token",),
+    "<|end_of_text|>": ("eos_token",),
+    "<s>": ("bos_token",),
+    "</s>": ("eos_token",),
+    "<pad>": ("pad_token",),
+    "<|pad|>": ("pad_token",),
+    "<unk>": ("unk_token",),
+    "<mask>": ("mask_token",),
+    "[PAD]": ("pad_token",),
+    "[UNK]": ("unk_token",),
+    "[CLS]": ("cls_token",),
+    "[SEP]": ("sep_token",),
+    "[MASK]": ("mask_token",),
+}
+
+
+def bytes_to_string(token: bytes) -> str:
+    """Bytes as ``tokenizer.json`` and GPT-2 write them: one printable character for each byte.
+
+    >>> bytes_to_string(b" hi\\n")
+    'ĠhiĊ'
+    """
+    return "".join(map(_byte_characters().__getitem__, token))
+
+
+def string_to_bytes(token: str) -> bytes:
+    """The inverse of `bytes_to_string`.
+
+    Raises:
+        NotByteLevelError: a character stands for no byte.
+    """
+    try:
+        return bytes(map(_character_bytes().__getitem__, token))
+    except KeyError as error:
+        raise NotByteLevelError(f"token {token!r} is not byte-level: {error} stands for no byte") from None
+
+
+@cache
+def _byte_characters() -> list[str]:
+    # GPT-2's table: printable Latin-1 stands for itself, the other bytes for the characters from U+0100 on, in order.
+    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+@cache
+def _character_bytes() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(_byte_characters())}
+
+
+# ---------------------------------------------------------------- writing
+
+
+def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
+    """The content of ``tokenizer.json``."""
+    splits = [
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        for pattern in tokenizer.pre_tokenizer.patterns
+    ]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    specials = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": id, "content": token, **flags} for token, id in specials],
+        "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
+        "post_processor": _template(tokenizer) if tokenizer.prefix or tokenizer.suffix else byte_level,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": tokenizer.ignore_merges,
+            # Special tokens are in here too: an added token that is not gets the next free id, whatever its own says.
+            "vocab": tokenizer.get_vocab(),
+            "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in tokenizer.merges],
+        },
+    }
+
+
+def config(tokenizer: BPETokenizer) -> dict[str, Any]:
+    """The content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
+    roles = {role: token for token in tokenizer.special_tokens for role in _ROLES.get(token, ())}
+    extra = [token for token in tokenizer.special_tokens if token not in roles.values()]
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        # Left out, transformers 4 adds token_type_ids and transformers.js cleans up spaces.
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **roles,
+        **({"extra_special_tokens": extra} if extra else {}),
+        "sgpe": tokenizer.metadata,
+    }
+
+
+def write(tokenizer: BPETokenizer, directory: Path) -> None:
+    """Writes both files into an existing folder."""
+    for name, content in ((TOKENIZER_FILE, to_dict(tokenizer)), (CONFIG_FILE, config(tokenizer))):
+        text = json.dumps(content, ensure_ascii=False, indent=2)
+        (directory / name).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def _template(tokenizer: BPETokenizer) -> dict[str, Any]:
+    def special(name: str, type_id: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": name, "type_id": type_id}}
+
+    before = [special(name, 0) for name in tokenizer.prefix]
+    first = [{"Sequence": {"id": "A", "type_id": 0}}, *(special(name, 0) for name in tokenizer.suffix)]
+    second = [{"Sequence": {"id": "B", "type_id": 1}}, *(special(name, 1) for name in tokenizer.suffix)]
+    return {
+        "type": "TemplateProcessing",
+        "single": before + first,
+        "pair": before + first + second,
+        "special_tokens": {
+            name: {"id": name, "ids": [tokenizer.special_tokens[name]], "tokens": [name]}
+            for name in (*tokenizer.prefix, *tokenizer.suffix)
+        },
+    }
+
+
+# ---------------------------------------------------------------- reading
+
+
+def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
+    """Reads a ``tokenizer.json``, a folder with one, or a repository on the Hub."""
+    return read(find(path_or_repo, revision=revision))
+
+
+def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+    """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means.
+
+    Raises:
+        SGPEError: there is none.
+    """
+    path = Path(path_or_repo)
+    if path.is_dir():
+        if not (path / TOKENIZER_FILE).exists():
+            raise SGPEError(f"{path_or_repo}: the folder holds no {TOKENIZER_FILE}")
+        return path / TOKENIZER_FILE
+    return path if path.exists() else _download(str(path_or_repo), revision)
+
+
+def read(path: Path) -> BPETokenizer:
+    """Reads one ``tokenizer.json``, and the metadata from the ``tokenizer_config.json`` beside it if there is one."""
+    content = _read_json(path)
+    try:
+        tokenizer = from_dict(content)
+    except SGPEError as error:
+        raise type(error)(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
+    config_file = path.with_name(CONFIG_FILE)
+    if config_file.exists():
+        metadata = _read_json(config_file).get("sgpe")
+        tokenizer.metadata = metadata if isinstance(metadata, dict) else {}
+    return tokenizer
+
+
+def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
+    """The tokenizer that the content of a ``tokenizer.json`` describes.
+
+    Raises:
+        NotByteLevelError: it has a part that `BPETokenizer` could not follow exactly.
+        SGPEError: its parts do not fit together.
+    """
+    model = content["model"]
+    if model.get("type", "BPE") != "BPE" or "merges" not in model:
+        raise NotByteLevelError(f"its model is {model.get('type')}, not byte-level BPE")
+    for option in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
+        if model.get(option):
+            raise NotByteLevelError(f"its model uses {option}, which byte-level BPE here does not have")
+    patterns = _patterns(content["pre_tokenizer"])
+    special_tokens = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
+    for token in content.get("added_tokens") or ():
+        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
+            raise NotByteLevelError(f"its added token {token['content']!r} takes in the text around it")
+    prefix, suffix = _affixes(content.get("post_processor"))
+    merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    return BPETokenizer(
+        {string_to_bytes(token): id for token, id in model["vocab"].items() if token not in special_tokens},
+        [(string_to_bytes(left), string_to_bytes(right)) for left, right in merges],
+        special_tokens=special_tokens,
+        patterns=patterns,
+        normalization=_normalization(content.get("normalizer")),
+        ignore_merges=bool(model.get("ignore_merges")),
+        prefix=prefix,
+        suffix=suffix,
+    )
+
+
+def _normalization(normalizer: Mapping[str, Any] | None) -> str:
+    if normalizer is None:
+        return "none"
+    parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
+    kinds = {part["type"] for part in parts}
+    if kinds - {"NFC"}:
+        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not one of: none, NFC")
+    return "nfc" if kinds else "none"
+
+
+def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
+    if pre_tokenizer is None:
+        raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
+    parts = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
+    patterns = []
+    for part in parts[:-1]:
+        regex = part.get("pattern", {}).get("Regex")
+        if part["type"] != "Split" or regex is None:
+            raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split by a regex")
+        if (part["behavior"], bool(part.get("invert"))) not in (("Isolated", False), ("Removed", True)):
+            raise NotByteLevelError(f"its Split is {part['behavior']}, not Isolated")
+        patterns.append(regex)
+    last = parts[-1] if parts else {"type": "nothing"}
+    if last["type"] != "ByteLevel":
+        raise NotByteLevelError(f"its pre-tokenizer ends in {last['type']}, not in ByteLevel")
+    if last.get("add_prefix_space"):
+        raise NotByteLevelError("its ByteLevel adds a space before the text (add_prefix_space)")
+    if last.get("use_regex", True):
+        patterns.append(SPLIT_PATTERNS["gpt2"])
+    if not patterns:
+        raise NotByteLevelError("its pre-tokenizer does not split text into words")
+    return patterns
+
+
+def _affixes(post_processor: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
+    """The special tokens before and after a single text."""
+    prefix: list[str] = []
+    suffix: list[str] = []
+    if post_processor is None:
+        return prefix, suffix
+    parts = post_processor["processors"] if post_processor["type"] == "Sequence" else [post_processor]
+    for part in parts:
+        if part["type"] == "ByteLevel":
+            continue
+        if part["type"] != "TemplateProcessing":
+            raise NotByteLevelError(f"its post-processor {part['type']} is not a template")
+        target = prefix
+        for piece in part["single"]:
+            if "Sequence" in piece:
+                target = suffix
+            else:
+                target.append(piece["SpecialToken"]["id"])
+    return prefix, suffix
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SGPEError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise SGPEError(f"{path}: holds no JSON object")
+    return content
+
+
+def _download(repo: str, revision: str | None) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        # Only metadata, and many repositories do without.
+        with suppress(HfHubHTTPError):
+            hf_hub_download(repo, CONFIG_FILE, revision=revision)
+        return Path(hf_hub_download(repo, TOKENIZER_FILE, revision=revision))
+    except HFValidationError:
+        raise SGPEError(f"{repo}: no such file or folder, and not a name of a Hub repository") from None
+    except LocalEntryNotFoundError:
+        raise SGPEError(f"{repo}: no such file or folder, and the Hub cannot be reached") from None
+    except (HfHubHTTPError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SGPEError(f"{repo}: no such file or folder, and the Hub does not give it: {reason}") from None

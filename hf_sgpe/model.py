@@ -1,0 +1,423 @@
+"""BPETokenizer: a byte-level BPE tokenizer as plain data with encode and decode. Knows nothing of transformers."""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.normalization import normalize
+from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+from hf_sgpe.pretokenizers.stream import cut_stream
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+AllowedSpecial = Literal["all", "none"] | Collection[str]
+
+_CACHED_WORDS = 1 << 16
+# Longer words are rare and would make the cache's memory depend on the input.
+_LONGEST_CACHED_WORD = 128
+
+
+class BPETokenizer:
+    """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
+
+    Any text round-trips (after normalization), and ids are those of every other runtime that loads the saved
+    ``tokenizer.json``. Instances are immutable but for the cache of words.
+
+    Args:
+        vocab: Token (bytes) → id, special tokens not included. All 256 single bytes must be there.
+        merges: Pairs of tokens in the order of their ranks.
+        special_tokens: Text of each special token → id.
+        patterns: Split patterns, applied one after another (`RegexPreTokenizer`).
+        normalization: ``none`` or ``nfc``.
+        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
+        prefix: Special tokens that ``add_special_tokens=True`` puts before a text.
+        suffix: The same after a text.
+        metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
+
+    Raises:
+        SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
+
+    >>> tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 3, 260)
+    >>> tokenizer.encode("low")
+    [258]
+    >>> tokenizer.decode(tokenizer.encode("any text at all ✓"))
+    'any text at all ✓'
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[bytes, int],
+        merges: Iterable[tuple[bytes, bytes]],
+        *,
+        special_tokens: Mapping[str, int] | None = None,
+        patterns: Sequence[str] = ("cl100k",),
+        normalization: str = "none",
+        ignore_merges: bool = False,
+        prefix: Sequence[str] = (),
+        suffix: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.vocab = dict(vocab)
+        self.merges = list(merges)
+        self.special_tokens = dict(special_tokens or {})
+        self.pre_tokenizer = RegexPreTokenizer(*patterns)
+        self.normalization = normalization
+        self.ignore_merges = ignore_merges
+        self.prefix, self.suffix = tuple(prefix), tuple(suffix)
+        self.metadata = dict(metadata or {})
+        self._check()
+
+        self._bytes_of = {id: token for token, id in self.vocab.items()}
+        self._bytes_of.update({id: token.encode() for token, id in self.special_tokens.items()})
+        self._special_ids = frozenset(self.special_tokens.values())
+        self._byte_ids = [self.vocab[bytes([byte])] for byte in range(256)]
+        self._table = MergeTable(
+            ((self.vocab[left], self.vocab[right]), self.vocab[left + right]) for left, right in self.merges
+        )
+        self._cached_word = functools.lru_cache(_CACHED_WORDS)(self._encode_word)
+
+    def _check(self) -> None:
+        for byte in range(256):
+            if bytes([byte]) not in self.vocab:
+                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}: a byte-level tokenizer needs all 256")
+        for rank, (left, right) in enumerate(self.merges):
+            for token in (left, right, left + right):
+                if token not in self.vocab:
+                    raise SGPEError(f"merge {rank} uses {token!r}, which is not in the vocabulary")
+        taken: dict[int, bytes | str] = {}
+        named: list[tuple[bytes | str, int]] = [*self.vocab.items(), *self.special_tokens.items()]
+        for name, id in named:
+            if not isinstance(id, int) or id < 0:
+                raise SGPEError(f"token {name!r} has the id {id!r}, which is no whole number from 0")
+            if id in taken:
+                raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
+            taken[id] = name
+        for special in (*self.prefix, *self.suffix):
+            if special not in self.special_tokens:
+                raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
+        for special in self.special_tokens:
+            if special.encode() in self.vocab:
+                raise SGPEError(f"special token {special!r} is also an ordinary token: choose another text for it")
+
+    # ---------------------------------------------------------------- training, loading, saving
+
+    @classmethod
+    def train_from_iterator(
+        cls,
+        iterator: Iterable[str],
+        vocab_size: int,
+        *,
+        pattern: str = "cl100k",
+        buffer_size: int = 8192,
+        min_frequency: int = 1,
+        special_tokens: Sequence[str] = (),
+        tie_break: str = "smallest-pair-id",
+    ) -> BPETokenizer:
+        """Trains plain byte-level BPE (recipe ``bpe``) on an iterator of texts, read once and lazily.
+
+        Args:
+            vocab_size: Number of tokens, special tokens included.
+            pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
+            buffer_size: Texts that are counted together.
+            special_tokens: Get the last ids.
+
+        Raises:
+            SGPEError: a value is out of range or the iterator gives no text.
+        """
+        from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+
+        if buffer_size < 1:
+            raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
+        config = TrainingConfig(
+            vocab_size=vocab_size,
+            recipe="bpe",
+            pattern=pattern,
+            min_frequency=min_frequency,
+            special_tokens=tuple(special_tokens),
+            tie_break=tie_break,
+        )
+        return train_from_counts(WordCounts.from_texts(iterator, config), config)
+
+    @classmethod
+    def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
+        """Loads a folder or a ``tokenizer.json``, or, if there is no such path, a repository on the Hub.
+
+        Raises:
+            SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
+        """
+        from hf_sgpe.formats import tokenizer_json
+
+        return tokenizer_json.load(path_or_repo, revision=revision)
+
+    @classmethod
+    def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
+        """Loads one ``tokenizer.json``.
+
+        Raises:
+            SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+            FileNotFoundError: there is no such file.
+        """
+        from hf_sgpe.formats import tokenizer_json
+
+        return tokenizer_json.read(Path(path))
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes ``tokenizer.json`` and ``tokenizer_config.json``: a folder that plain ``AutoTokenizer`` loads."""
+        from hf_sgpe.formats import tokenizer_json
+
+        with atomic_directory(directory) as temporary:
+            tokenizer_json.write(self, temporary)
+
+    def __reduce__(self) -> tuple[Callable[..., BPETokenizer], tuple[Any, ...]]:
+        parts = {
+            "special_tokens": self.special_tokens,
+            "patterns": self.pre_tokenizer.patterns,
+            "normalization": self.normalization,
+            "ignore_merges": self.ignore_merges,
+            "prefix": self.prefix,
+            "suffix": self.suffix,
+            "metadata": self.metadata,
+        }
+        return _rebuild, (self.vocab, self.merges, parts)
+
+    # ---------------------------------------------------------------- encoding
+
+    def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
+        """The token ids of ``text``. Time grows linearly with the text, with a logarithm in the longest word.
+
+        The text of a special token is ordinary text unless it is allowed: text from outside cannot forge one.
+
+        Args:
+            add_special_tokens: Put the tokenizer's template (``prefix``, ``suffix``) around the ids.
+            allowed_special: Which special tokens are recognised in the text: ``"none"``, ``"all"``, or some of them.
+                Where several match, the leftmost counts, and of those the longest.
+
+        Raises:
+            SGPEError: ``allowed_special`` names an unknown token.
+            TypeError: ``text`` is not a string.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 257, special_tokens=["<|end|>"])
+        >>> tokenizer.encode("<|end|>", allowed_special="all"), len(tokenizer.encode("<|end|>"))
+        ([256], 7)
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"encode takes a str, not {type(text).__name__}")
+        ids = self._encode_with_special(text, self._special_pattern(allowed_special))
+        return self._add_template(ids) if add_special_tokens else ids
+
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``."""
+        return [self.encode(text, add_special_tokens=add_special_tokens, allowed_special=allowed_special) for text in texts]
+
+    def encode_to_numpy(
+        self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
+    ) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        import numpy as np
+
+        ids = self.encode(text, add_special_tokens=add_special_tokens, allowed_special=allowed_special)
+        return np.array(ids, dtype=np.int32)
+
+    def encode_streaming(self, chunks: Iterable[str], *, allowed_special: AllowedSpecial = "none") -> Iterator[int]:
+        """The ids of a text that arrives in pieces, however it is cut: the same as ``encode`` of the whole.
+
+        Ids come as soon as no later piece can change them; memory grows with the longest stretch without a place where
+        that is sure (see `hf_sgpe.pretokenizers.stream`), not with the text. This holds for the named split patterns.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
+        >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
+        True
+        """
+        pattern = self._special_pattern(allowed_special)
+        for text in cut_stream(chunks, self.special_tokens if pattern else ()):
+            yield from self._encode_with_special(text, pattern)
+
+    def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
+        """The tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes them."""
+        from hf_sgpe.formats.tokenizer_json import bytes_to_string
+
+        names = {id: token for token, id in self.special_tokens.items()}
+        ids = self.encode(text, allowed_special=allowed_special)
+        return [names[id] if id in names else bytes_to_string(self._bytes_of[id]) for id in ids]
+
+    def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
+        """How many tokens ``text`` has."""
+        return len(self.encode(text, allowed_special=allowed_special))
+
+    def truncate(self, text: str, max_tokens: int) -> str:
+        """The longest beginning of (normalized) ``text`` that is cut at a token and has at most ``max_tokens`` tokens.
+
+        Holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left.
+
+        Raises:
+            SGPEError: ``max_tokens`` is negative.
+        """
+        if max_tokens < 0:
+            raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
+        ids = self.encode(text)
+        if len(ids) <= max_tokens:
+            return text
+        for kept in range(max_tokens, 0, -1):
+            # A token may end inside a character; that character goes.
+            beginning = b"".join(map(self._bytes_of.__getitem__, ids[:kept])).decode(errors="ignore")
+            if self.count_tokens(beginning) <= max_tokens:
+                return beginning
+        return ""
+
+    def _special_pattern(self, allowed: AllowedSpecial) -> re.Pattern[str] | None:
+        if allowed == "none":
+            return None
+        names = self.special_tokens if allowed == "all" else allowed
+        if isinstance(names, str):
+            raise SGPEError(f"allowed_special must be 'all', 'none' or a set of special tokens, not {names!r}")
+        for name in names:
+            if name not in self.special_tokens:
+                known = ", ".join(self.special_tokens) or "it has none"
+                raise SGPEError(f"{name!r} is not a special token of this tokenizer: {known}")
+        return _any_of(frozenset(names)) if names else None
+
+    def _encode_with_special(self, text: str, pattern: re.Pattern[str] | None) -> list[int]:
+        if pattern is None:
+            return self._encode_ordinary(text)
+        ids: list[int] = []
+        position = 0
+        for match in pattern.finditer(text):
+            ids += self._encode_ordinary(text[position : match.start()])
+            ids.append(self.special_tokens[match.group()])
+            position = match.end()
+        return ids + self._encode_ordinary(text[position:])
+
+    def _encode_ordinary(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for word in self.pre_tokenizer.split(normalize(text, self.normalization)):
+            ids += self._cached_word(word) if len(word) <= _LONGEST_CACHED_WORD else self._encode_word(word)
+        return ids
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        encoded = word.encode()
+        if self.ignore_merges and encoded in self.vocab:
+            return (self.vocab[encoded],)
+        return tuple(apply_merges([self._byte_ids[byte] for byte in encoded], self._table))
+
+    def _add_template(self, ids: list[int]) -> list[int]:
+        before, after = ([self.special_tokens[name] for name in names] for names in (self.prefix, self.suffix))
+        return before + ids + after
+
+    # ---------------------------------------------------------------- decoding
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False, errors: str = "replace") -> str:
+        """The text of ``ids``.
+
+        Args:
+            errors: What to do where the bytes are not UTF-8, as `bytes.decode` takes it; ids may end inside a character.
+
+        Raises:
+            SGPEError: an id is not in the vocabulary.
+        """
+        return self.decode_bytes(ids, skip_special_tokens).decode(errors=errors)
+
+    def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
+        """The bytes of ``ids``, which need not be UTF-8.
+
+        Raises:
+            SGPEError: an id is not in the vocabulary.
+        """
+        return b"".join(self._pieces(ids, skip_special_tokens))
+
+    def decode_batch(
+        self, batch: Iterable[Iterable[int]], skip_special_tokens: bool = False, errors: str = "replace"
+    ) -> list[str]:
+        """`decode` for each sequence of ids."""
+        return [self.decode(ids, skip_special_tokens, errors) for ids in batch]
+
+    def decode_stream(self, ids: Iterable[int], skip_special_tokens: bool = False, errors: str = "replace") -> Iterator[str]:
+        """The text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
+
+        A character whose bytes are spread over several tokens comes with the last of them.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
+        >>> list(tokenizer.decode_stream(tokenizer.encode("aé")))
+        ['a', 'é']
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")(errors)
+        for piece in self._pieces(ids, skip_special_tokens):
+            if text := decoder.decode(piece):
+                yield text
+        if text := decoder.decode(b"", final=True):
+            yield text
+
+    def _pieces(self, ids: Iterable[int], skip_special_tokens: bool) -> Iterator[bytes]:
+        for place, id in enumerate(ids):
+            piece = self._bytes_of.get(int(id))
+            if piece is None:
+                raise SGPEError(f"id {id} at position {place} is not in the vocabulary (ids 0 to {max(self._bytes_of)})")
+            if not (skip_special_tokens and id in self._special_ids):
+                yield piece
+
+    # ---------------------------------------------------------------- what it is made of
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special tokens included."""
+        return len(self._bytes_of)
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        return f"BPETokenizer({self.vocab_size:,} tokens, {len(self.merges):,} merges, {self.normalization=!s})".replace(
+            "self.", ""
+        )
+
+    def get_vocab(self) -> dict[str, int]:
+        """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
+        from hf_sgpe.formats.tokenizer_json import bytes_to_string
+
+        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens
+        return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes of one token; a special token's are its text.
+
+        Raises:
+            SGPEError: the id is not in the vocabulary.
+        """
+        return next(self._pieces([id], False))
+
+    def get_pattern(self) -> str:
+        """The split pattern; of several applied one after another, the last."""
+        return self.pre_tokenizer.patterns[-1]
+
+    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
+        """(token, id) of all but the special tokens, in the order of ids."""
+        return sorted(self.vocab.items(), key=lambda item: item[1])
+
+    def cache_info(self) -> Any:
+        """Hits, misses, greatest and present number of the words whose ids are remembered (`functools.lru_cache`)."""
+        return self._cached_word.cache_info()
+
+    def clear_cache(self) -> None:
+        """Forgets the remembered words."""
+        self._cached_word.cache_clear()
+
+
+@functools.lru_cache(256)
+def _any_of(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+
+
+def _rebuild(vocab: dict[bytes, int], merges: list[tuple[bytes, bytes]], parts: dict[str, Any]) -> BPETokenizer:
+    return BPETokenizer(vocab, merges, **parts)

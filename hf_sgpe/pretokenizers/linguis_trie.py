@@ -1,0 +1,142 @@
+"""LinguisTrie: text → written syllables, by walking a script's grammar. Nothing here knows about tokens or training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import regex
+
+from hf_sgpe.pretokenizers.abugidas import Grammar, resolve_script
+
+_WHITE_SPACE = " \t\n\r"
+_GRAPHEME_CLUSTER = regex.compile(r"\X")
+
+
+class LinguisTrie:
+    """Cuts text into syllables: a consonant cluster with its vowel sign and modifiers, or an independent vowel with its.
+
+    Conjuncts are never cut, whether they are written with a joiner or without. Whatever belongs to no syllable (orphaned
+    signs, other scripts, punctuation, white space) is emitted character by character, so joining the result always gives
+    the text back.
+
+    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case.
+
+    Args:
+        scripts: Names of `hf_sgpe.pretokenizers.abugidas.SCRIPTS` whose syllables are to be found.
+
+    Raises:
+        SGPEError: a script is unknown.
+
+    >>> LinguisTrie().tokenize("ශ්‍රී ලංකාව", leading_space=True)
+    ['ශ්\u200dරී', ' ලං', 'කා', 'ව']
+    >>> LinguisTrie(["devanagari"]).tokenize("स्त्री")
+    ['स्त्री']
+    """
+
+    def __init__(self, scripts: Iterable[str] = ("sinhala",)) -> None:
+        self.scripts = tuple(resolve_script(name) for name in scripts)
+        self._classes = {script: script.classes() for script in self.scripts}
+        self._script_of = {c: script for script in self.scripts for c in script.letters_and_marks()}
+
+    def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
+        """The units of ``text`` in order; their concatenation is ``text``. Time grows linearly with the text.
+
+        Args:
+            leading_space: Attach a space to the unit that follows it. Of a run of white space only the last character is
+                attached, and only if it is a plain space; a space with nothing after it is a unit of its own.
+        """
+        units: list[str] = []
+        pending_space = ""
+        position = 0
+        while position < len(text):
+            if leading_space and text[position] in _WHITE_SPACE:
+                start = position
+                while position < len(text) and text[position] in _WHITE_SPACE:
+                    position += 1
+                pending_space = " " if text[position - 1] == " " else ""
+                units.extend(text[start : position - len(pending_space)])
+                continue
+            end = self._syllable_end(text, position)
+            units.append(pending_space + text[position:end])
+            pending_space = ""
+            position = end
+        if pending_space:
+            units.append(pending_space)
+        return units
+
+    def letters(self, unit: str) -> list[str]:
+        """The visible letters of one unit, without its leading space: what a reader sees as one sign.
+
+        Finer than the syllable where a virama without joiner stays visible.
+
+        >>> LinguisTrie().letters(" න්ද")
+        ['න්', 'ද']
+        """
+        unit = unit.removeprefix(" ")
+        script = self._script_of.get(unit[:1])
+        if script is None or script.letter is None:
+            return list(_GRAPHEME_CLUSTER.findall(unit))
+        letters = []
+        position = 0
+        while position < len(unit):
+            end = _walk(script.letter, self._classes[script], unit, position)
+            letters.append(unit[position:end])
+            position = end
+        return letters
+
+    def shape(self, unit: str) -> str:
+        """The class letter of each character of ``unit``, ``-`` for those without; its first character tells the script.
+
+        >>> LinguisTrie().shape("ශ්‍රී")
+        'CHJCS'
+        """
+        script = self._script_of.get(unit[:1])
+        classes = self._classes[script] if script else {}
+        return "".join(classes.get(character, "-") for character in unit)
+
+    def script_of(self, unit: str) -> str | None:
+        """Name of the script that ``unit``, a syllable or word with or without its leading space, begins in."""
+        script = self._script_of.get(unit.removeprefix(" ")[:1])
+        return script.name if script else None
+
+    def _syllable_end(self, text: str, start: int) -> int:
+        script = self._script_of.get(text[start])
+        return start + 1 if script is None else _walk(script.syllable, self._classes[script], text, start)
+
+
+def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int) -> int:
+    """Where the longest walk through ``grammar`` from ``start`` ends; at least one character on."""
+    state = grammar["start"].get(classes.get(text[start], ""))
+    position = start + 1
+    while state and position < len(text):
+        state = grammar[state].get(classes.get(text[position], ""))
+        position += state is not None
+    return position
+
+
+def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
+    """Groups the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
+
+    A unit with no character of the scripts' blocks and no joiner of theirs is a boundary: a word of its own. Other units
+    join the word before them unless they begin with a space.
+
+    >>> segment_into_words(["ශ්‍රී", " ලං", "කා", "ව", ".", " ", "a"])
+    [['ශ්\u200dරී'], [' ලං', 'කා', 'ව'], ['.'], [' '], ['a']]
+    """
+    tables = [resolve_script(name) for name in scripts]
+    joiners = frozenset("".join(table.joiners for table in tables))
+    blocks = [range(table.block[0], table.block[1] + 1) for table in tables]
+
+    def inside(character: str) -> bool:
+        return character in joiners or any(ord(character) in block for block in blocks)
+
+    words: list[list[str]] = []
+    open_word = False
+    for unit in syllables:
+        is_boundary = not any(map(inside, unit))
+        if is_boundary or not open_word or unit[0] in _WHITE_SPACE:
+            words.append([unit])
+        else:
+            words[-1].append(unit)
+        open_word = not is_boundary
+    return words

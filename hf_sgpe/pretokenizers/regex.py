@@ -1,0 +1,199 @@
+r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` will cut it.
+
+Two engines read a pattern: the ``regex`` package here, and the one inside ``tokenizers`` wherever the tokenizer is used.
+They agree on syntax for the patterns this package writes, but not on Unicode's newest characters, so a text that holds a
+character they see differently is handed to the latter, which is slower but right by definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+import regex
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, resolve_pattern
+
+if TYPE_CHECKING:
+    from tokenizers import NormalizedString, PreTokenizedString
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+_PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
+# Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: any engine reads these alike.
+_PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|\|)[?*+]?)+")
+
+
+class RegexPreTokenizer:
+    r"""Splits text at the matches of one or more patterns, applied one after another, each to the pieces of the last.
+
+    A match is a word, and so is whatever lies between two matches: nothing is lost. This is the ``isolated`` behaviour of
+    ``tokenizers``' ``Split``, and `to_native` gives exactly that.
+
+    Args:
+        patterns: Names of `SPLIT_PATTERNS`, or regular expressions.
+
+    Raises:
+        SGPEError: a name is unknown, or an expression is not valid.
+
+    >>> RegexPreTokenizer("gpt2").split("Hello, world")
+    ['Hello', ',', ' world']
+    """
+
+    def __init__(self, *patterns: str) -> None:
+        if not patterns:
+            raise SGPEError(f"a split needs a pattern: known are {', '.join(SPLIT_PATTERNS)}, or give a regex")
+        self.patterns = tuple(map(resolve_pattern, patterns))
+        self._native = self.to_native()
+        self._stages = _compile_stages(self.patterns)
+
+    def split(self, text: str) -> list[str]:
+        """The words of ``text``; their concatenation is ``text``. Time grows linearly with the text for named patterns."""
+        if self._stages is None or not engines_agree(text, self.patterns):
+            return [word for word, _ in self._native.pre_tokenize_str(text)]
+        words = [text] if text else []
+        for number, (compiled, keeps_previous) in enumerate(self._stages):
+            if number and keeps_previous:
+                # The words of the stage before are kept whole by this pattern, so only the gaps between them are left.
+                words = list(_split_gaps(text, self._stages[number - 1][0], compiled))
+            else:
+                words = [piece for word in words for piece in _isolate(compiled, word)]
+        return words
+
+    def segment(self, word: str) -> list[bytes]:
+        """The units of one word: its bytes."""
+        return [bytes([byte]) for byte in word.encode()]
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """The words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        return with_offsets(self.split(text))
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """The protocol of ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
+        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
+
+    def to_native(self) -> PreTokenizer:
+        """The same split as a pre-tokenizer of the ``tokenizers`` library.
+
+        Raises:
+            SGPEError: the library's engine cannot read a pattern.
+        """
+        from tokenizers import Regex
+        from tokenizers.pre_tokenizers import Sequence, Split
+
+        splits = []
+        for pattern in self.patterns:
+            try:
+                splits.append(Split(Regex(pattern), behavior="isolated"))
+            except Exception as error:  # the library raises the bare class
+                raise SGPEError(f"split pattern {pattern!r} is not a valid regex: {error}") from None
+        return splits[0] if len(splits) == 1 else Sequence(splits)
+
+
+def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
+    """Each word with the character offsets where it starts and ends.
+
+    >>> with_offsets(["a", " bc"])
+    [('a', (0, 1)), (' bc', (1, 4))]
+    """
+    placed, start = [], 0
+    for word in words:
+        placed.append((word, (start, start + len(word))))
+        start += len(word)
+    return placed
+
+
+def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
+    """Cuts the library's string into ``words``, keeping its alignment with the original text.
+
+    One slice costs the length of the string it is cut from, so the string is halved until one word is left: O(n log n) in
+    all, where slicing word after word off the whole would be quadratic.
+    """
+    if len(words) < 2:
+        return [text] if words else []
+    middle = len(words) // 2
+    cut = sum(map(len, words[:middle]))
+    left, right = text[:cut], text[cut : cut + sum(map(len, words[middle:]))]
+    assert left is not None
+    assert right is not None
+    return slices(left, words[:middle]) + slices(right, words[middle:])
+
+
+def _isolate(compiled: regex.Pattern, text: str) -> list[str]:
+    words = compiled.findall(text)
+    if sum(map(len, words)) == len(text):
+        return list(words)
+    return list(_matches_and_gaps(compiled, text))
+
+
+def _matches_and_gaps(compiled: regex.Pattern, text: str) -> Iterator[str]:
+    position = 0
+    for match in compiled.finditer(text):
+        if match.start() > position:
+            yield text[position : match.start()]
+        yield match.group()
+        position = match.end()
+    if position < len(text):
+        yield text[position:]
+
+
+def _split_gaps(text: str, previous: regex.Pattern, compiled: regex.Pattern) -> Iterator[str]:
+    position = 0
+    for match in previous.finditer(text):
+        if match.start() > position:
+            yield from _isolate(compiled, text[position : match.start()])
+        yield match.group()
+        position = match.end()
+    if position < len(text):
+        yield from _isolate(compiled, text[position:])
+
+
+@cache
+def _compile_stages(patterns: tuple[str, ...]) -> list[tuple[regex.Pattern, bool]] | None:
+    """Each pattern compiled, with whether it keeps the previous one's words whole; None where the engines may differ."""
+    stages = []
+    for number, pattern in enumerate(patterns):
+        rest, keeps_previous = pattern, False
+        if number == 1 and pattern.startswith(patterns[0] + "|"):
+            rest, keeps_previous = pattern.removeprefix(patterns[0] + "|"), True
+        if rest not in SPLIT_PATTERNS.values() and not _PLAIN_SYNTAX.fullmatch(rest):
+            return None
+        stages.append((regex.compile(pattern), keeps_previous))
+    return stages
+
+
+_trusted: dict[str, set[str]] = {}
+
+
+def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
+    """Whether both engines put every character of ``text`` into the same classes.
+
+    Asked once per character and class, then remembered: the sets grow with the distinct characters seen, at most Unicode.
+    """
+    if text.isascii():
+        return True
+    characters = set(text)
+    for pattern in patterns:
+        for name in _properties(pattern):
+            trusted = _trusted.setdefault(name, set())
+            unknown = characters - trusted
+            if unknown:
+                trusted |= _same_class(name, "".join(sorted(unknown)))
+                if not trusted.issuperset(unknown):
+                    return False
+    return True
+
+
+@cache
+def _properties(pattern: str) -> frozenset[str]:
+    return frozenset(_PROPERTY.findall(pattern))
+
+
+def _same_class(name: str, characters: str) -> set[str]:
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
+
+    ours = set(regex.findall(name, characters))
+    native = Split(Regex(name), behavior="removed", invert=True).pre_tokenize_str(characters)
+    return set(characters) - (ours ^ {character for match, _ in native for character in match})

@@ -1,0 +1,52 @@
+r"""Cutting a stream of text where it does not matter: between two words, whatever pattern is used.
+
+A *safe cut* stands before a single space between two letters or digits, or after a line end that follows something other
+than white space and precedes a letter or digit. Every named pattern has a word boundary there, no pattern looks across it,
+and normalization does not reach across it either. So the words of the parts are the words of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import regex
+
+from hf_sgpe.pretokenizers.regex import engines_agree
+
+# searched from the right, so that the last cut is found in time that does not grow with what lies before it
+_SAFE_CUT = regex.compile(r"(?r)(?:(?<=[\p{L}\p{N}])(?= [\p{L}\p{N}])|(?<=\S\n)(?=[\p{L}\p{N}]))")
+_CUT_INSIDE = regex.compile(r"[\p{L}\p{N}] |\n[\p{L}\p{N}]")
+
+
+def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = ()) -> Iterator[str]:
+    r"""Chunks cut anywhere → texts cut only where it does not matter; the concatenation stays the same.
+
+    Each chunk is held until a safe cut is seen after it, so memory grows with the longest stretch without one, not with the
+    stream. A special token that a safe cut could fall into holds the whole text back.
+
+    >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
+    ['The', ' quick', ' brown fox']
+    """
+    if any(map(_CUT_INSIDE.search, special_tokens)):
+        yield "".join(chunks)
+        return
+    held: list[str] = []
+    last_two = ""
+    for chunk in chunks:
+        if not chunk:
+            continue
+        # A cut is seen once the character after it is there, which may be the first of this chunk.
+        window = last_two + chunk
+        match = _SAFE_CUT.search(window)
+        if match and engines_agree(window[max(match.start() - 1, 0) : match.start() + 2], (_SAFE_CUT.pattern,)):
+            text = "".join(held) + chunk
+            cut = len(text) - len(window) + match.start()
+            if cut:
+                yield text[:cut]
+            held = [text[cut:]]
+        else:
+            held.append(chunk)
+        last_two = window[-2:]
+    rest = "".join(held)
+    if rest:
+        yield rest

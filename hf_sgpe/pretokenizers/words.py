@@ -1,0 +1,152 @@
+"""LinguisTriePreTokenizer, and which pre-tokenizer each recipe uses: text → words, and words → units.
+
+A word is a span that merges never leave; a unit is the atom that training starts from: a syllable in a word of a
+supported script, a byte elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
+from hf_sgpe.pretokenizers.regex import RegexPreTokenizer, slices, with_offsets
+
+if TYPE_CHECKING:
+    from tokenizers import PreTokenizedString
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+RECIPES = ("hybrid", "sgpe", "bpe")
+"""``hybrid``: words of the scripts by syllable, all else by a split regex; ``sgpe``: the SGPE document's words, where
+every other character stands alone; ``bpe``: a split regex only."""
+
+
+class LinguisTriePreTokenizer:
+    """Splits text into words by script, and the words into syllables. The readable twin of its regexes.
+
+    With a ``pattern``, a word of a script is an optional space, then its letters and marks with the joiners after them;
+    everything between such words is split by the pattern. Without one, words are those of the SGPE document
+    (`segment_into_words`).
+
+    Args:
+        scripts: Names of the scripts whose words are kept together.
+        pattern: Name of one of `SPLIT_PATTERNS` or a regular expression for everything else; ``None`` for SGPE's words.
+
+    Raises:
+        SGPEError: a script or pattern is unknown.
+
+    >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").split("ශ්‍රී ලංකාව, hello world")
+    ['ශ්\u200dරී', ' ලංකාව', ',', ' hello', ' world']
+    >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").segment(" ලංකාව")
+    [' ලං', 'කා', 'ව']
+    """
+
+    def __init__(self, scripts: Iterable[str] = ("sinhala",), pattern: str | None = "o200k") -> None:
+        self.scripts = tuple(scripts)
+        if not self.scripts:
+            raise SGPEError("LinguisTrie needs a script: give at least one, or use RegexPreTokenizer")
+        self.trie = LinguisTrie(self.scripts)
+        if pattern is None:
+            self.patterns: tuple[str, ...] = (sgpe_pattern(self.scripts),)
+            self._other = None
+        else:
+            indic = word_pattern(self.scripts)
+            self._other = RegexPreTokenizer(pattern)
+            # The second split begins with the first one's pattern, so that it leaves those words whole.
+            self.patterns = (indic, f"{indic}|{self._other.patterns[0]}")
+
+    def split(self, text: str) -> list[str]:
+        """The words of ``text``; their concatenation is ``text``."""
+        if self._other is None:
+            units = self.trie.tokenize(text, leading_space=True)
+            return ["".join(word) for word in segment_into_words(units, self.scripts)]
+        words: list[str] = []
+        position = gap = 0
+        while position < len(text):
+            script = self.trie.script_of(text[position : position + 2])
+            if script is None:
+                position += 1
+                continue
+            end = _word_end(script, text, position)
+            words += self._other.split(text[gap:position])
+            words.append(text[position:end])
+            position = gap = end
+        return words + self._other.split(text[gap:])
+
+    def segment(self, word: str) -> list[str] | list[bytes]:
+        """The units of one word: syllables, the first with the word's leading space, or the bytes of any other word.
+
+        In SGPE's words every character of another script is a unit too.
+        """
+        if self._other is None or self.trie.script_of(word):
+            return self.trie.tokenize(word, leading_space=True)
+        return self._other.segment(word)
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """The words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        return with_offsets(self.split(text))
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """The protocol of ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
+        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
+
+    def to_native(self) -> PreTokenizer:
+        """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""
+        return RegexPreTokenizer(*self.patterns).to_native()
+
+
+def make_pre_tokenizer(recipe: str, scripts: Iterable[str], pattern: str) -> RegexPreTokenizer | LinguisTriePreTokenizer:
+    """The pre-tokenizer of a recipe; ``sgpe`` ignores the pattern and ``bpe`` the scripts.
+
+    Raises:
+        SGPEError: the recipe, a script or the pattern is unknown.
+    """
+    if recipe == "bpe":
+        return RegexPreTokenizer(pattern)
+    if recipe == "hybrid":
+        return LinguisTriePreTokenizer(scripts, pattern)
+    if recipe == "sgpe":
+        return LinguisTriePreTokenizer(scripts, None)
+    raise SGPEError(f"unknown recipe {recipe!r}: known are {', '.join(RECIPES)}")
+
+
+def word_pattern(scripts: Iterable[str]) -> str:
+    """The split regex of words in ``scripts``. Its joiners are literal: some runtimes misread their escapes."""
+    classes = [_character_class(resolve_script(name).letters_and_marks()) for name in scripts]
+    words = [f"[{letters}][{letters}{ZWNJ}{ZWJ}]*" for letters in classes]
+    return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
+
+
+def sgpe_pattern(scripts: Iterable[str]) -> str:
+    """The split regex that cuts where `segment_into_words` does."""
+    tables = [resolve_script(name) for name in scripts]
+    inside = "".join(f"{chr(table.block[0])}-{chr(table.block[1])}" for table in tables)
+    joiners = "".join(sorted(set("".join(table.joiners for table in tables))))
+    return rf" ?[{inside}{joiners}]+| ?[^ \t\n\r]|[ \t\n\r]"
+
+
+def _word_end(script: str, text: str, start: int) -> int:
+    characters = resolve_script(script).letters_and_marks()
+    end = start + (text[start] == " ") + 1
+    while end < len(text) and (text[end] in characters or text[end] in ZWNJ + ZWJ):
+        end += 1
+    return end
+
+
+def _character_class(characters: Iterable[str]) -> str:
+    """The inside of a regex class, runs written as ranges.
+
+    >>> _character_class("abcxe")
+    'a-cex'
+    """
+    points = sorted(map(ord, characters))
+    parts: list[str] = []
+    start = 0
+    for i in range(1, len(points) + 1):
+        if i == len(points) or points[i] != points[i - 1] + 1:
+            run = "".join(map(chr, points[start:i]))
+            parts.append(run if len(run) < 3 else f"{run[0]}-{run[-1]}")
+            start = i
+    return "".join(parts)

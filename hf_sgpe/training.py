@@ -1,0 +1,404 @@
+"""From counted words to a tokenizer: the configuration, the counts as a value, and the two tiers put together.
+
+Nothing here reads files; that is the business of `trainers`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
+from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.model import BPETokenizer
+from hf_sgpe.normalization import NORMALIZATIONS, normalize
+from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
+
+logger = logging.getLogger(__name__)
+
+SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes")
+
+# What a recipe takes where the configuration says None.
+_RECIPE_DEFAULTS: dict[str, dict[str, Any]] = {
+    "hybrid": {"normalization": "nfc", "special_tokens": ("<|endoftext|>",), "special_tokens_position": "end"},
+    "bpe": {"normalization": "none", "special_tokens": ("<|endoftext|>",), "special_tokens_position": "end"},
+    "sgpe": {
+        "normalization": "none",
+        "special_tokens": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        "special_tokens_position": "start",
+    },
+}
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides, together with the text, which tokenizer comes out.
+
+    After construction no field is None but ``min_unit_frequency``: recipe defaults are filled in.
+
+    Args:
+        vocab_size: Number of tokens in the finished tokenizer, special tokens included.
+        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``sgpe`` (the SGPE document's words)
+            or ``bpe`` (``pattern`` only).
+        scripts: Scripts whose syllables are units; unused by ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
+        min_frequency: A pair that occurs less often is never merged.
+        letter_coverage: Share of each script's running letters that get a token of their own.
+        syllable_coverage: The same for syllables.
+        min_unit_frequency: Instead of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
+        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
+        normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
+        special_tokens: Their text; none of it is ever learned from. None takes the recipe's own.
+        special_tokens_position: Where their ids lie: ``end``, ``start`` or ``after-bytes``. None takes the recipe's own.
+
+    Raises:
+        SGPEError: a value is out of range or unknown; the message lists the known ones.
+
+    >>> TrainingConfig(vocab_size=1000).normalization
+    'nfc'
+    """
+
+    vocab_size: int
+    recipe: str = "hybrid"
+    scripts: tuple[str, ...] = ("sinhala",)
+    pattern: str = "o200k"
+    min_frequency: int = 2
+    letter_coverage: float = 0.99999
+    syllable_coverage: float = 0.9999
+    min_unit_frequency: int | None = None
+    tie_break: str = "smallest-pair-id"
+    normalization: str | None = None
+    special_tokens: tuple[str, ...] | None = None
+    special_tokens_position: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_known("recipe", self.recipe, RECIPES)
+        for name, default in _RECIPE_DEFAULTS[self.recipe].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        for name in ("scripts", "special_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+            object.__setattr__(self, name, tuple(value))
+        _check_known("tie_break", self.tie_break, TIE_BREAKS)
+        _check_known("normalization", self.normalization, NORMALIZATIONS)
+        _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
+        for name in ("letter_coverage", "syllable_coverage"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SGPEError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
+        for name in ("min_frequency", "min_unit_frequency"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SGPEError(f"{name} must be at least 1, not {getattr(self, name)}")
+        assert self.special_tokens is not None
+        for token in self.special_tokens:
+            if not token or len(token.encode(errors="replace")) < 2:
+                raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
+        if len(set(self.special_tokens)) < len(self.special_tokens):
+            raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
+        least = len(BYTES) + len(self.special_tokens)
+        if self.vocab_size < least:
+            raise SGPEError(
+                f"vocab_size {self.vocab_size} is too small: {len(BYTES)} bytes and {len(self.special_tokens)} special "
+                f"tokens need at least {least}"
+            )
+        self.pre_tokenizer()
+
+    def pre_tokenizer(self) -> RegexPreTokenizer | LinguisTriePreTokenizer:
+        """The readable pre-tokenizer of this recipe: words and units."""
+        return make_pre_tokenizer(self.recipe, self.scripts, self.pattern)
+
+    def counting(self) -> dict[str, Any]:
+        """The part of the configuration that decides which words a text has; equal parts give addable counts."""
+        return {
+            "patterns": list(self.pre_tokenizer().patterns),
+            "normalization": self.normalization,
+            "special_tokens": sorted(self.special_tokens or ()),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
+        """The inverse of `to_dict`; keys that are no field are passed over."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
+
+
+class WordCounts:
+    """How often each word occurs in some text: all that training needs to know of it, and a value.
+
+    Counts of parts add up to the counts of the whole, wherever and in whatever order the parts were counted; training on
+    the sum gives the identical tokenizer. Memory grows with distinct words.
+
+    Args:
+        counts: Word (UTF-8) → how often it occurs.
+        counting: `TrainingConfig.counting` of the configuration that the words were cut with.
+
+    >>> config = TrainingConfig(vocab_size=1000, recipe="bpe", pattern="gpt2")
+    >>> counts = WordCounts.from_texts(["a b"], config) + WordCounts.from_texts(["a"], config)
+    >>> sorted(counts.items())
+    [(b' b', 1), (b'a', 2)]
+    """
+
+    def __init__(self, counts: Mapping[bytes, int], counting: Mapping[str, Any]) -> None:
+        self.counting = dict(counting)
+        self._counts = dict(counts)
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], config: TrainingConfig) -> WordCounts:
+        """Counts the words of ``texts``, each text by itself, without its special tokens."""
+        counts: Counter[str] = Counter()
+        split = word_splitter(config)
+        for text in texts:
+            counts.update(split(text))
+        return cls({word.encode(): count for word, count in counts.items()}, config.counting())
+
+    def __add__(self, other: WordCounts) -> WordCounts:
+        if self.counting != other.counting:
+            raise SGPEError("word counts cannot be added: they were cut by different patterns, normalization or specials")
+        total = Counter(self._counts)
+        total.update(other._counts)
+        return WordCounts(total, self.counting)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        return self.counting == other.counting and self._counts == other._counts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        """The number of distinct words."""
+        return len(self._counts)
+
+    def __getitem__(self, word: bytes) -> int:
+        return self._counts.get(word, 0)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._counts)
+
+    def items(self) -> Iterable[tuple[bytes, int]]:
+        """(word, count), in no particular order."""
+        return self._counts.items()
+
+    def total(self) -> int:
+        """The number of running words."""
+        return sum(self._counts.values())
+
+    def __repr__(self) -> str:
+        return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
+
+    def digest(self) -> str:
+        """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
+        hasher = hashlib.sha256(json.dumps(self.counting, sort_keys=True).encode())
+        for word, count in sorted(self._counts.items()):
+            hasher.update(b"%d %d " % (len(word), count) + word)
+        return hasher.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one file (a numpy ``.npz`` whatever its name), the same bytes for the same counts."""
+        import numpy as np
+
+        words = sorted(self._counts)
+        arrays: dict[str, Any] = {
+            "counting": np.frombuffer(json.dumps(self.counting, sort_keys=True).encode(), dtype=np.uint8),
+            "words": np.frombuffer(b"".join(words), dtype=np.uint8),
+            "lengths": np.array([len(word) for word in words], dtype=np.int64),
+            "counts": np.array([self._counts[word] for word in words], dtype=np.int64),
+        }
+        with atomic_file(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> WordCounts:
+        """Reads what `save` wrote.
+
+        Raises:
+            SGPEError: the file holds no word counts, or not all of them.
+            FileNotFoundError: there is no such file.
+        """
+        import numpy as np
+
+        try:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                counting = json.loads(file["counting"].tobytes())
+                blob, lengths, counts = file["words"].tobytes(), file["lengths"].tolist(), file["counts"].tolist()
+            if sum(lengths) != len(blob) or len(lengths) != len(counts):
+                raise ValueError("its parts do not fit together")
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+            raise SGPEError(f"{path}: not a file of word counts ({error}): count the text again") from None
+        words, start = [], 0
+        for length in lengths:
+            words.append(blob[start : start + length])
+            start += length
+        return cls(dict(zip(words, counts, strict=True)), counting)
+
+
+def word_splitter(config: TrainingConfig) -> Callable[[str], list[str]]:
+    """A function text → its words, as training counts them: special tokens taken out, the rest normalized and split."""
+    splitter = RegexPreTokenizer(*config.pre_tokenizer().patterns)
+    normalization = config.normalization or "none"
+    specials = sorted(config.special_tokens or (), key=len, reverse=True)
+    special_pattern = re.compile("|".join(map(re.escape, specials))) if specials else None
+
+    def split(text: str) -> list[str]:
+        if special_pattern is None or not special_pattern.search(text):
+            return splitter.split(normalize(text, normalization))
+        parts = special_pattern.split(text)
+        return [word for part in parts for word in splitter.split(normalize(part, normalization))]
+
+    return split
+
+
+def train_from_counts(
+    counts: WordCounts,
+    config: TrainingConfig,
+    *,
+    on_merge: Callable[[Pair, int], None] | None = None,
+) -> BPETokenizer:
+    """Learns a tokenizer from counted words: the unit tier, then the statistical tier on what that leaves of each word.
+
+    If the words give fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
+
+    Args:
+        on_merge: Called with the pair (two ids) and its count at each merge of the statistical tier.
+
+    Raises:
+        SGPEError: there are no words, they were cut for another configuration, or the vocabulary is too small for the
+            chosen units (the message says what would do).
+    """
+    if counts.counting != config.counting():
+        raise SGPEError("the word counts were cut by other patterns, normalization or specials than the configuration's")
+    if not len(counts):
+        raise SGPEError("the corpus is empty: it has no words to learn from")
+
+    pre_tokenizer = config.pre_tokenizer()
+    chosen: list[str] = []
+    if isinstance(pre_tokenizer, LinguisTriePreTokenizer):
+        chosen = choose_units(
+            _count_units(counts, pre_tokenizer),
+            pre_tokenizer.trie,
+            letter_coverage=config.letter_coverage,
+            syllable_coverage=config.syllable_coverage,
+            min_unit_frequency=config.min_unit_frequency,
+        )
+    unit_merges = build_unit_tier(unit.encode() for unit in chosen)
+
+    specials = config.special_tokens or ()
+    num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
+    if num_merges < 0:
+        raise SGPEError(
+            f"vocab_size {config.vocab_size} is too small for the {len(chosen)} chosen units: it takes at least "
+            f"{config.vocab_size - num_merges}, or a lower letter_coverage or syllable_coverage"
+        )
+
+    vocabulary = list(BYTES)
+    table = MergeTable()
+    for left, right in unit_merges:
+        table.add((left, right), len(vocabulary))
+        vocabulary.append(vocabulary[left] + vocabulary[right])
+    sequences = _sequences(counts, config, pre_tokenizer, table, vocabulary, set(chosen))
+    learned = learn_merges(
+        list(sequences),
+        list(sequences.values()),
+        vocabulary=vocabulary,
+        num_merges=num_merges,
+        tie_break=config.tie_break,
+        min_frequency=config.min_frequency,
+        on_merge=on_merge,
+    )
+    for left, right in learned:
+        vocabulary.append(vocabulary[left] + vocabulary[right])
+    if len(learned) < num_merges:
+        logger.warning(
+            "the corpus gives %d tokens of the %d asked for: no further pair occurs %d times",
+            len(vocabulary) + len(specials),
+            config.vocab_size,
+            config.min_frequency,
+        )
+    return _assemble(vocabulary, unit_merges + learned, config, pre_tokenizer.patterns, counts)
+
+
+def _count_units(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer) -> Counter[str]:
+    units: Counter[str] = Counter()
+    for word, count in counts.items():
+        for unit in pre_tokenizer.segment(word.decode()):
+            if isinstance(unit, str):
+                units[unit] += count
+    return units
+
+
+def _sequences(
+    counts: WordCounts,
+    config: TrainingConfig,
+    pre_tokenizer: RegexPreTokenizer | LinguisTriePreTokenizer,
+    unit_tier: MergeTable,
+    vocabulary: list[bytes],
+    chosen: set[str],
+) -> Counter[tuple[int, ...]]:
+    """What the statistical tier starts from: each word as the unit tier leaves it, which is what the encoder will see.
+
+    In ``sgpe`` a unit without a token takes no part in any pair, so it ends one sequence and the next begins after it.
+    """
+    sequences: Counter[tuple[int, ...]] = Counter()
+    if config.recipe != "sgpe":
+        for word, count in counts.items():
+            sequences[tuple(apply_merges(word, unit_tier))] += count
+        return sequences
+    ids = {token: id for id, token in enumerate(vocabulary)}
+    for word, count in counts.items():
+        run: list[int] = []
+        for unit in pre_tokenizer.segment(word.decode()):
+            assert isinstance(unit, str)
+            if unit in chosen:
+                run.append(ids[unit.encode()])
+            else:
+                sequences[tuple(run)] += count
+                run = []
+        sequences[tuple(run)] += count
+    return sequences
+
+
+def _assemble(
+    vocabulary: list[bytes],
+    merges: list[Pair],
+    config: TrainingConfig,
+    patterns: tuple[str, ...],
+    counts: WordCounts,
+) -> BPETokenizer:
+    """Gives tokens their final ids, special tokens where the configuration wants them."""
+    specials = config.special_tokens or ()
+    before_specials = {"start": 0, "after-bytes": len(BYTES), "end": len(vocabulary)}[config.special_tokens_position or ""]
+    vocab = {token: rank + (len(specials) if rank >= before_specials else 0) for rank, token in enumerate(vocabulary)}
+    template = ("[CLS]", "[SEP]") if config.recipe == "sgpe" and {"[CLS]", "[SEP]"} <= set(specials) else None
+    return BPETokenizer(
+        vocab,
+        [(vocabulary[left], vocabulary[right]) for left, right in merges],
+        special_tokens={token: before_specials + number for number, token in enumerate(specials)},
+        patterns=patterns,
+        normalization=config.normalization or "none",
+        prefix=template[:1] if template else (),
+        suffix=template[1:] if template else (),
+        metadata={"training": config.to_dict(), "word_counts": counts.digest()},
+    )

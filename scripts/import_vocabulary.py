@@ -1,0 +1,42 @@
+"""Turns a ``vocab.json`` and ``merges.txt`` of GPT-2's kind into a folder that every loader knows.
+
+Example: python scripts/import_vocabulary.py llama3/vocab.json llama3/merges.txt llama3-hf --pattern llama3 --ignore-merges
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from hf_sgpe import SPLIT_PATTERNS, SGPEError
+from hf_sgpe.formats import gpt2_files
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vocab", type=Path, help="vocab.json: token → id")
+    parser.add_argument("merges", type=Path, help="merges.txt: one merge a line")
+    parser.add_argument("out", type=Path, help="folder to write")
+    parser.add_argument("--pattern", required=True, help=f"split pattern: {', '.join(SPLIT_PATTERNS)}, or a regex")
+    parser.add_argument("--special-token", action="append", default=[], help="an entry that is special (repeatable)")
+    parser.add_argument("--ignore-merges", action="store_true", help="whole words that are tokens skip the merges (Llama 3)")
+    args = parser.parse_args()
+    try:
+        tokenizer = gpt2_files.read(
+            args.vocab,
+            args.merges,
+            pattern=args.pattern,
+            special_tokens=args.special_token,
+            ignore_merges=args.ignore_merges,
+        )
+        tokenizer.save(args.out)
+    except (SGPEError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{args.out}: {tokenizer}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

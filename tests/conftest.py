@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No test talks to the Hub unless it starts a server of its own.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
+
+SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"
+
+
+@pytest.fixture(scope="session")
+def sample() -> dict[str, str]:
+    """The sample that ships with the package: language → text."""
+    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(SAMPLE.glob("*.txt"))}
+
+
+@pytest.fixture(scope="session")
+def config():
+    from hf_sgpe import TrainingConfig
+
+    return TrainingConfig(vocab_size=4000, scripts=("sinhala", "devanagari", "tamil"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(sample, config):
+    """A hybrid BPETokenizer trained on the sample."""
+    from hf_sgpe import WordCounts, train_from_counts
+
+    return train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+
+
+@pytest.fixture(scope="session")
+def saved(tokenizer, tmp_path_factory) -> Path:
+    """The same tokenizer as a folder."""
+    folder = tmp_path_factory.mktemp("tokenizer") / "saved"
+    tokenizer.save(folder)
+    return folder

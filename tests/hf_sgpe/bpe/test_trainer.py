@@ -1,0 +1,92 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.naive import learn_by_recount
+
+from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
+from hf_sgpe.errors import SGPEError
+
+LETTERS = [b"b", b"a", b"\xff", b"c"]
+corpora = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=12), st.integers(1, 5)), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@given(corpus=corpora, num_merges=st.integers(0, 25), min_frequency=st.integers(1, 4))
+@settings(max_examples=600)
+def test_equals_a_naive_recount(tie_break, corpus, num_merges, min_frequency):
+    words, counts = zip(*corpus, strict=True)
+    options = {"vocabulary": LETTERS, "num_merges": num_merges, "tie_break": tie_break, "min_frequency": min_frequency}
+    assert learn_merges(words, counts, **options) == learn_by_recount(words, counts, **options)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@pytest.mark.parametrize("text", ["aaaa", "aaaaa", "abab", "ababab", "aabaab", "a" * 33])
+def test_overlaps(tie_break, text):
+    vocabulary = [bytes([byte]) for byte in range(256)]
+    options = {"vocabulary": vocabulary, "num_merges": 20, "tie_break": tie_break}
+    words = [list(text.encode())]
+    assert learn_merges(words, [1], **options) == learn_by_recount(words, [1], **options)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+def test_order_and_spread_of_the_words_make_no_difference(tie_break):
+    generator = random.Random(7)
+    words = [generator.choices(range(4), k=generator.randint(1, 10)) for _ in range(60)]
+    counts = [generator.randint(1, 9) for _ in words]
+    options = {"vocabulary": LETTERS, "num_merges": 40, "tie_break": tie_break}
+    expected = learn_merges(words, counts, **options)
+    spread = [(word, 1) for word, count in zip(words, counts, strict=True) for _ in range(count)]
+    generator.shuffle(spread)
+    assert learn_merges(*zip(*spread, strict=True), **options) == expected
+
+
+@given(st.lists(st.integers(0, 2), max_size=20), st.tuples(st.integers(0, 2), st.integers(0, 2)))
+def test_merge_pair_reports_exactly_how_counts_change(ids, pair):
+    word = Word(list(ids))
+    before = list(word.pairs())
+    changes = word.merge_pair(pair, 9)
+    after = list(word.pairs())
+    for candidate in {*before, *after, *(changed for changed, _ in changes)}:
+        change = sum(amount for changed, amount in changes if changed == candidate)
+        assert after.count(candidate) - before.count(candidate) == change
+
+
+def test_tie_rules_by_example():
+    # Every pair of "ab", "cd", "bc" occurs once.
+    words = [list(b"ab"), list(b"cd"), list(b"bc")]
+    vocabulary = [bytes([255 - byte]) for byte in range(256)]  # ids and bytes run against each other
+    first = {rule: learn_merges(words, [1] * 3, vocabulary=vocabulary, num_merges=1, tie_break=rule) for rule in TIE_BREAKS}
+    assert first == {
+        "smallest-pair-id": [tuple(b"ab")],
+        "greatest-pair-id": [tuple(b"cd")],
+        "greatest-pair-bytes": [tuple(b"ab")],
+    }
+
+
+def test_a_longer_byte_string_is_greater_than_its_beginning():
+    words = [[0, 1], [2, 1]]
+    vocabulary = [b"a", b"x", b"ab"]
+    options = {"vocabulary": vocabulary, "num_merges": 1, "tie_break": "greatest-pair-bytes"}
+    assert learn_merges(words, [1, 1], **options) == [(2, 1)]
+
+
+def test_reports_each_merge_and_stops_when_nothing_is_left():
+    seen = []
+    merges = learn_merges(
+        [[0, 1, 0, 1]], [3], vocabulary=[b"a", b"b"], num_merges=9, on_merge=lambda *step: seen.append(step)
+    )
+    assert merges == [(0, 1), (2, 2)]
+    assert seen == [((0, 1), 6), ((2, 2), 3)]
+
+
+def test_words_given_are_not_changed():
+    words = [[0, 1]]
+    learn_merges(words, [1], vocabulary=[b"a", b"b"], num_merges=1)
+    assert words == [[0, 1]]
+
+
+def test_unknown_tie_rule():
+    with pytest.raises(SGPEError, match="unknown tie rule 'coin': known are smallest-pair-id"):
+        learn_merges([], [], vocabulary=[], num_merges=1, tie_break="coin")

@@ -1,0 +1,94 @@
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.data import needs_data, sinhala_words
+from support.texts import indic
+
+from hf_sgpe import LinguisTrie
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
+
+
+def table_and_tokens(units):
+    merges = build_unit_tier(unit.encode() for unit in units)
+    tokens = list(BYTES)
+    for left, right in merges:
+        tokens.append(tokens[left] + tokens[right])
+    return MergeTable((pair, 256 + rank) for rank, pair in enumerate(merges)), tokens
+
+
+def check(units):
+    table, tokens = table_and_tokens(units)
+    for unit in units:
+        assert [tokens[id] for id in apply_merges_by_rescan(list(unit.encode()), table)] == [unit.encode()]
+    assert len(set(tokens)) == len(tokens)
+    assert len(table.ranks) == len(table.results)
+    return table, tokens
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=6), max_size=20))
+@settings(max_examples=500)
+def test_units_come_out_whole_and_nothing_occurs_twice_whatever_the_units(units):
+    check(units)
+
+
+@given(st.lists(indic, min_size=1, max_size=20))
+@settings(max_examples=300)
+def test_chosen_syllables_come_out_whole(words):
+    trie = LinguisTrie(["sinhala", "devanagari"])
+    counts = Counter(unit for word in words for unit in trie.tokenize(word, leading_space=True))
+    units = choose_units(counts, trie, letter_coverage=1, syllable_coverage=1)
+    assert set(counts) <= {*units, ""}
+    check(units)
+
+
+@needs_data
+def test_no_merge_crosses_a_syllable_in_any_real_word():
+    trie = LinguisTrie()
+    words = sinhala_words()
+    counts = Counter(unit for word in words[:5000] for unit in trie.tokenize(f" {word}", leading_space=True))
+    units = choose_units(counts, trie, letter_coverage=0.999, syllable_coverage=0.99)
+    table, tokens = check(units)
+    for word in words[:2000] + words[-2000:]:
+        text = f" {word}"
+        ends, boundaries = set(), set()
+        place = 0
+        for id in apply_merges_by_rescan(list(text.encode()), table):
+            place += len(tokens[id])
+            ends.add(place)
+        place = 0
+        for unit in trie.tokenize(text, leading_space=True):
+            place += len(unit.encode())
+            boundaries.add(place)
+        assert boundaries <= ends, word
+
+
+def test_coverage_takes_the_most_frequent_of_each_script():
+    trie = LinguisTrie(["sinhala", "devanagari"])
+    counts = {"කා": 98, "ගා": 2, "का": 1, "a": 1}
+    chosen = choose_units(counts, trie, letter_coverage=0.98, syllable_coverage=0.98)
+    assert "කා" in chosen
+    assert "ගා" not in chosen
+    assert {"का", "a"} <= set(chosen)
+    assert {"ග", "ා"} <= set(chosen)  # every character that occurs
+
+
+def test_min_unit_frequency_in_place_of_coverage():
+    chosen = choose_units({"කා": 3, "ගා": 2}, LinguisTrie(), letter_coverage=1, syllable_coverage=1, min_unit_frequency=3)
+    assert "කා" in chosen
+    assert "ගා" not in chosen
+
+
+def test_order_is_characters_half_forms_letters_syllables_spaced():
+    chosen = choose_units({" න්ද්‍රි": 1}, LinguisTrie(), letter_coverage=1, syllable_coverage=1)
+    assert chosen.index("ර") < chosen.index("ද්") < chosen.index("ද්\u200d") < chosen.index("ද්‍රි") < chosen.index("න්ද්‍රි")
+    assert chosen[-1] == " න්ද්‍රි"
+
+
+def test_equally_frequent_units_are_chosen_in_the_same_order_every_time():
+    trie = LinguisTrie()
+    forward = {"කා": 1, "ගා": 1, "චා": 1}
+    backward = dict(reversed(forward.items()))
+    options = {"letter_coverage": 0.5, "syllable_coverage": 0.5}
+    assert choose_units(forward, trie, **options) == choose_units(backward, trie, **options)

@@ -1,0 +1,47 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.data import corpus, needs_data
+from support.texts import texts
+
+from hf_sgpe import SPLIT_PATTERNS, LinguisTriePreTokenizer, RegexPreTokenizer
+from hf_sgpe.normalization import normalize
+from hf_sgpe.pretokenizers.stream import cut_stream
+
+SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
+SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k").patterns)
+SPLITTERS["sgpe"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala"], None).patterns)
+
+
+def words(splitter, texts):
+    return [word for text in texts for word in splitter.split(normalize(text, "nfc"))]
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+@given(chunks=st.lists(texts | st.sampled_from([" a", "\nb", "x\n", "1", " ", "\n", "'s"]), max_size=6))
+@settings(max_examples=400)
+def test_words_of_the_parts_are_the_words_of_the_whole(name, chunks):
+    parts = list(cut_stream(chunks))
+    assert "".join(parts) == "".join(chunks)
+    assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], ["".join(chunks)])
+
+
+@needs_data
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_real_text_is_cut_often_and_without_a_trace(name):
+    for language in ("si", "en", "hi"):
+        text = corpus(language, 30_000)
+        parts = list(cut_stream(text[start : start + 500] for start in range(0, len(text), 500)))
+        assert len(parts) > len(text) / 500 / 2
+        assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], [text])
+
+
+def test_special_tokens_that_a_cut_could_fall_into_hold_the_text_back():
+    text = ["one two ", "three <the end> four"]
+    assert list(cut_stream(text, ["<the end>"])) == ["".join(text)]
+    assert len(list(cut_stream(text, ["<|end|>"]))) > 1
+
+
+def test_empty_streams():
+    assert list(cut_stream([])) == []
+    assert list(cut_stream(["", ""])) == []

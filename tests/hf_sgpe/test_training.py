@@ -1,0 +1,307 @@
+import logging
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.data import corpus, needs_data, sinhala_words
+from support.texts import texts
+from support.unit_level import UnitLevelEncoder
+
+from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.bpe.unit_tier import choose_units
+from hf_sgpe.normalization import normalize
+
+
+def train(text, **options):
+    config = TrainingConfig(**{"vocab_size": 1000, **options})
+    return train_from_counts(WordCounts.from_texts(text if isinstance(text, list) else [text], config), config)
+
+
+# ---------------------------------------------------------------- the two tiers
+
+
+@pytest.fixture(scope="module", params=["hybrid", "sgpe"])
+def sinhala(request):
+    """A tokenizer trained on real Sinhala, and the units that have a token."""
+    text = corpus("si", 400_000)
+    config = TrainingConfig(vocab_size=5000, recipe=request.param, letter_coverage=0.9999, syllable_coverage=0.999)
+    counts = WordCounts.from_texts([text], config)
+    tokenizer = train_from_counts(counts, config)
+    trie = LinguisTrie()
+    units = Counter(trie.tokenize(normalize(text, config.normalization), leading_space=True))
+    coverage = {"letter_coverage": config.letter_coverage, "syllable_coverage": config.syllable_coverage}
+    syllables = {unit: count for unit, count in units.items() if trie.script_of(unit)}
+    known = set(choose_units(syllables, trie, **coverage))
+    return tokenizer, trie, known, set(syllables) - known
+
+
+def pieces(tokenizer, text):
+    return [tokenizer.token_bytes(id) for id in tokenizer.encode(text)]
+
+
+@needs_data
+def test_known_units_come_out_whole(sinhala):
+    tokenizer, _, known, unknown = sinhala
+    assert len(known) > 1000
+    assert len(unknown) > 20
+    for unit in known:
+        assert pieces(tokenizer, unit) == [unit.encode()]
+
+
+@needs_data
+def test_known_syllables_come_out_whole_in_every_real_word(sinhala):
+    tokenizer, trie, known, _ = sinhala
+    for word in (normalize(word, "nfc") for word in sinhala_words()):
+        place, ends = 0, set()
+        for piece in pieces(tokenizer, f" {word}"):
+            place += len(piece)
+            ends.add(place)
+        place = 0
+        for unit in trie.tokenize(f" {word}", leading_space=True):
+            start, place = place, place + len(unit.encode())
+            if unit in known:
+                assert not ends & set(range(start + 1, place)), (word, unit)
+
+
+@needs_data
+def test_tokens_equal_the_unit_level_encoders_where_units_are_known(sinhala):
+    tokenizer, trie, known, _ = sinhala
+    reference = UnitLevelEncoder(tokenizer, known)
+    compared = 0
+    for word in sorted({normalize(word, "nfc") for word in (*sinhala_words(), *corpus("si", 400_000).split())}):
+        units = trie.tokenize(f" {word}", leading_space=True)
+        # Only words of the script: others are no sequence of units to the hybrid.
+        if all(unit in known and trie.script_of(unit) for unit in units):
+            compared += 1
+            assert pieces(tokenizer, f" {word}") == [token.encode() for token in reference.tokens(units)], word
+    assert compared > 15_000
+
+
+@needs_data
+def test_no_rule_and_no_token_occurs_twice(sinhala):
+    tokenizer = sinhala[0]
+    assert len(set(tokenizer.merges)) == len(tokenizer.merges)
+    assert len({left + right for left, right in tokenizer.merges}) == len(tokenizer.merges)
+    assert len(tokenizer.vocab) == 256 + len(tokenizer.merges)
+
+
+@needs_data
+def test_unknown_syllables_fall_apart_and_round_trip(sinhala):
+    tokenizer, _, _, unknown = sinhala
+    # A few come out whole all the same: on the way to longer units, or because their pieces are often neighbours.
+    assert sum(len(pieces(tokenizer, unit)) > 1 for unit in unknown) > len(unknown) / 2
+    for unit in unknown:
+        assert tokenizer.decode(tokenizer.encode(unit)) == unit
+
+
+@pytest.fixture(scope="module", params=["hybrid", "sgpe", "bpe"])
+def small(request, sample):
+    return train(list(sample.values()), vocab_size=6000, recipe=request.param, normalization="none")
+
+
+@given(text=texts)
+@settings(max_examples=500)
+def test_any_text_round_trips(small, text):
+    assert small.decode(small.encode(text)) == text
+
+
+def test_words_that_share_bytes_with_a_joiner_do_not_break_the_unit_tier():
+    # U+2019 and U+200D share two bytes; were the pair learned again for "’", its later rank would undo the conjunct.
+    tokenizer = train("ක්‍ර " * 50 + "it’s don’t we’re " * 500, vocab_size=400)
+    assert len(set(tokenizer.merges)) == len(tokenizer.merges)
+    assert tokenizer.tokenize("ක්‍ර") == [tokenizer.tokenize("ක්‍ර")[0]]
+
+
+def test_hybrid_learns_words_of_other_scripts_from_bytes(sample):
+    tokenizer = train(list(sample.values()), vocab_size=4000)
+    assert tokenizer.decode(tokenizer.encode(" the")[:1]) == " the"
+
+
+def test_sgpe_keeps_every_other_character_alone_with_its_space():
+    tokenizer = train("ab cd ab cd ක ක " * 20, vocab_size=320, recipe="sgpe", min_frequency=1)
+    assert [tokenizer.decode([id]) for id in tokenizer.encode("ab cd")] == ["a", "b", " c", "d"]
+
+
+def test_sgpe_units_below_the_frequency_take_no_part_in_pairs():
+    # The rare syllable stands between two frequent ones; no merge may reach over or into it.
+    text = "කමල " * 30 + "කෂිල " * 2
+    tokenizer = train(text, recipe="sgpe", min_unit_frequency=10, min_frequency=1, vocab_size=300)
+    assert tokenizer.decode(tokenizer.encode(" කෂිල")[:1]) == " ක"
+    assert not [pair for pair in tokenizer.merges if "ෂිල".encode() in pair[0] + pair[1]]
+
+
+def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
+    """Training over units, with syllables as opaque symbols, learns the same merges as the bytes do."""
+    from hf_sgpe.bpe.trainer import learn_merges
+
+    text = [sample["si"]]
+    config = TrainingConfig(
+        vocab_size=2500,
+        recipe="sgpe",
+        letter_coverage=1,
+        syllable_coverage=1,
+        tie_break="greatest-pair-bytes",
+        min_frequency=3,
+    )
+    counts = WordCounts.from_texts(text, config)
+    tokenizer = train_from_counts(counts, config)
+    units = sorted({unit for word in counts for unit in config.pre_tokenizer().segment(word.decode())})
+    ids = {unit: number for number, unit in enumerate(units)}
+    words = [[ids[unit] for unit in config.pre_tokenizer().segment(word.decode())] for word in counts]
+    merges = learn_merges(
+        words,
+        [counts[word] for word in counts],
+        vocabulary=[unit.encode() for unit in units],
+        num_merges=10_000,
+        tie_break="greatest-pair-bytes",
+        min_frequency=3,
+    )
+    tokens = [unit.encode() for unit in units]
+    for left, right in merges:
+        tokens.append(tokens[left] + tokens[right])
+    learned = [(tokens[left], tokens[right]) for left, right in merges]
+    assert len(learned) > 300
+    assert tokenizer.merges[-min(len(learned), 300) :] == learned[: len(learned)][-min(len(learned), 300) :]
+
+
+# ---------------------------------------------------------------- ids
+
+
+@pytest.mark.parametrize("position", ["end", "start", "after-bytes"])
+def test_special_tokens_lie_where_asked(position):
+    specials = ("<|a|>", "<|b|>")
+    tokenizer = train(
+        "low lower " * 9, vocab_size=262, recipe="bpe", special_tokens=specials, special_tokens_position=position
+    )
+    ids = [tokenizer.special_tokens[token] for token in specials]
+    assert ids == {"end": [260, 261], "start": [0, 1], "after-bytes": [256, 257]}[position]
+    assert sorted([*tokenizer.vocab.values(), *ids]) == list(range(262))
+    ranks = [tokenizer.vocab[bytes([byte])] for byte in range(256)]
+    ranks += [tokenizer.vocab[left + right] for left, right in tokenizer.merges]
+    assert ranks == sorted(ranks)
+
+
+def test_special_tokens_are_never_learned_from():
+    tokenizer = train("<|end|>ab<|end|>ab" * 50, vocab_size=258, recipe="bpe", special_tokens=("<|end|>",), pattern="bloom")
+    assert tokenizer.merges == [(b"a", b"b")]
+
+
+def test_recipe_defaults():
+    assert TrainingConfig(vocab_size=999).normalization == "nfc"
+    assert TrainingConfig(vocab_size=999, recipe="bpe").normalization == "none"
+    sgpe = TrainingConfig(vocab_size=999, recipe="sgpe")
+    assert (sgpe.special_tokens_position, sgpe.special_tokens) == ("start", ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+    assert TrainingConfig(vocab_size=999, recipe="sgpe", special_tokens=()).special_tokens == ()
+
+
+def test_normalization_is_an_option():
+    decomposed = "ක\u0dd9\u0dcf"  # a vowel sign in two parts
+    assert train(decomposed * 9, vocab_size=300).encode(decomposed) == train(decomposed * 9, vocab_size=300).encode("කො")
+    assert (
+        train(decomposed * 9, vocab_size=300, normalization="none").decode(
+            train(decomposed * 9, vocab_size=300, normalization="none").encode(decomposed)
+        )
+        == decomposed
+    )
+
+
+def test_config_survives_json():
+    config = TrainingConfig(vocab_size=999, scripts=["tamil"], special_tokens=["<|x|>"])
+    assert TrainingConfig.from_dict({**config.to_dict(), "from the future": 1}) == config
+
+
+# ---------------------------------------------------------------- counts as a value
+
+
+@given(st.lists(texts, max_size=6), st.integers(0, 6))
+def test_counts_of_parts_add_up(parts, cut):
+    config = TrainingConfig(vocab_size=999)
+    whole = WordCounts.from_texts(parts, config)
+    assert WordCounts.from_texts(parts[:cut], config) + WordCounts.from_texts(parts[cut:], config) == whole
+    assert WordCounts.from_texts(parts[::-1], config).digest() == whole.digest()
+
+
+def test_counts_survive_saving(tmp_path, sample, config):
+    counts = WordCounts.from_texts(sample.values(), config)
+    counts.save(tmp_path / "counts")
+    assert WordCounts.load(tmp_path / "counts") == counts
+    assert list(tmp_path.iterdir()) == [tmp_path / "counts"]
+    first = (tmp_path / "counts").read_bytes()
+    WordCounts.load(tmp_path / "counts").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == first
+    empty = WordCounts.from_texts([], config)
+    empty.save(tmp_path / "empty")
+    assert WordCounts.load(tmp_path / "empty") == empty
+
+
+def test_training_on_a_sum_gives_the_identical_tokenizer(sample, config):
+    counts = [WordCounts.from_texts([text], config) for text in sample.values()]
+    whole = WordCounts.from_texts(sample.values(), config)
+    total = counts[3] + counts[1] + counts[0] + counts[2]
+    assert train_from_counts(total, config).get_vocab() == train_from_counts(whole, config).get_vocab()
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a zip", b"cut"])
+def test_damaged_counts_are_named(tmp_path, damage, config):
+    path = tmp_path / "counts.npz"
+    WordCounts.from_texts(["a b c"], config).save(path)
+    path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
+    with pytest.raises(SGPEError, match=r"counts\.npz: not a file of word counts"):
+        WordCounts.load(path)
+
+
+def test_counts_of_different_cuts_do_not_add_or_train():
+    one, other = TrainingConfig(vocab_size=999), TrainingConfig(vocab_size=999, pattern="gpt2")
+    counts = WordCounts.from_texts(["a"], one)
+    with pytest.raises(SGPEError, match="cannot be added"):
+        counts + WordCounts.from_texts(["a"], other)
+    with pytest.raises(SGPEError, match="were cut by other patterns"):
+        train_from_counts(counts, other)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_a_vocabulary_too_small_for_the_units_says_what_would_do(sample):
+    with pytest.raises(SGPEError, match=r"vocab_size 300 is too small .* at least (\d+)") as caught:
+        train(sample["si"], vocab_size=300)
+    least = int(str(caught.value).split("at least ")[1].split(",")[0])
+    assert train(sample["si"], vocab_size=least).vocab_size == least
+    with pytest.raises(SGPEError, match="too small"):
+        train(sample["si"], vocab_size=least - 1)
+
+
+def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
+    with caplog.at_level(logging.WARNING):
+        tokenizer = train("ab ab", vocab_size=5000, recipe="bpe")
+    assert isinstance(tokenizer, BPETokenizer)
+    assert f"gives {tokenizer.vocab_size} tokens of the 5000 asked for" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ({"scripts": ["x"]}, "unknown script 'x': known are sinhala"),
+        ({"scripts": []}, "at least one"),
+        ({"scripts": "tamil"}, "scripts must be a list"),
+        ({"pattern": "x"}, "unknown split pattern 'x': known are gpt2"),
+        ({"tie_break": "x"}, "unknown tie_break 'x': known are smallest-pair-id"),
+        ({"normalization": "nfd"}, "unknown normalization 'nfd': known are none, nfc"),
+        ({"special_tokens_position": "x"}, "unknown special_tokens_position 'x': known are end"),
+        ({"vocab_size": 256}, "at least 257"),
+        ({"letter_coverage": 1.5}, "letter_coverage must lie between 0 and 1"),
+        ({"min_frequency": 0}, "min_frequency must be at least 1"),
+        ({"special_tokens": ["a"]}, "special token 'a' is too short"),
+        ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
+    ],
+)
+def test_bad_configurations_are_named(options, message):
+    with pytest.raises(SGPEError, match=message):
+        TrainingConfig(**{"vocab_size": 999, **options})
+
+
+def test_an_empty_corpus_is_named():
+    with pytest.raises(SGPEError, match="the corpus is empty"):
+        train([])

@@ -1,0 +1,30 @@
+"""Real text that lies beside the project, not in it. Tests that need it are skipped where it is absent."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("HF_SGPE_DATA", Path(__file__).resolve().parents[2].parent / "shared"))
+needs_data = pytest.mark.skipif(
+    not (DATA / "corpora").is_dir(), reason=f"no test data at {DATA}: set HF_SGPE_DATA to the folder that holds corpora/"
+)
+
+
+@cache
+def corpus(language: str, characters: int) -> str:
+    """The first ``characters`` of a corpus, whole lines."""
+    with lzma.open(DATA / "corpora" / f"{language}.txt.xz", "rt", encoding="utf-8", newline="") as file:
+        text = file.read(characters)
+    return text[: text.rindex("\n") + 1]
+
+
+@cache
+def sinhala_words() -> list[str]:
+    """The words of the list of Sinhala words with conjuncts."""
+    lines = (DATA / "wordlists" / "si_conjunct_words.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[1] for line in lines[1:]]

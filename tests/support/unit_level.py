@@ -1,0 +1,38 @@
+"""The unit-level encoder that the two tiers must equal: merges over syllables as the SGPE document describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hf_sgpe import BPETokenizer
+
+
+class UnitLevelEncoder:
+    """Statistical merges applied to syllable strings, lowest rank first; knows nothing of bytes or the unit tier."""
+
+    def __init__(self, tokenizer: BPETokenizer, units: set[str]) -> None:
+        self.ranks = {
+            (left.decode(errors="replace"), right.decode(errors="replace")): rank
+            for rank, (left, right) in enumerate(tokenizer.merges)
+            if _spells_units(left, units) and _spells_units(right, units)
+        }
+
+    def tokens(self, units: Sequence[str]) -> list[str]:
+        tokens = list(units)
+        while True:
+            ranked = [(self.ranks[pair], place) for place, pair in enumerate(pairwise(tokens)) if pair in self.ranks]
+            if not ranked:
+                return tokens
+            _, place = min(ranked)
+            tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
+
+
+def _spells_units(token: bytes, units: set[str]) -> bool:
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return False
+    from hf_sgpe import LinguisTrie
+
+    return all(unit in units for unit in LinguisTrie().tokenize(text, leading_space=True))

@@ -1,0 +1,23 @@
+"""Training: text in files or iterators → counted words → tokenizers."""
+
+from __future__ import annotations
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+from trainers.corpora import find_files, read_lines, read_texts
+from trainers.counting import count_files, count_texts
+from trainers.tokenizer import TokenizerTrainer, train_bpe
+
+__all__ = [
+    "SGPEError",
+    "TokenizerTrainer",
+    "TrainingConfig",
+    "WordCounts",
+    "count_files",
+    "count_texts",
+    "find_files",
+    "read_lines",
+    "read_texts",
+    "train_bpe",
+    "train_from_counts",
+]

@@ -1,0 +1,232 @@
+"""Corpora: which files a user means, and the texts in them. Streams, so that files may be larger than memory.
+
+A text file is one text. A JSON Lines or Parquet file holds one text in each line or row, in a field.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import glob
+import gzip
+import json
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.pretokenizers.stream import cut_stream
+
+TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
+COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
+_KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
+_BLOCK = 1 << 20
+
+Progress = Callable[[int], None]
+"""Called with how many more bytes of the file, as it lies on disk, have been read."""
+
+
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files that ``paths`` name: files, folders (all corpora below, hidden ones left out) and globs.
+
+    Raises:
+        SGPEError: a path names nothing, or nothing that can be read as a corpus.
+    """
+    files: list[Path] = []
+    for path in paths:
+        name = os.fspath(path)
+        if Path(name).is_dir():
+            below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and _kind(file)]
+            found = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
+        elif Path(name).exists():
+            found = [Path(name)]
+            if not _kind(found[0]):
+                raise SGPEError(f"{name}: unknown kind of file: known are {_KNOWN}")
+        else:
+            matches = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - a Path has no absolute globs
+            found = [match for match in matches if match.is_file() and _kind(match)]
+            if not matches:
+                raise SGPEError(f"{name}: no such file or folder")
+        if not found:
+            raise SGPEError(f"{name}: holds no corpus: known are {_KNOWN}")
+        files += found
+    return list(dict.fromkeys(files))
+
+
+def read_texts(
+    path: str | os.PathLike[str],
+    *,
+    text_field: str = "text",
+    special_tokens: Iterable[str] = (),
+    on_progress: Progress | None = None,
+) -> Iterator[str]:
+    """The texts of one file. A text file comes in parts, cut where no split pattern can tell.
+
+    Args:
+        text_field: Name of the field or column that holds the text.
+        special_tokens: Texts that no cut may fall into.
+        on_progress: Told of the bytes read.
+
+    Raises:
+        SGPEError: the file is damaged, not UTF-8 or without the field; the message names file and place.
+    """
+    path = Path(path)
+    report = on_progress or (lambda count: None)
+    kind = _kind(path)
+    if kind == PARQUET:
+        yield from _parquet_texts(path, text_field, report)
+    elif kind == JSON_LINES:
+        yield from _json_texts(path, text_field, report)
+    else:
+        yield from read_text_file(path, special_tokens=special_tokens, on_progress=on_progress)
+
+
+def read_text_file(path: Path, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
+    """The text of one file in parts, whatever its name ends in; arguments and errors as for `read_texts`."""
+    return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens)
+
+
+def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Iterator[str]:
+    """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
+    path = Path(path)
+    texts = read_texts(path, text_field=text_field)
+    for text in ["".join(texts)] if _kind(path) == TEXT else texts:
+        yield from text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _kind(path: Path) -> tuple[str, ...] | None:
+    name = path.name.lower()
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression)
+    suffix = Path(name).suffix
+    return next((kind for kind in (TEXT, JSON_LINES, PARQUET) if suffix in kind), None)
+
+
+def _decoded(path: Path, report: Progress) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    for block in _blocks(path, report):
+        kept = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path, offset - kept + error.start) from None
+        yield text.removeprefix("\ufeff") if offset == 0 else text
+        offset += len(block)
+    if rest := decoder.getstate()[0]:
+        raise _not_utf8(path, offset - len(rest))
+
+
+def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
+    for number, line in enumerate(_lines(path, report), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as error:
+            raise SGPEError(f"{path}, line {number}: not UTF-8 (byte {error.start} of the line)") from None
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
+        if not isinstance(record, dict) or field not in record:
+            has = f"it has {', '.join(map(repr, record))}" if isinstance(record, dict) else "it is no object"
+            raise SGPEError(f"{path}, line {number}: no field {field!r} ({has}): name the one with the text")
+        if not isinstance(record[field], str):
+            raise SGPEError(f"{path}, line {number}: field {field!r} holds no text but {type(record[field]).__name__}")
+        yield record[field]
+
+
+def _parquet_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise SGPEError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
+    size, reported = path.stat().st_size, 0
+    with tempfile.TemporaryFile() as unpacked:
+        source: Any = path
+        if path.suffix.lower() in COMPRESSIONS:
+            for block in _blocks(path, lambda count: None):
+                unpacked.write(block)
+            unpacked.seek(0)
+            source = unpacked
+        try:
+            with pq.ParquetFile(source) as file:
+                if field not in file.schema_arrow.names:
+                    names = ", ".join(map(repr, file.schema_arrow.names))
+                    raise SGPEError(f"{path}: no column {field!r} (it has {names}): name the one with the text")
+                rows = 0
+                for batch in file.iter_batches(columns=[field], batch_size=1024):
+                    for value in batch.column(0).to_pylist():
+                        if value is None:
+                            continue
+                        if not isinstance(value, str):
+                            raise SGPEError(f"{path}: column {field!r} holds no text but {type(value).__name__}")
+                        yield value
+                    rows += batch.num_rows
+                    now = size * rows // max(file.metadata.num_rows, 1)
+                    report(now - reported)
+                    reported = now
+        except (pa.ArrowException, OSError) as error:
+            raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
+
+
+def _lines(path: Path, report: Progress) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    for block in _blocks(path, report):
+        first, *others = block.split(b"\n")
+        rest.append(first)
+        for line in others:
+            yield b"".join(rest)
+            rest = [line]
+    yield b"".join(rest)
+
+
+def _blocks(path: Path, report: Progress) -> Iterator[bytes]:
+    """The unpacked bytes of a file, block by block."""
+    with path.open("rb") as raw:
+        position = 0
+        try:
+            with _unpacking(path, raw) as file:
+                while block := file.read(_BLOCK):
+                    report(raw.tell() - position)
+                    position = raw.tell()
+                    yield block
+        except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, _zstd_error()) as error:
+            raise SGPEError(f"{path}: damaged or cut off ({error})") from None
+        except OSError as error:
+            if path.suffix.lower() != ".bz2" or error.errno is not None:
+                raise
+            raise SGPEError(f"{path}: damaged or cut off ({error})") from None
+
+
+def _unpacking(path: Path, raw: IO[bytes]) -> Any:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    if suffix == ".xz":
+        return lzma.LZMAFile(raw)
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw)
+    if suffix == ".zst":
+        try:
+            import zstandard
+        except ImportError:
+            raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
+        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return raw
+
+
+def _zstd_error() -> type[Exception]:
+    try:
+        import zstandard
+    except ImportError:
+        return EOFError
+    return zstandard.ZstdError
+
+
+def _not_utf8(path: Path, offset: int) -> SGPEError:
+    return SGPEError(f"{path}: not UTF-8 at byte offset {offset}: convert the file to UTF-8")

@@ -1,0 +1,121 @@
+"""TokenizerTrainer: from files or an iterator to a tokenizer, with progress. And `train_bpe`, the same in one function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.model import BPETokenizer
+from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+from trainers.corpora import find_files, read_text_file
+from trainers.counting import count_files, count_texts
+
+if TYPE_CHECKING:
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+
+class TokenizerTrainer:
+    """Trains tokenizers of one configuration.
+
+    Args:
+        config: What kind of tokenizer.
+        processes: How many processes count words; None for one per core where that pays.
+        progress: Show progress on stderr; None for only on a terminal.
+
+    >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2"))
+    >>> len(trainer.train(iterator=["low lower lowest newer newest wider widest"] * 20))
+    300
+    """
+
+    def __init__(self, config: TrainingConfig, *, processes: int | None = None, progress: bool | None = None) -> None:
+        self.config = config
+        self.processes = processes
+        self.progress = progress
+
+    def count(
+        self,
+        *,
+        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
+        iterator: Iterable[str] | None = None,
+        text_field: str = "text",
+    ) -> WordCounts:
+        """Counts the words of a corpus; counts of several corpora can be added up and trained on.
+
+        Args:
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2).
+            iterator: Texts, in place of files.
+            text_field: The field with the text in .jsonl and .parquet.
+
+        Raises:
+            SGPEError: both or neither are given, or a file cannot be read.
+        """
+        if (files is None) == (iterator is None):
+            raise SGPEError("give either files or an iterator to train on")
+        if iterator is not None:
+            return count_texts(iterator, self.config, processes=self.processes, progress=self.progress)
+        assert files is not None
+        paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
+        return count_files(paths, self.config, text_field=text_field, processes=self.processes, progress=self.progress)
+
+    def learn(self, counts: WordCounts) -> BPETokenizer:
+        """Trains on counted words.
+
+        Raises:
+            SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
+        """
+        disabled = None if self.progress is None else not self.progress
+        with tqdm(total=self.config.vocab_size, unit=" tokens", desc="Merging", disable=disabled, leave=False) as bar:
+            return train_from_counts(counts, self.config, on_merge=lambda pair, count: bar.update())
+
+    def train(
+        self,
+        *,
+        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
+        iterator: Iterable[str] | None = None,
+        text_field: str = "text",
+    ) -> SGPETokenizerFast:
+        """Counts a corpus (arguments as for `count`) and trains on it.
+
+        Raises:
+            SGPEError: as `count` and `learn`.
+        """
+        from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+        return SGPETokenizerFast.from_bpe(self.learn(self.count(files=files, iterator=iterator, text_field=text_field)))
+
+
+def train_bpe(
+    path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Trains byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
+
+    No merge crosses a special token. Ids: the 256 bytes, then the special tokens, then one for each merge.
+
+    Returns:
+        The vocabulary (id → bytes, special tokens included) and the merges in order.
+
+    Raises:
+        SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
+        FileNotFoundError: there is no such file.
+
+    Source: the BPE algorithm document, parts 1.1 to 1.4.
+    """
+    config = TrainingConfig(
+        vocab_size=vocab_size,
+        recipe="bpe",
+        pattern="gpt2",
+        min_frequency=1,
+        tie_break="greatest-pair-bytes",
+        special_tokens=tuple(special_tokens),
+        special_tokens_position="after-bytes",
+    )
+    counts = WordCounts.from_texts(read_text_file(Path(path), special_tokens=special_tokens), config)
+    tokenizer = train_from_counts(counts, config)
+    vocab = {id: token for token, id in tokenizer.vocab.items()}
+    vocab |= {id: token.encode() for token, id in tokenizer.special_tokens.items()}
+    return dict(sorted(vocab.items())), tokenizer.merges
