@@ -107,6 +107,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
+    from hf_sgpe.atomic import atomic_directory
     from trainers import TokenizerTrainer, TrainingConfig
 
     given: dict[str, Any] = {
@@ -126,14 +127,14 @@ def train(
         special_tokens_position=special_tokens_position,
         **{name: value for name, value in given.items() if value is not None},
     )
-    if out.exists() and not out.is_dir():
-        raise SGPEError(f"{out} is a file: give a folder to write to")
     trainer = TokenizerTrainer(config, processes=processes)
-    counts = trainer.count(files=corpus, text_field=text_field)
-    if save_counts:
-        counts.save(save_counts)
-    tokenizer = trainer.learn(counts)
-    tokenizer.save(out)
+    # Opened first: a folder that cannot be written should be known before an hour of training, not after.
+    with atomic_directory(out) as folder:
+        counts = trainer.count(files=corpus, text_field=text_field)
+        if save_counts:
+            counts.save(save_counts)
+        tokenizer = trainer.learn(counts)
+        tokenizer.save(folder)
     print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,} words ({len(counts):,} distinct)")
 
 
@@ -278,16 +279,23 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
-    named = {pattern: name for name, pattern in SPLIT_PATTERNS.items()}
-    return {
+    facts = {
         "tokenizer": tokenizer,
         "tokens": loaded.vocab_size,
         "merges": len(loaded.merges),
         "special tokens": loaded.special_tokens,
         "normalization": loaded.normalization,
-        "patterns": [named.get(pattern, pattern) for pattern in loaded.pre_tokenizer.patterns],
-        **loaded.metadata,
     }
+    if "training" in loaded.metadata:
+        # The rest of the training configuration repeats what is said above.
+        shown = ("recipe", "scripts", "pattern", "min_frequency", "letter_coverage", "syllable_coverage", "tie_break")
+        training = loaded.metadata["training"]
+        facts |= {name.replace("_", " "): training[name] for name in shown if name in training}
+        facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
+    else:
+        named = {pattern: name for name, pattern in SPLIT_PATTERNS.items()}
+        facts["pattern"] = [named.get(pattern, pattern) for pattern in loaded.pre_tokenizer.patterns]
+    return facts
 
 
 def _stdin_lines() -> Iterator[str]:

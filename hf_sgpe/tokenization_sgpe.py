@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,16 +69,17 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
         """Loads a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
         path = Path(pretrained_model_name_or_path)
-        if path.is_dir() and not (path / tokenizer_json.TOKENIZER_FILE).exists():
-            raise SGPEError(f"{path}: the folder holds no {tokenizer_json.TOKENIZER_FILE}")
+        if path.is_dir():
+            tokenizer_json.find(path)
         try:
             return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        except OSError:
+        except (OSError, KeyboardInterrupt):
             raise
-        except BaseException as error:
-            # The library raises a bare Exception for a damaged file, or a Rust panic, which is not even that.
-            if type(error) is Exception or type(error).__name__ == "PanicException":
-                raise SGPEError(f"{path / tokenizer_json.TOKENIZER_FILE}: damaged ({error})") from None
+        except BaseException:
+            # The backend says little of what is wrong, sometimes by a panic that is no Exception; our own reader says it.
+            if path.is_dir():
+                with suppress(tokenizer_json.NotByteLevelError):
+                    tokenizer_json.load(path)
             raise
 
     def save_pretrained(

@@ -190,42 +190,60 @@ def _blocks(path: Path, report: Progress) -> Iterator[bytes]:
     with path.open("rb") as raw:
         position = 0
         try:
-            with _unpacking(path, raw) as file:
-                while block := file.read(_BLOCK):
-                    report(raw.tell() - position)
-                    position = raw.tell()
-                    yield block
-        except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, _zstd_error()) as error:
-            raise SGPEError(f"{path}: damaged or cut off ({error})") from None
+            for block in _unpacked(path, raw):
+                report(raw.tell() - position)
+                position = raw.tell()
+                yield block
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            raise _damaged(path, error) from None
         except OSError as error:
-            if path.suffix.lower() != ".bz2" or error.errno is not None:
+            # gzip and bz2 raise a bare one, without a number, for data that is none of theirs
+            if error.errno is not None:
                 raise
-            raise SGPEError(f"{path}: damaged or cut off ({error})") from None
+            raise _damaged(path, error) from None
+        report(raw.tell() - position)
 
 
-def _unpacking(path: Path, raw: IO[bytes]) -> Any:
+def _unpacked(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
     suffix = path.suffix.lower()
-    if suffix == ".gz":
-        return gzip.GzipFile(fileobj=raw)
-    if suffix == ".xz":
-        return lzma.LZMAFile(raw)
-    if suffix == ".bz2":
-        return bz2.BZ2File(raw)
     if suffix == ".zst":
-        try:
-            import zstandard
-        except ImportError:
-            raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
-        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return raw
+        yield from _unpacked_zstd(path, raw)
+        return
+    file: Any = raw
+    if suffix == ".gz":
+        file = gzip.GzipFile(fileobj=raw)
+    elif suffix == ".xz":
+        file = lzma.LZMAFile(raw)  # noqa: SIM115 - holds nothing open but raw
+    elif suffix == ".bz2":
+        file = bz2.BZ2File(raw)
+    while block := file.read(_BLOCK):
+        yield block
 
 
-def _zstd_error() -> type[Exception]:
+def _unpacked_zstd(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        return EOFError
-    return zstandard.ZstdError
+        raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
+    frame = None
+    try:
+        while packed := raw.read(_BLOCK // 4):
+            while packed:
+                if frame is None:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                if block := frame.decompress(packed):
+                    yield block
+                packed = frame.unused_data
+                if frame.eof:
+                    frame = None
+    except zstandard.ZstdError as error:
+        raise _damaged(path, error) from None
+    if frame is not None:
+        raise _damaged(path, EOFError("the last frame has no end"))
+
+
+def _damaged(path: Path, error: Exception) -> SGPEError:
+    return SGPEError(f"{path}: damaged or cut off ({error})")
 
 
 def _not_utf8(path: Path, offset: int) -> SGPEError:

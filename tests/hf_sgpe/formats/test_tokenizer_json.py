@@ -1,0 +1,206 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.data import DATA, corpus, needs_data
+from support.texts import texts
+from tokenizers import Tokenizer
+
+from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import gpt2_files, tokenizer_json
+
+
+@given(st.binary())
+def test_bytes_have_one_spelling(token):
+    assert tokenizer_json.string_to_bytes(tokenizer_json.bytes_to_string(token)) == token
+
+
+def test_spelling_is_that_of_the_library():
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    assert {tokenizer_json.bytes_to_string(bytes([byte])) for byte in range(256)} == set(ByteLevel.alphabet())
+    backend = ByteLevel(add_prefix_space=False, use_regex=False)
+    text = "".join(map(chr, range(0x800)))
+    assert backend.pre_tokenize_str(text)[0][0] == tokenizer_json.bytes_to_string(text.encode())
+
+
+@given(text=texts)
+def test_saved_file_gives_the_same_ids_in_the_library(saved, tokenizer, text):
+    backend = Tokenizer.from_file(str(saved / "tokenizer.json"))
+    assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(text, allowed_special="all")
+    assert backend.decode(tokenizer.encode(text)) == tokenizer.decode(tokenizer.encode(text))
+
+
+@pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
+@pytest.mark.parametrize("position", ["end", "start", "after-bytes"])
+def test_every_recipe_and_position_survives_saving(recipe, position, sample, tmp_path):
+    config = TrainingConfig(
+        vocab_size=6000, recipe=recipe, special_tokens=["<|endoftext|>", "[CLS]", "[SEP]"], special_tokens_position=position
+    )
+    trained = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+    trained.save(tmp_path)
+    loaded = BPETokenizer.from_pretrained(tmp_path)
+    assert (loaded.vocab, loaded.merges, loaded.special_tokens) == (trained.vocab, trained.merges, trained.special_tokens)
+    assert (loaded.normalization, loaded.prefix, loaded.suffix) == (trained.normalization, trained.prefix, trained.suffix)
+    assert loaded.metadata == json.loads(json.dumps(trained.metadata))
+    assert tokenizer_json.to_dict(loaded) == tokenizer_json.to_dict(trained)
+    backend = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "ශ්‍රී<|endoftext|> हिन्दी [CLS] hello\n"
+    encoding = backend.encode(text)
+    assert encoding.ids == trained.encode(text, add_special_tokens=True, allowed_special="all")
+    assert backend.get_vocab() == trained.get_vocab()
+    pair = backend.encode("ක", "හ")
+    if recipe == "sgpe":
+        cls, sep = trained.special_tokens["[CLS]"], trained.special_tokens["[SEP]"]
+        assert pair.ids == [cls, *trained.encode("ක"), sep, *trained.encode("හ"), sep]
+        assert pair.type_ids == [0] * (len(pair.ids) - 2) + [1, 1]
+
+
+def test_joiners_are_written_as_themselves(saved):
+    content = (saved / "tokenizer.json").read_text(encoding="utf-8")
+    assert "\u200d" in content
+    assert "u200d" not in content.lower().replace("\u200d", "")
+
+
+def test_saving_leaves_other_files_and_no_temporary_ones(saved, tokenizer, tmp_path):
+    (tmp_path / "keep.txt").write_text("kept")
+    tokenizer.save(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["keep.txt", "tokenizer.json", "tokenizer_config.json"]
+    assert (tmp_path / "tokenizer.json").read_bytes() == (saved / "tokenizer.json").read_bytes()
+    with pytest.raises(NotADirectoryError, match=r"keep\.txt is a file"):
+        tokenizer.save(tmp_path / "keep.txt")
+
+
+# ---------------------------------------------------------------- vocabularies of others
+
+OTHERS = {
+    "gpt-2": ("cs336/gpt2_vocab.json", "cs336/gpt2_merges.txt", {"pattern": "gpt2", "special_tokens": ["<|endoftext|>"]}),
+    "llama-bpe": (
+        "vocabs/llama3/vocab.json",
+        "vocabs/llama3/merges.txt",
+        {"pattern": "llama3", "ignore_merges": True},
+    ),
+}
+
+
+@needs_data
+@pytest.mark.parametrize("name", OTHERS)
+def test_vocabularies_of_others_give_their_published_ids(name, tmp_path):
+    vocab, merges, options = OTHERS[name]
+    tokenizer = gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options)
+    cases = json.loads((DATA / "suites" / "vocabs" / "cases" / f"{name}.json").read_text(encoding="utf-8"))
+    assert len(cases) == 47
+    for case in cases:
+        assert tokenizer.encode(case["text"]) == case["ids"], case["text"]
+    tokenizer.save(tmp_path)
+    loaded = BPETokenizer.from_pretrained(tmp_path)
+    assert loaded.ignore_merges == options.get("ignore_merges", False)
+    backend = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for language in ("en", "si", "zh", "hi"):
+        text = corpus(language, 10_000)
+        assert loaded.encode(text) == backend.encode(text).ids == tokenizer.encode(text)
+        assert loaded.decode(loaded.encode(text)) == text
+
+
+def test_reads_other_shapes_of_the_same_thing(saved):
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    expected = tokenizer_json.from_dict(content)
+    content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
+    content["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}]}
+    content["post_processor"] = None
+    for split in content["pre_tokenizer"]["pretokenizers"][:-1]:
+        split.update(behavior="Removed", invert=True)
+    assert tokenizer_json.from_dict(content).merges == expected.merges
+    gpt2 = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    gpt2["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    assert tokenizer_json.from_dict(gpt2).encode("it's") == Tokenizer.from_str(json.dumps(gpt2)).encode("it's").ids
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def change(path, value):
+    def apply(content):
+        *parents, last = path
+        for key in parents:
+            content = content[key]
+        content[last] = value
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (change(["model", "type"], "WordPiece"), "its model is WordPiece"),
+        (change(["model", "dropout"], 0.1), "uses dropout"),
+        (change(["model", "byte_fallback"], True), "uses byte_fallback"),
+        (change(["normalizer"], {"type": "Lowercase"}), "its normalizer Lowercase"),
+        (change(["pre_tokenizer"], None), "no pre-tokenizer"),
+        (change(["pre_tokenizer"], {"type": "Whitespace"}), "ends in Whitespace"),
+        (change(["pre_tokenizer", "pretokenizers", 0], {"type": "Digits"}), "pre-tokenizer Digits is not a Split"),
+        (change(["pre_tokenizer", "pretokenizers", 0, "behavior"], "MergedWithNext"), "Split is MergedWithNext"),
+        (change(["pre_tokenizer", "pretokenizers", -1, "add_prefix_space"], True), "add_prefix_space"),
+        (change(["post_processor"], {"type": "BertProcessing"}), "post-processor BertProcessing"),
+        (change(["added_tokens", 0, "lstrip"], True), "takes in the text around it"),
+        (change(["model", "vocab", "中"], 9999), "not byte-level"),
+        (change(["model", "vocab", "ab ab"], 9999), "not byte-level"),
+        (change(["model", "merges", 0], ["q", "zz"]), "merge 0 uses b'zz'"),
+        (change(["model", "merges", 0], ["q"]), "damaged"),
+        (change(["model", "merges"], None), "damaged"),
+        (change(["model"], None), "damaged"),
+        (change(["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "("}), "not a valid regex"),
+    ],
+)
+def test_what_would_be_encoded_differently_is_refused_by_name(saved, tmp_path, damage, message):
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    damage(content)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(SGPEError, match=message) as caught:
+        BPETokenizer.from_pretrained(tmp_path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "not valid JSON"), ("[1]", "no JSON object"), ('{"model":', "not valid JSON")]
+)
+def test_damaged_files_are_named(tmp_path, content, message):
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(SGPEError, match=message):
+        BPETokenizer.from_pretrained(tmp_path)
+    with pytest.raises(SGPEError, match=message):
+        BPETokenizer.from_tokenizer_json(tmp_path / "tokenizer.json")
+
+
+def test_a_truncated_file_is_damaged(saved, tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes()[:5000])
+    with pytest.raises(SGPEError, match="not valid JSON"):
+        BPETokenizer.from_pretrained(tmp_path)
+
+
+def test_missing_tokenizers_are_named(tmp_path):
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
+        BPETokenizer.from_pretrained(tmp_path)
+    with pytest.raises(SGPEError, match="no/such: no such file or folder, and the Hub"):
+        BPETokenizer.from_pretrained("no/such")
+    with pytest.raises(SGPEError, match="not a name of a Hub repository"):
+        BPETokenizer.from_pretrained("no/such/folder")
+
+
+@pytest.mark.parametrize(
+    ("vocab", "merges", "message"),
+    [
+        ("{", "a b", "not JSON"),
+        ("[]", "a b", "holds no JSON object"),
+        ("{}", "#version: 0.2\na b\nc", r"merges\.txt, line 3: a merge is two tokens"),
+        ("{}", "a b", "lacks the special tokens <x>"),
+    ],
+)
+def test_bad_vocabulary_files_are_named(tmp_path, vocab, merges, message):
+    (tmp_path / "vocab.json").write_text(vocab)
+    (tmp_path / "merges.txt").write_text(merges)
+    with pytest.raises(SGPEError, match=message):
+        gpt2_files.read(tmp_path / "vocab.json", tmp_path / "merges.txt", pattern="gpt2", special_tokens=["<x>"])

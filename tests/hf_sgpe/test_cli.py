@@ -1,0 +1,205 @@
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from support.data import DATA, needs_data
+
+from hf_sgpe import BPETokenizer
+
+
+def hf_sgpe(*arguments, stdin="", check=True, **options):
+    done = subprocess.run(
+        [sys.executable, "-m", "hf_sgpe", *map(str, arguments)], input=stdin, capture_output=True, text=True, **options
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_train_encode_decode_info_evaluate(tmp_path, sample):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for name, text in sample.items():
+        (corpus / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    out = tmp_path / "out"
+    scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
+    done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts, "--save-counts", tmp_path / "counts")
+    assert re.match(r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\)\n", done.stdout)
+    assert done.stderr == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "counts", "out"]
+
+    text = "ශ්‍රී ලංකාව\n\nhello <|endoftext|>\n"
+    ids = hf_sgpe("encode", "-t", out, stdin=text).stdout
+    tokenizer = BPETokenizer.from_pretrained(out)
+    assert ids == "".join(" ".join(map(str, tokenizer.encode(line))) + "\n" for line in text.splitlines())
+    assert hf_sgpe("decode", "-t", out, stdin=ids).stdout == text
+    lines = hf_sgpe("encode", "-t", out, "--format", "json", "--special", "all", stdin=text).stdout
+    assert json.loads(lines.splitlines()[2])["ids"][-1] == tokenizer.special_tokens["<|endoftext|>"]
+    assert "".join(json.loads(lines.splitlines()[0])["tokens"]) == "ශ්‍රී ලංකාව"
+    assert hf_sgpe("decode", "-t", out, stdin=lines).stdout == text
+    assert hf_sgpe("decode", "-t", out, "--skip-special-tokens", stdin=lines).stdout == text.replace("<|endoftext|>", "")
+    assert hf_sgpe("decode", "-t", out, *ids.split()[:2]).stdout == tokenizer.decode(map(int, ids.split()[:2])) + "\n"
+    assert hf_sgpe("encode", "-t", out, "ක", "හ").stdout.count("\n") == 2
+
+    info = hf_sgpe("info", out).stdout
+    assert re.search(r"^recipe +hybrid$", info, re.MULTILINE)
+    assert json.loads(hf_sgpe("info", out, "--format", "json").stdout)["scripts"] == ["sinhala", "devanagari", "tamil"]
+
+    table = hf_sgpe("evaluate", "-t", out, "-t", out / "tokenizer.json", corpus / "si.txt", corpus / "en.txt").stdout
+    assert len(table.splitlines()) == 5
+    assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +–$", table, re.MULTILINE)
+    rows = json.loads(hf_sgpe("evaluate", "-t", out, corpus, "--format", "json").stdout)
+    assert [row["file"] for row in rows] == [str(corpus / f"{name}.txt") for name in ("en", "hi", "si", "ta")]
+    assert rows[2]["cut_syllable_share"] < 0.01
+
+
+def test_info_without_a_tokenizer_shows_versions():
+    assert "kernel" in hf_sgpe("info").stdout
+    assert re.match(r"hf-sgpe \d+\.\d+\.\d+\n", hf_sgpe("--version").stdout)
+
+
+@pytest.mark.parametrize("command", ["train", "encode", "decode", "info", "evaluate"])
+def test_help_has_an_example_that_names_real_options(command, saved, tmp_path, sample):
+    shown = " ".join(hf_sgpe(command, "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+    example = re.search(r"Example: (.+)", shown).group(1)
+    for option in re.findall(r"(?<= )--?[a-z][a-z-]*", example):
+        assert option in shown.split("Example:")[0]
+
+
+def test_examples_of_the_help_run(saved, tmp_path, sample):
+    (tmp_path / "corpora").mkdir()
+    for name in ("si.txt", "en.txt"):
+        (tmp_path / name).write_text(sample[name[:2]], encoding="utf-8")
+    import lzma
+
+    (tmp_path / "corpora" / "si.txt.xz").write_bytes(lzma.compress(sample["si"].encode()))
+    (tmp_path / "corpora" / "en.jsonl").write_text(json.dumps({"text": sample["en"]}), encoding="utf-8")
+    (tmp_path / "llama3-hf").symlink_to(saved)
+    tool = f"{shlex.quote(sys.executable)} -m hf_sgpe"
+    for command in ("train", "encode", "decode", "info", "evaluate"):
+        shown = " ".join(hf_sgpe(command, "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+        example = re.search(r"Example: (.+)", shown).group(1).replace("hf-sgpe", tool)
+        done = subprocess.run(example, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+# ---------------------------------------------------------------- bad input: one line, exit code 2, nothing left behind
+
+
+@pytest.fixture
+def workplace(tmp_path, saved):
+    (tmp_path / "good.txt").write_text("ශ්‍රී ලංකාව " * 50, encoding="utf-8")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "latin1.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "bad.jsonl").write_bytes(b'{"text": "x"}\n{"body": "x"}\n')
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes()[:999])
+    (tmp_path / "tok").symlink_to(saved)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train empty.txt --out out", "the corpus is empty"),
+        ("train latin1.txt --out out", r"latin1\.txt: not UTF-8 at byte offset 3"),
+        ("train bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
+        ("train good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
+        ("train good.txt --out out --recipe x", "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ("train good.txt --out out --script x", "unknown script 'x': known are sinhala, devanagari"),
+        ("train good.txt --out out --pattern x", "unknown split pattern 'x': known are gpt2, cl100k"),
+        ("train good.txt --out good.txt", r"good\.txt is a file: give a folder"),
+        ("train nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
+        ("train good.txt --out /proc/nothing/out", "/proc/nothing"),
+        ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
+        ("decode -t tok -- -5", "id -5"),
+        ("decode -t tok twelve", "line 1: expected token ids"),
+        ("encode -t damaged x", r"damaged/tokenizer\.json: not valid JSON"),
+        ("encode -t nowhere x", "nowhere: no such file or folder"),
+        ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
+        ("evaluate -t tok empty.txt", r"empty\.txt: holds no text to measure"),
+        ("evaluate -t damaged good.txt", "not valid JSON"),
+    ],
+)
+def test_bad_input_ends_in_one_line(workplace, arguments, message):
+    before = sorted(workplace.rglob("*"))
+    done = hf_sgpe(*shlex.split(arguments), check=False, cwd=workplace)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert re.fullmatch(rf"error: .*{message}.*\n", done.stderr), done.stderr
+    assert sorted(workplace.rglob("*")) == before
+
+
+def test_stdin_that_is_not_utf8(saved):
+    command = [sys.executable, "-m", "hf_sgpe", "encode", "-t", str(saved)]
+    done = subprocess.run(command, input=b"fine\n\xff\n", capture_output=True)
+    assert done.returncode == 2
+    assert done.stderr == b"error: stdin, line 2: not UTF-8 (byte 0 of the line)\n"
+
+
+@pytest.mark.parametrize("line", ['{"ids": "x"}', '{"tokens": []}', "[1.5]", "[1, [2]]", "1 2 x", "[1"])
+def test_lines_that_are_no_ids(saved, line):
+    done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: line 2: expected token ids such as '12 345', a JSON list or an object with ids\n",
+    )
+
+
+def test_a_target_above_what_the_corpus_gives_finishes(workplace):
+    done = hf_sgpe("train", "good.txt", "--out", "out", "--vocab-size", 9999, cwd=workplace)
+    assert re.search(r"the corpus gives \d+ tokens of the 9999 asked for", done.stderr)
+    assert (workplace / "out" / "tokenizer.json").exists()
+
+
+def test_a_reader_that_has_had_enough_is_no_error(saved):
+    command = f"yes 'ශ්‍රී ලංකාව' | head -n 20000 | {shlex.quote(sys.executable)} -m hf_sgpe encode -t {saved} | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_output_is_utf8_whatever_the_locale(saved):
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "hf_sgpe", "encode", "-t", str(saved), "--format", "json"]
+    done = subprocess.run(command, input="ශ්‍රී\n".encode(), capture_output=True, env=env)
+    assert "ශ්‍රී" in done.stdout.decode()
+
+
+def test_progress_is_shown_on_a_terminal(workplace):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "hf_sgpe", "train", "good.txt", "--out", "out", "--vocab-size", "400"]
+    done = subprocess.run(command, cwd=workplace, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    assert done.returncode == 0
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while part := os.read(ours, 1000):
+            shown += part
+    os.close(ours)
+    assert b"Reading" in shown
+    assert b"Merging" in shown
+
+
+@needs_data
+def test_evaluate_on_held_out_text_by_a_tokenizer_of_others(tmp_path):
+    suite = DATA / "suites" / "cs336"
+    script = [sys.executable, "scripts/import_vocabulary.py"]
+    arguments = [suite / "gpt2_vocab.json", suite / "gpt2_merges.txt", tmp_path / "gpt2", "--pattern", "gpt2"]
+    subprocess.run([*script, *map(str, arguments), "--special-token", "<|endoftext|>"], check=True, capture_output=True)
+    rows = json.loads(
+        hf_sgpe("evaluate", "-t", tmp_path / "gpt2", DATA / "eval" / "ntrex_si.txt", "--format", "json").stdout
+    )
+    assert rows[0]["tokens_per_word"] == pytest.approx(16.8, abs=0.1)
+    assert rows[0]["cut_letter_share"] == 1

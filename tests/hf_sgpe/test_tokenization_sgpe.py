@@ -1,0 +1,199 @@
+import copy
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from support.texts import texts
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
+
+TEXTS = [
+    "ශ්‍රී ලංකාව ඉන්ද්‍රිය, ප්‍රජාතන්ත්‍රවාදය!",
+    "हिन्दी क्षत्रिय राष्ट्र",
+    "ஸ்ரீ தமிழ்",
+    "It's  a <|endoftext|> test.\n\nx",
+    "ක\u0dd9\u0dcf e\u0301 😀👩‍👩‍👧",
+    "",
+    " ",
+]
+
+# What somebody without this package does with the folder.
+STRANGER = """
+import json, sys
+sys.modules["hf_sgpe"] = sys.modules["trainers"] = sys.modules["hub_cards"] = None
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+rows = []
+for text in json.load(sys.stdin):
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    rows.append([encoded["input_ids"], encoded["offset_mapping"], tokenizer.decode(encoded["input_ids"]), sorted(encoded)])
+if len(sys.argv) > 2:
+    tokenizer.save_pretrained(sys.argv[2])
+special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if not isinstance(token, list)}
+json.dump([type(tokenizer).__name__, rows, special], sys.stdout)
+"""
+
+
+def stranger(*folders, texts=TEXTS):
+    command = [sys.executable, "-c", STRANGER, *map(str, folders)]
+    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def fast(tokenizer):
+    return SGPETokenizerFast.from_bpe(tokenizer)
+
+
+@given(text=texts)
+@settings(max_examples=300)
+def test_ids_are_those_of_the_bpe_tokenizer(fast, tokenizer, text):
+    assert fast(text)["input_ids"] == tokenizer.encode(text, allowed_special="all")
+    assert fast.decode(fast(text)["input_ids"]) == tokenizer.decode(tokenizer.encode(text))
+
+
+def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenizer, saved, tmp_path):
+    fast.save_pretrained(tmp_path / "out")
+    expected = []
+    for text in TEXTS:
+        encoded = fast(text, return_offsets_mapping=True)
+        ids = tokenizer.encode(text, allowed_special="all")
+        assert encoded["input_ids"] == ids
+        keys = ["attention_mask", "input_ids", "offset_mapping"]
+        expected.append([ids, [list(span) for span in encoded["offset_mapping"]], tokenizer.decode(ids), keys])
+    for folder in (tmp_path / "out", saved):  # written by transformers, and by BPETokenizer alone
+        name, rows, special = stranger(folder)
+        assert name != "SGPETokenizerFast"
+        assert rows == expected
+        assert special == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+
+
+def test_a_save_by_a_stranger_keeps_how_it_was_trained(fast, tokenizer, tmp_path):
+    fast.save_pretrained(tmp_path / "ours")
+    stranger(tmp_path / "ours", tmp_path / "theirs")
+    back = SGPETokenizerFast.from_pretrained(tmp_path / "theirs")
+    assert back.to_bpe().metadata == json.loads(json.dumps(tokenizer.metadata))
+    assert [back(text)["input_ids"] for text in TEXTS] == [fast(text)["input_ids"] for text in TEXTS]
+
+
+def test_saving_again_changes_nothing(fast, tmp_path):
+    files = fast.save_pretrained(tmp_path / "a")
+    again = SGPETokenizerFast.from_pretrained(tmp_path / "a")
+    assert type(again) is SGPETokenizerFast
+    again.save_pretrained(tmp_path / "b")
+    SGPETokenizerFast.from_pretrained(tmp_path / "b").save_pretrained(tmp_path / "c")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert str(tmp_path / "a" / name) in files
+        assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
+    assert sorted(file.name for file in (tmp_path / "b").iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    config = json.loads((tmp_path / "b" / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert config == json.loads((tmp_path / "a" / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert not {"is_local", "local_files_only", "backend"} & set(config)
+
+
+def test_saved_by_either_class_the_tokenizer_is_the_same(fast, saved, tmp_path):
+    fast.save_pretrained(tmp_path)
+    ours, theirs = (json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")) for folder in (saved, tmp_path))
+    assert ours == theirs
+
+
+def test_bpe_and_fast_convert_into_each_other(fast, tokenizer, saved, tmp_path):
+    assert fast.to_bpe().get_vocab() == tokenizer.get_vocab()
+    fast.save_pretrained(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).encode(TEXTS[0]) == SGPETokenizerFast.from_pretrained(saved).encode(
+        TEXTS[0]
+    )
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda fast: pickle.loads(pickle.dumps(fast))])
+def test_copies_are_the_same_tokenizer(fast, clone):
+    other = clone(fast)
+    assert type(other) is SGPETokenizerFast
+    assert [other(text)["input_ids"] for text in TEXTS] == [fast(text)["input_ids"] for text in TEXTS]
+
+
+def test_transformers_options_work(fast):
+    batch = fast(["ක", "hello world"], padding=True, pad_to_multiple_of=8, return_tensors="np") if fast.pad_token else None
+    assert batch is None  # no pad token unless one was asked for
+    fast = copy.deepcopy(fast)
+    fast.add_special_tokens({"pad_token": "<|endoftext|>"})
+    batch = fast(["ක", "hello world"], padding=True, return_tensors="np", truncation=True, max_length=4)
+    assert batch["input_ids"].shape == batch["attention_mask"].shape
+    assert batch["attention_mask"][0].tolist()[0] == 1
+    assert fast.tokenize("ශ්‍රී") == fast.convert_ids_to_tokens(fast.encode("ශ්‍රී"))
+    assert fast.convert_tokens_to_string(fast.tokenize("ශ්‍රී ලංකාව")) == "ශ්‍රී ලංකාව"
+
+
+def test_chat_template_survives(fast, tmp_path):
+    fast = copy.deepcopy(fast)
+    fast.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    fast.save_pretrained(tmp_path)
+    back = SGPETokenizerFast.from_pretrained(tmp_path)
+    chat = [{"role": "user", "content": "ශ්‍රී"}]
+    assert back.apply_chat_template(chat, tokenize=False) == "ශ්‍රී"
+
+
+# ---------------------------------------------------------------- train_new_from_iterator
+
+
+def test_training_a_new_one_uses_our_trainer(fast, tokenizer, sample):
+    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+
+    batches = [[line] for line in sample["si"].splitlines()]
+    new = fast.train_new_from_iterator(batches, 1500, length=len(batches))
+    assert type(new) is SGPETokenizerFast
+    assert len(new) == 1500
+    config = TrainingConfig.from_dict({**tokenizer.metadata["training"], "vocab_size": 1500})
+    expected = train_from_counts(WordCounts.from_texts(sample["si"].splitlines(), config), config)
+    assert new.to_bpe().get_vocab() == expected.get_vocab()
+    assert new.eos_token == "<|endoftext|>"
+    assert new.backend_tokenizer.normalizer is not None
+
+
+def test_new_and_renamed_special_tokens(fast, sample):
+    new = fast.train_new_from_iterator(
+        sample["en"].splitlines(), 1200, new_special_tokens=["<|pad|>"], special_tokens_map={"<|endoftext|>": "</s>"}
+    )
+    assert new.eos_token == "</s>"
+    assert new.get_added_vocab() == {"</s>": 1198, "<|pad|>": 1199}
+    assert new.encode("</s>") == [1198]
+
+
+def test_training_from_a_tokenizer_of_others(sample, tmp_path):
+    plain = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="gpt2")
+    plain.metadata = {}
+    new = SGPETokenizerFast.from_bpe(plain).train_new_from_iterator([sample["en"]], 600)
+    assert len(new) == 600
+    assert new.to_bpe().pre_tokenizer.patterns == plain.pre_tokenizer.patterns
+
+
+def test_training_with_an_unknown_argument_is_named(fast):
+    with pytest.raises(SGPEError, match="does not know min_freq"):
+        fast.train_new_from_iterator(["x"], 500, min_freq=3)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_damaged_and_missing_files_are_named(saved, tmp_path):
+    with pytest.raises(SGPEError, match=r"holds no tokenizer\.json"):
+        SGPETokenizerFast.from_pretrained(tmp_path)
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    content["model"]["merges"].append(["q", "zzzzzzzzz"])
+    for damage in ("{", json.dumps(content), "{}"):
+        (tmp_path / "tokenizer.json").write_text(damage, encoding="utf-8")
+        (tmp_path / "tokenizer_config.json").write_bytes((saved / "tokenizer_config.json").read_bytes())
+        with pytest.raises(SGPEError, match=r"tokenizer\.json"):
+            SGPETokenizerFast.from_pretrained(tmp_path)
+
+
+def test_a_failed_save_leaves_nothing(fast, tmp_path, monkeypatch):
+    monkeypatch.setattr(SGPETokenizerFast, "_save_pretrained", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fast.save_pretrained(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

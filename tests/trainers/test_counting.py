@@ -1,0 +1,43 @@
+import pytest
+from support.data import corpus, needs_data
+
+from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts
+
+CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
+
+
+@needs_data
+@pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
+def test_files_are_counted_as_their_whole_text(tmp_path, recipe):
+    config = TrainingConfig(vocab_size=1000, recipe=recipe)
+    text = corpus("si", 1_500_000) + "<|endoftext|>" + corpus("en", 1_500_000)
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8", newline="")
+    whole = WordCounts.from_texts([text], config)
+    for processes in (1, 3):
+        assert count_files([tmp_path / "a.txt"], config, processes=processes) == whole
+
+
+@pytest.mark.parametrize("processes", [1, 2, 5])
+def test_any_number_of_processes_counts_the_same(sample, processes):
+    texts = list(sample.values()) * 20
+    assert count_texts(iter(texts), CONFIG, processes=processes) == WordCounts.from_texts(texts, CONFIG)
+
+
+def test_errors_of_a_file_come_through_the_processes(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"fine\n" * 900_000 + b"\xff")
+    with pytest.raises(SGPEError, match=r"a\.txt: not UTF-8 at byte offset 4500000"):
+        count_files([tmp_path / "a.txt"], CONFIG, processes=2)
+
+
+def test_bad_arguments():
+    with pytest.raises(SGPEError, match="item 1 of the iterator is no text but int"):
+        count_texts(["a", 5], CONFIG)
+    with pytest.raises(SGPEError, match="processes must be at least 1"):
+        count_texts(["a"], CONFIG, processes=-1)
+
+
+def test_progress_is_silent_off_a_terminal_and_shown_when_asked(sample, capsys):
+    count_texts(sample.values(), CONFIG)
+    assert capsys.readouterr().err == ""
+    count_texts(sample.values(), CONFIG, progress=True)
+    assert "Reading" in capsys.readouterr().err

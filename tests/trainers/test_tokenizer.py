@@ -1,0 +1,73 @@
+import json
+
+import pytest
+from support.data import DATA, needs_data
+
+from hf_sgpe import SGPETokenizerFast
+from hf_sgpe.formats.tokenizer_json import string_to_bytes
+from trainers import SGPEError, TokenizerTrainer, TrainingConfig, train_bpe
+
+
+def reference(name):
+    return DATA / "suites" / "cs336" / name
+
+
+@needs_data
+def test_train_bpe_gives_the_reference_merges_and_vocabulary():
+    vocab, merges = train_bpe(reference("corpus.en"), 500, ["<|endoftext|>"])
+    lines = reference("train-bpe-reference-merges.txt").read_text(encoding="utf-8").splitlines()
+    assert merges == [tuple(map(string_to_bytes, line.split(" "))) for line in lines]
+    names = json.loads(reference("train-bpe-reference-vocab.json").read_text(encoding="utf-8"))
+    tokens = {name.encode() if name == "<|endoftext|>" else string_to_bytes(name) for name in names}
+    assert set(vocab.values()) == tokens
+    assert list(vocab) == list(range(500))
+    assert [vocab[id] for id in (0, 255, 256, 257)] == [b"\0", b"\xff", b"<|endoftext|>", b"".join(merges[0])]
+
+
+@needs_data
+def test_train_bpe_merges_nothing_of_special_tokens():
+    vocab, merges = train_bpe(reference("tinystories_sample.txt"), 1000, ["<|endoftext|>"])
+    assert len(merges) > 500
+    assert [token for token in vocab.values() if b"<|" in token] == [b"<|endoftext|>"]
+
+
+def test_train_bpe_by_the_worked_example(tmp_path):
+    path = tmp_path / "corpus"
+    path.write_text("low low low low low lower lower widest widest widest newest newest newest newest newest newest")
+    _, merges = train_bpe(path, 256 + 6)
+    assert [b" ".join(merge) for merge in merges] == [b"s t", b"e st", b"o w", b"l ow", b"w est", b"n e"]
+
+
+def test_train_bpe_on_bad_input(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(SGPEError, match="corpus is empty"):
+        train_bpe(tmp_path / "empty", 300)
+    with pytest.raises(FileNotFoundError):
+        train_bpe(tmp_path / "nowhere", 300)
+    with pytest.raises(SGPEError, match="at least 258"):
+        train_bpe(tmp_path / "empty", 257, ["<a>", "<b>"])
+
+
+def test_files_and_iterator_give_the_same_tokenizer(tmp_path, sample, config, tokenizer):
+    trainer = TokenizerTrainer(config)
+    for name, text in sample.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    by_files = trainer.train(files=[tmp_path])
+    by_path = trainer.train(files=tmp_path)
+    by_iterator = trainer.train(iterator=iter(sample.values()))
+    assert type(by_files) is SGPETokenizerFast
+    assert by_files.get_vocab() == by_path.get_vocab() == by_iterator.get_vocab() == tokenizer.get_vocab()
+
+
+def test_progress_of_merging(sample, config, capsys):
+    trainer = TokenizerTrainer(config, progress=True)
+    trainer.learn(trainer.count(iterator=sample.values()))
+    assert "Merging" in capsys.readouterr().err
+
+
+def test_bad_arguments(config):
+    for arguments in ({}, {"files": ["a"], "iterator": ["b"]}):
+        with pytest.raises(SGPEError, match="either files or an iterator"):
+            TokenizerTrainer(config).train(**arguments)
+    with pytest.raises(SGPEError, match="corpus is empty"):
+        TokenizerTrainer(TrainingConfig(vocab_size=999)).train(iterator=[])
