@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
-from trainers.corpora import find_files, read_lines, read_texts
+from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
 from trainers.counting import count_files, count_texts
 from trainers.tokenizer import TokenizerTrainer, train_bpe
 
 __all__ = [
+    "SAMPLE",
     "SGPEError",
     "TokenizerTrainer",
     "TrainingConfig",

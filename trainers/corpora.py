@@ -26,6 +26,9 @@ COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
 _BLOCK = 1 << 20
 
+SAMPLE = Path(__file__).parent / "sample"
+"""A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
+
 Progress = Callable[[int], None]
 """Called with how many more bytes of the file, as it lies on disk, have been read."""
 

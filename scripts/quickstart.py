@@ -1,0 +1,148 @@
+"""The main job, end to end: text → tokenizer → plain AutoTokenizer → what it does to words.
+
+Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine lines of ten, and
+measures both on the rest. Without --corpus it takes the small sample that ships with the package.
+
+Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, SGPETokenizerFast
+from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hub_cards import Evaluation, evaluate, load_measurable
+from trainers import SAMPLE, TokenizerTrainer, TrainingConfig, find_files, read_lines
+
+# Somebody who has transformers, but not this package.
+STRANGER = """
+import json, sys
+sys.modules["hf_sgpe"] = None
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
+"""
+HELD_OUT_LINES = 5_000
+# transformers need not tell everybody that there is no PyTorch: tokenizers do without.
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", nargs="+", default=[SAMPLE], metavar="PATH", help="your own files, folders or globs")
+    parser.add_argument("--vocab-size", type=int, default=4_500, help="number of tokens (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")
+    args = parser.parse_args()
+    try:
+        run(args.corpus, args.vocab_size, args.out)
+    except (SGPEError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
+    files = find_files(corpus)
+    held_out = [line for number, line in numbered_lines(files) if number % 10 == 0 and line.strip()][:HELD_OUT_LINES]
+    scripts = tuple(SCRIPTS)
+    for recipe, folder in (("hybrid", out), ("bpe", out / "plain-bpe")):
+        config = TrainingConfig(vocab_size=vocab_size, recipe=recipe, scripts=scripts)
+        training = (f"{line}\n" for number, line in numbered_lines(files) if number % 10)
+        tokenizer = TokenizerTrainer(config).train(iterator=training)
+        tokenizer.save_pretrained(folder)
+        print(f"Trained {recipe}: {len(tokenizer):,} tokens, saved in {folder}")
+
+    print(f"\nLoaded by plain AutoTokenizer, without hf_sgpe: {check_with_auto_tokenizer(out, held_out)}\n")
+    syllable_safe, plain = BPETokenizer.from_pretrained(out), BPETokenizer.from_pretrained(out / "plain-bpe")
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    console.print(words_table(held_out, syllable_safe, plain))
+    console.print(measures_table(held_out, out))
+
+
+def numbered_lines(files: list[Path]) -> Iterator[tuple[int, str]]:
+    for file in files:
+        yield from enumerate(read_lines(file), 1)
+
+
+def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
+    """Encodes ``lines`` in a process that cannot import this package, and compares the ids with ours."""
+    ours = SGPETokenizerFast.from_pretrained(folder)
+    expected = [ours(line)["input_ids"] for line in lines]
+    command = [sys.executable, "-c", STRANGER, str(folder)]
+    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
+    if done.returncode:
+        raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {done.stderr.strip().splitlines()[-1]}")
+    name, ids = json.loads(done.stdout)
+    if ids != expected:
+        raise SGPEError(f"{folder}: plain AutoTokenizer gives other ids")
+    return f"{name}, the same ids on {len(lines):,} held-out lines"
+
+
+def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokenizer) -> Table:
+    """Held-out words with conjuncts, script by script, and what becomes of them."""
+    trie = LinguisTrie(SCRIPTS)
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        for word in line.split():
+            syllables = trie.tokenize(word)
+            script = trie.script_of(word)
+            if script and all(map(trie.script_of, syllables)) and any("CHC" in shape_of(trie, unit) for unit in syllables):
+                counts.setdefault(script, Counter())[word] += 1
+            elif word.isascii() and word.isalpha() and len(word) > 6:
+                counts.setdefault("latin", Counter())[word] += 1
+    table = Table(title="Held-out words", title_justify="left", box=None, pad_edge=False)
+    for title in ("word", "syllables", "tokens", "tokens of plain BPE"):
+        table.add_column(title, overflow="fold")
+    for counted in counts.values():
+        for word, _ in counted.most_common(5):
+            units = trie.tokenize(word) if trie.script_of(word) else [word]
+            table.add_row(word, *(" | ".join(parts) for parts in (units, pieces(syllable_safe, word), pieces(plain, word))))
+    return table
+
+
+def shape_of(trie: LinguisTrie, unit: str) -> str:
+    """The classes of a unit without its joiners, so that every conjunct holds CHC."""
+    return trie.shape(unit).replace("J", "")
+
+
+def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
+    """The tokens of a word in running text; ◌ stands for bytes that are no whole character."""
+    tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
+    return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
+
+
+def measures_table(lines: list[str], out: Path) -> Table:
+    """The measures of both tokenizers on held-out lines, by the script most of a line is in."""
+    trie = LinguisTrie(SCRIPTS)
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        scripts = Counter(trie.script_of(character) or "other" for character in line if character.isalpha())
+        groups.setdefault(scripts.most_common(1)[0][0] if scripts else "other", []).append(line)
+    table = Table(title="\nHeld-out lines", title_justify="left", box=None, pad_edge=False)
+    table.add_column("script")
+    table.add_column("tokenizer")
+    for title in ("lines", "tokens/word", "cut syllables", "cut letters"):
+        table.add_column(title, justify="right")
+    for script, group in sorted(groups.items()):
+        for name, folder in (("syllable-safe", out), ("plain BPE", out / "plain-bpe")):
+            result: Evaluation = evaluate(load_measurable(folder), group)
+            shares = [
+                "–" if share is None else f"{share:.2%}" for share in (result.cut_syllable_share, result.cut_letter_share)
+            ]
+            table.add_row(script, name, f"{result.lines:,}", f"{result.tokens_per_word or 0:.3f}", *shares)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

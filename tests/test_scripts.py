@@ -1,0 +1,63 @@
+"""The scripts that the README names."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def quickstart(*arguments, **options):
+    command = [sys.executable, str(ROOT / "scripts" / "quickstart.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_the_main_job_on_the_sample(tmp_path):
+    done = quickstart(cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "the same ids on 120 held-out lines" in done.stdout
+    shares = {}
+    for script, name, share in re.findall(
+        r"^(\w+) +(syllable-safe|plain BPE) .* ([\d.]+)% +[\d.]+%", done.stdout, re.MULTILINE
+    ):
+        shares[script, name] = float(share)
+    for script in ("sinhala", "devanagari", "tamil"):
+        assert shares[script, "syllable-safe"] < shares[script, "plain BPE"] / 4
+    assert "ප්‍රේ" in done.stdout
+    assert (tmp_path / "out" / "tokenizer.json").exists()
+
+
+def test_the_main_job_on_ones_own_text(tmp_path, sample):
+    (tmp_path / "my text.txt").write_text(sample["hi"], encoding="utf-8")
+    done = quickstart("--corpus", "my text.txt", "--vocab-size", "2000", "--out", "tok", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "devanagari" in done.stdout
+    assert "tamil" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["--corpus", "nowhere.txt"], "no such file"), (["--vocab-size", "300"], "too small")]
+)
+def test_bad_input_ends_in_one_line(tmp_path, arguments, message):
+    done = quickstart(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readme_python_runs(tmp_path, sample):
+    (tmp_path / "en.jsonl").write_text('{"text": "one two three"}\n' * 20, encoding="utf-8")
+    import lzma
+
+    (tmp_path / "si.txt.xz").write_bytes(lzma.compress(sample["si"].encode()))
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    code = "\n".join(blocks).replace("32_000", "1_500")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "my-tokenizer" / "tokenizer_config.json").exists()
