@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from enum import Enum
@@ -325,6 +326,8 @@ def main() -> None:
     """Runs the command line; bad input ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
+    # Ended from outside, clean up as for Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except (SGPEError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The one exception that bad input raises."""
+"""What bad input raises."""
 
 
 class SGPEError(ValueError):
@@ -6,3 +6,7 @@ class SGPEError(ValueError):
 
     The command line prints the message and exits with code 2; anything else that escapes is a bug.
     """
+
+
+class NotByteLevelError(SGPEError):
+    """A sound tokenizer with a part that `BPETokenizer` could not follow exactly."""

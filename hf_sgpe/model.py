@@ -7,11 +7,13 @@ import functools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
@@ -50,7 +52,7 @@ class BPETokenizer:
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 3, 260)
     >>> tokenizer.encode("low")
-    [258]
+    [257]
     >>> tokenizer.decode(tokenizer.encode("any text at all ✓"))
     'any text at all ✓'
     """
@@ -129,7 +131,7 @@ class BPETokenizer:
         Args:
             vocab_size: Number of tokens, special tokens included.
             pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
-            buffer_size: Texts that are counted together.
+            buffer_size: How many texts to take from the iterator at once. No result depends on it.
             special_tokens: Get the last ids.
 
         Raises:
@@ -147,7 +149,12 @@ class BPETokenizer:
             special_tokens=tuple(special_tokens),
             tie_break=tie_break,
         )
-        return train_from_counts(WordCounts.from_texts(iterator, config), config)
+        total: dict[bytes, int] = {}
+        texts = iter(iterator)
+        while buffer := list(islice(texts, buffer_size)):
+            for word, count in WordCounts.from_texts(buffer, config).items():
+                total[word] = total.get(word, 0) + count
+        return train_from_counts(WordCounts(total, config.counting()), config)
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
@@ -247,8 +254,6 @@ class BPETokenizer:
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
         """The tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes them."""
-        from hf_sgpe.formats.tokenizer_json import bytes_to_string
-
         names = {id: token for token, id in self.special_tokens.items()}
         ids = self.encode(text, allowed_special=allowed_special)
         return [names[id] if id in names else bytes_to_string(self._bytes_of[id]) for id in ids]
@@ -384,8 +389,6 @@ class BPETokenizer:
 
     def get_vocab(self) -> dict[str, int]:
         """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
-        from hf_sgpe.formats.tokenizer_json import bytes_to_string
-
         tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 

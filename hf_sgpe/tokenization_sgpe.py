@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         except BaseException:
             # The backend says little of what is wrong, sometimes by a panic that is no Exception; our own reader says it.
             if path.is_dir():
-                with suppress(tokenizer_json.NotByteLevelError):
+                with suppress(NotByteLevelError):
                     tokenizer_json.load(path)
             raise
 

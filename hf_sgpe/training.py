@@ -12,7 +12,7 @@ import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
 
 logger = logging.getLogger(__name__)
+
+Track = Callable[[Collection[Any], str], Iterable[Any]]
 
 SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes")
 
@@ -198,7 +200,7 @@ class WordCounts:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._counts)
 
-    def items(self) -> Iterable[tuple[bytes, int]]:
+    def items(self) -> Collection[tuple[bytes, int]]:
         """(word, count), in no particular order."""
         return self._counts.items()
 
@@ -275,14 +277,17 @@ def train_from_counts(
     counts: WordCounts,
     config: TrainingConfig,
     *,
-    on_merge: Callable[[Pair, int], None] | None = None,
+    on_merge: Callable[[int, Pair, int], None] | None = None,
+    track: Track = lambda steps, what: steps,
 ) -> BPETokenizer:
     """Learns a tokenizer from counted words: the unit tier, then the statistical tier on what that leaves of each word.
 
     If the words give fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
 
     Args:
-        on_merge: Called with the pair (two ids) and its count at each merge of the statistical tier.
+        on_merge: Called at each merge of the statistical tier with the number of tokens before it, the pair (two such
+            numbers) and its count.
+        track: Given a collection and what is done with it, yields its items: a progress bar's place.
 
     Raises:
         SGPEError: there are no words, they were cut for another configuration, or the vocabulary is too small for the
@@ -297,7 +302,7 @@ def train_from_counts(
     chosen: list[str] = []
     if isinstance(pre_tokenizer, LinguisTriePreTokenizer):
         chosen = choose_units(
-            _count_units(counts, pre_tokenizer),
+            _count_units(counts, pre_tokenizer, track),
             pre_tokenizer.trie,
             letter_coverage=config.letter_coverage,
             syllable_coverage=config.syllable_coverage,
@@ -318,7 +323,7 @@ def train_from_counts(
     for left, right in unit_merges:
         table.add((left, right), len(vocabulary))
         vocabulary.append(vocabulary[left] + vocabulary[right])
-    sequences = _sequences(counts, config, pre_tokenizer, table, vocabulary, set(chosen))
+    sequences = _sequences(counts, config, pre_tokenizer, table, vocabulary, set(chosen), track)
     learned = learn_merges(
         list(sequences),
         list(sequences.values()),
@@ -340,9 +345,9 @@ def train_from_counts(
     return _assemble(vocabulary, unit_merges + learned, config, pre_tokenizer.patterns, counts)
 
 
-def _count_units(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer) -> Counter[str]:
+def _count_units(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer, track: Track) -> Counter[str]:
     units: Counter[str] = Counter()
-    for word, count in counts.items():
+    for word, count in track(counts.items(), "Finding units"):
         for unit in pre_tokenizer.segment(word.decode()):
             if isinstance(unit, str):
                 units[unit] += count
@@ -356,6 +361,7 @@ def _sequences(
     unit_tier: MergeTable,
     vocabulary: list[bytes],
     chosen: set[str],
+    track: Track,
 ) -> Counter[tuple[int, ...]]:
     """What the statistical tier starts from: each word as the unit tier leaves it, which is what the encoder will see.
 
@@ -363,11 +369,11 @@ def _sequences(
     """
     sequences: Counter[tuple[int, ...]] = Counter()
     if config.recipe != "sgpe":
-        for word, count in counts.items():
+        for word, count in track(counts.items(), "Applying units"):
             sequences[tuple(apply_merges(word, unit_tier))] += count
         return sequences
     ids = {token: id for id, token in enumerate(vocabulary)}
-    for word, count in counts.items():
+    for word, count in track(counts.items(), "Applying units"):
         run: list[int] = []
         for unit in pre_tokenizer.segment(word.decode()):
             assert isinstance(unit, str)

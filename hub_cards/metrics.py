@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import normalize
@@ -107,7 +107,7 @@ def load_measurable(path_or_repo: str | os.PathLike[str]) -> TokenEnds:
     """
     try:
         tokenizer = BPETokenizer.from_pretrained(path_or_repo)
-    except tokenizer_json.NotByteLevelError:
+    except NotByteLevelError:
         return _foreign(tokenizer_json.find(path_or_repo))
     lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
     return lambda text: list(accumulate(map(lengths.__getitem__, tokenizer.encode(text))))

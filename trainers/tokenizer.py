@@ -27,9 +27,9 @@ class TokenizerTrainer:
         processes: How many processes count words; None for one per core where that pays.
         progress: Show progress on stderr; None for only on a terminal.
 
-    >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2"))
+    >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
     >>> len(trainer.train(iterator=["low lower lowest newer newest wider widest"] * 20))
-    300
+    270
     """
 
     def __init__(self, config: TrainingConfig, *, processes: int | None = None, progress: bool | None = None) -> None:
@@ -68,9 +68,25 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        disabled = None if self.progress is None else not self.progress
-        with tqdm(total=self.config.vocab_size, unit=" tokens", desc="Merging", disable=disabled, leave=False) as bar:
-            return train_from_counts(counts, self.config, on_merge=lambda pair, count: bar.update())
+        show = {"disable": None if self.progress is None else not self.progress, "leave": False}
+        merging: list[tqdm] = []
+
+        def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
+            if not merging:
+                total = self.config.vocab_size - len(self.config.special_tokens or ())
+                merging.append(tqdm(total=total, initial=tokens, unit=" tokens", desc="Merging", **show))
+            merging[0].update()
+
+        try:
+            return train_from_counts(
+                counts,
+                self.config,
+                on_merge=on_merge,
+                track=lambda steps, what: tqdm(steps, desc=what, unit=" words", unit_scale=True, **show),
+            )
+        finally:
+            for bar in merging:
+                bar.close()
 
     def train(
         self,

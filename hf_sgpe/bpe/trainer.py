@@ -91,7 +91,7 @@ def learn_merges(
     num_merges: int,
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
-    on_merge: Callable[[Pair, int], None] | None = None,
+    on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
     """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
@@ -104,7 +104,7 @@ def learn_merges(
         vocabulary: The bytes of every token that ``words`` may use, by id.
         tie_break: One of `TIE_BREAKS`.
         min_frequency: Stop before the first pair that occurs less often.
-        on_merge: Called with each pair and its count, as it is merged.
+        on_merge: Called at each merge with the new token's id, the pair and its count.
 
     Returns:
         The merged pairs in order; fewer than asked for when no pair is left.
@@ -139,7 +139,7 @@ def learn_merges(
         token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
         merges.append(pair)
         if on_merge:
-            on_merge(pair, count)
+            on_merge(new_id, pair, count)
 
         appeared: set[Pair] = set()
         for index in where_to_update.pop(pair):

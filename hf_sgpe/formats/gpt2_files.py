@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import string_to_bytes
 from hf_sgpe.model import BPETokenizer
 
 

@@ -10,20 +10,15 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
 TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
-
-
-class NotByteLevelError(SGPEError):
-    """A sound ``tokenizer.json`` with a part that `BPETokenizer` could not follow exactly."""
-
 
 # Which special tokens have a part to play in transformers, by the spellings in use.
 _ROLES = {
@@ -42,40 +37,6 @@ _ROLES = {
     "[SEP]": ("sep_token",),
     "[MASK]": ("mask_token",),
 }
-
-
-def bytes_to_string(token: bytes) -> str:
-    """Bytes as ``tokenizer.json`` and GPT-2 write them: one printable character for each byte.
-
-    >>> bytes_to_string(b" hi\\n")
-    'ĠhiĊ'
-    """
-    return "".join(map(_byte_characters().__getitem__, token))
-
-
-def string_to_bytes(token: str) -> bytes:
-    """The inverse of `bytes_to_string`.
-
-    Raises:
-        NotByteLevelError: a character stands for no byte.
-    """
-    try:
-        return bytes(map(_character_bytes().__getitem__, token))
-    except KeyError as error:
-        raise NotByteLevelError(f"token {token!r} is not byte-level: {error} stands for no byte") from None
-
-
-@cache
-def _byte_characters() -> list[str]:
-    # GPT-2's table: printable Latin-1 stands for itself, the other bytes for the characters from U+0100 on, in order.
-    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
-
-
-@cache
-def _character_bytes() -> dict[str, int]:
-    return {character: byte for byte, character in enumerate(_byte_characters())}
 
 
 # ---------------------------------------------------------------- writing

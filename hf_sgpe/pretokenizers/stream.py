@@ -25,7 +25,7 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = ()) -> Ite
     stream. A special token that a safe cut could fall into holds the whole text back.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
-    ['The', ' quick', ' brown fox']
+    ['The', ' quick brown', ' fox']
     """
     if any(map(_CUT_INSIDE.search, special_tokens)):
         yield "".join(chunks)

@@ -4,7 +4,7 @@ import pytest
 from support.data import DATA, needs_data
 
 from hf_sgpe import SGPETokenizerFast
-from hf_sgpe.formats.tokenizer_json import string_to_bytes
+from hf_sgpe.byte_strings import string_to_bytes
 from trainers import SGPEError, TokenizerTrainer, TrainingConfig, train_bpe
 
 

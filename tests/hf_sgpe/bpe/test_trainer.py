@@ -78,7 +78,7 @@ def test_reports_each_merge_and_stops_when_nothing_is_left():
         [[0, 1, 0, 1]], [3], vocabulary=[b"a", b"b"], num_merges=9, on_merge=lambda *step: seen.append(step)
     )
     assert merges == [(0, 1), (2, 2)]
-    assert seen == [((0, 1), 6), ((2, 2), 3)]
+    assert seen == [(2, (0, 1), 6), (3, (2, 2), 3)]
 
 
 def test_words_given_are_not_changed():

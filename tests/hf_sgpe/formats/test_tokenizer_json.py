@@ -2,27 +2,12 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.formats import gpt2_files, tokenizer_json
-
-
-@given(st.binary())
-def test_bytes_have_one_spelling(token):
-    assert tokenizer_json.string_to_bytes(tokenizer_json.bytes_to_string(token)) == token
-
-
-def test_spelling_is_that_of_the_library():
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    assert {tokenizer_json.bytes_to_string(bytes([byte])) for byte in range(256)} == set(ByteLevel.alphabet())
-    backend = ByteLevel(add_prefix_space=False, use_regex=False)
-    text = "".join(map(chr, range(0x800)))
-    assert backend.pre_tokenize_str(text)[0][0] == tokenizer_json.bytes_to_string(text.encode())
 
 
 @given(text=texts)

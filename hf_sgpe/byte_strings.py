@@ -1,0 +1,41 @@
+"""How ``tokenizer.json`` and GPT-2 write a token, which is bytes, as a string: one printable character for each byte."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hf_sgpe.errors import NotByteLevelError
+
+
+def bytes_to_string(token: bytes) -> str:
+    """A token's bytes as its vocabulary string.
+
+    >>> bytes_to_string(b" hi\\n")
+    'ĠhiĊ'
+    """
+    return "".join(map(_byte_characters().__getitem__, token))
+
+
+def string_to_bytes(token: str) -> bytes:
+    """The inverse of `bytes_to_string`.
+
+    Raises:
+        NotByteLevelError: a character stands for no byte.
+    """
+    try:
+        return bytes(map(_character_bytes().__getitem__, token))
+    except KeyError as error:
+        raise NotByteLevelError(f"token {token!r} is not byte-level: {error} stands for no byte") from None
+
+
+@cache
+def _byte_characters() -> list[str]:
+    # GPT-2's table: printable Latin-1 stands for itself, the other bytes for the characters from U+0100 on, in order.
+    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+@cache
+def _character_bytes() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(_byte_characters())}
