@@ -7,8 +7,8 @@ character they see differently is handed to the latter, which is slower but righ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import regex
@@ -53,12 +53,8 @@ class RegexPreTokenizer:
         if self._stages is None or not engines_agree(text, self.patterns):
             return [word for word, _ in self._native.pre_tokenize_str(text)]
         words = [text] if text else []
-        for number, (compiled, keeps_previous) in enumerate(self._stages):
-            if number and keeps_previous:
-                # The words of the stage before are kept whole by this pattern, so only the gaps between them are left.
-                words = list(_split_gaps(text, self._stages[number - 1][0], compiled))
-            else:
-                words = [piece for word in words for piece in _isolate(compiled, word)]
+        for stage in self._stages:
+            words = [piece for word in words for piece in stage(word)]
         return words
 
     def segment(self, word: str) -> list[bytes]:
@@ -121,45 +117,45 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 
 
 def _isolate(compiled: regex.Pattern, text: str) -> list[str]:
+    """The matches in ``text`` and what lies between them."""
     words = compiled.findall(text)
-    if sum(map(len, words)) == len(text):
+    if not compiled.groups and sum(map(len, words)) == len(text):
         return list(words)
-    return list(_matches_and_gaps(compiled, text))
-
-
-def _matches_and_gaps(compiled: regex.Pattern, text: str) -> Iterator[str]:
-    position = 0
+    pieces, position = [], 0
     for match in compiled.finditer(text):
-        if match.start() > position:
-            yield text[position : match.start()]
-        yield match.group()
+        pieces += [text[position : match.start()], match.group()]
         position = match.end()
-    if position < len(text):
-        yield text[position:]
+    return [piece for piece in (*pieces, text[position:]) if piece]
 
 
-def _split_gaps(text: str, previous: regex.Pattern, compiled: regex.Pattern) -> Iterator[str]:
-    position = 0
-    for match in previous.finditer(text):
-        if match.start() > position:
-            yield from _isolate(compiled, text[position : match.start()])
-        yield match.group()
-        position = match.end()
-    if position < len(text):
-        yield from _isolate(compiled, text[position:])
+def _isolate_both(first: regex.Pattern, second: regex.Pattern, text: str) -> list[str]:
+    """The matches of ``first`` (one group around all of it), and those of ``second`` in the gaps between them."""
+    words: list[str] = []
+    for place, piece in enumerate(first.split(text)):
+        if place % 2:
+            words.append(piece)
+        elif piece:
+            words += _isolate(second, piece)
+    return words
 
 
 @cache
-def _compile_stages(patterns: tuple[str, ...]) -> list[tuple[regex.Pattern, bool]] | None:
-    """Each pattern compiled, with whether it keeps the previous one's words whole; None where the engines may differ."""
-    stages = []
-    for number, pattern in enumerate(patterns):
-        rest, keeps_previous = pattern, False
-        if number == 1 and pattern.startswith(patterns[0] + "|"):
-            rest, keeps_previous = pattern.removeprefix(patterns[0] + "|"), True
-        if rest not in SPLIT_PATTERNS.values() and not _PLAIN_SYNTAX.fullmatch(rest):
+def _compile_stages(patterns: tuple[str, ...]) -> list[Callable[[str], list[str]]] | None:
+    """What to do with each piece, step by step; None where the two engines may read a pattern differently."""
+    stages: list[Callable[[str], list[str]]] = []
+    remaining = list(patterns)
+    while remaining:
+        pattern = remaining.pop(0)
+        if not (pattern in SPLIT_PATTERNS.values() or _PLAIN_SYNTAX.fullmatch(pattern)):
             return None
-        stages.append((regex.compile(pattern), keeps_previous))
+        following = remaining[0] if remaining else ""
+        other = following.removeprefix(f"{pattern}|")
+        if other != following and other in SPLIT_PATTERNS.values():
+            # The next pattern tries this one first, so it leaves these words whole and only matters between them.
+            stages.append(partial(_isolate_both, regex.compile(f"({pattern})"), regex.compile(other)))
+            remaining.pop(0)
+        else:
+            stages.append(partial(_isolate, regex.compile(pattern)))
     return stages
 
 

@@ -55,8 +55,16 @@ def test_any_pattern_of_ones_own_splits_as_the_engine_does(text):
 
 @given(texts)
 def test_patterns_apply_one_after_another(text):
-    pre_tokenizer = RegexPreTokenizer(r"\p{N}", "gpt2", "bloom")
-    assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
+    gpt2, bloom = SPLIT_PATTERNS["gpt2"], SPLIT_PATTERNS["bloom"]
+    for patterns in (
+        (r"\p{N}", gpt2, bloom),
+        (bloom, gpt2),
+        (gpt2, bloom),
+        ("[ab] ?", gpt2),
+        (gpt2, f"{gpt2}|{bloom}", bloom),
+    ):
+        pre_tokenizer = RegexPreTokenizer(*patterns)
+        assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
 
 
 @given(texts)
