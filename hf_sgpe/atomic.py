@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -14,7 +14,7 @@ from pathlib import Path
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary folder whose files move into ``directory`` when the block ends well, each by one rename.
 
-    ``directory`` is made if need be; other files in it stay as they are.
+    ``directory`` is made if need be; other files in it stay as they are. After a failure nothing is left behind.
 
     Raises:
         NotADirectoryError: a file stands in the way.
@@ -22,29 +22,50 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(directory)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{target} is a file: give a folder to write to")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that a rename does not cross file systems.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        yield temporary
-        target.mkdir(exist_ok=True)
-        for file in sorted(temporary.rglob("*")):
-            if file.is_file():
-                place = target / file.relative_to(temporary)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                file.replace(place)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _parents(target):
+        # On the file system of the target, so that a rename is one step: inside it if it is there, else beside it.
+        place = target if target.is_dir() else target.parent
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=place))
+        try:
+            yield temporary
+            target.mkdir(exist_ok=True)
+            for file in sorted(temporary.rglob("*")):
+                if file.is_file():
+                    destination = target / file.relative_to(temporary)
+                    destination.parent.mkdir(parents=True, exist_ok=True)
+                    file.replace(destination)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path to write; it becomes ``path`` when the block ends well and is removed otherwise."""
+    """A temporary path to write; it becomes ``path`` when the block ends well and is removed otherwise.
+
+    Raises:
+        IsADirectoryError: a folder stands in the way.
+    """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: give a file to write to")
+    with _parents(target):
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            yield temporary
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """Makes the folders above ``target``, and takes away those it made if the block fails."""
+    made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except BaseException:
+        for parent in made:
+            with suppress(OSError):  # something else is in it by now
+                parent.rmdir()
+        raise

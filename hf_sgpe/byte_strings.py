@@ -39,3 +39,15 @@ def _byte_characters() -> list[str]:
 @cache
 def _character_bytes() -> dict[str, int]:
     return {character: byte for byte, character in enumerate(_byte_characters())}
+
+
+def reads_as_bytes(text: str) -> bool:
+    """Whether ``text``, written as it is, would be taken for the vocabulary string of other bytes than its own.
+
+    >>> reads_as_bytes("<|end|>"), reads_as_bytes("é>"), reads_as_bytes("Ġthe")
+    (False, True, True)
+    """
+    try:
+        return string_to_bytes(text) != text.encode()
+    except NotByteLevelError:
+        return False

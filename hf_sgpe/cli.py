@@ -104,7 +104,8 @@ def train(
         int | None, typer.Option(help="Processes that count words. [default: one per core]", show_default=False)
     ] = None,
     save_counts: Annotated[
-        Path | None, typer.Option(help="Also keep the counted words in this file.", show_default=False)
+        Path | None,
+        typer.Option(help="Also keep the counted words in this file, even if training fails later.", show_default=False),
     ] = None,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
@@ -223,11 +224,12 @@ def evaluate(
     results = []
     with tqdm(total=len(paths) * len(measured), desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
         for path in paths:
-            lines = [line for line in read_lines(path, text_field=text_field) if line.strip()]
-            if not lines:
-                raise SGPEError(f"{path}: holds no text to measure")
             for name, token_ends in measured.items():
-                results.append({"file": str(path), "tokenizer": name, **measure(token_ends, lines).to_dict()})
+                # Read once for each tokenizer, since a file may be larger than memory.
+                measures = measure(token_ends, (line for line in read_lines(path, text_field=text_field) if line.strip()))
+                if not measures.lines:
+                    raise SGPEError(f"{path}: holds no text to measure")
+                results.append({"file": str(path), "tokenizer": name, **measures.to_dict()})
                 bar.update()
     if output is Table.json:
         print(json.dumps(results, ensure_ascii=False, indent=2))
@@ -266,7 +268,7 @@ def _number(value: float | None, form: str) -> str:
 def _versions() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
-    facts = {"hf-sgpe": __version__, "python": sys.version.split()[0], "kernel": "python"}
+    facts = {"hf-sgpe": __version__, "python": sys.version.split()[0]}
     for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):
         try:
             facts[package] = version(package)

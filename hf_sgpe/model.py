@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import codecs
 import functools
+import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
-from hf_sgpe.byte_strings import bytes_to_string
+from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
@@ -30,6 +32,39 @@ _CACHED_WORDS = 1 << 16
 _LONGEST_CACHED_WORD = 128
 
 
+@dataclass(frozen=True)
+class Template:
+    """Which special tokens ``add_special_tokens=True`` puts around one text, and around two.
+
+    Args:
+        single: Special tokens and ``$A``, which stands for the text, each with its token type id.
+        pair: The same with ``$A`` and ``$B``.
+
+    >>> Template.around(["[CLS]"], ["[SEP]"]).pair
+    (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
+    """
+
+    single: tuple[tuple[str, int], ...]
+    pair: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
+        """BERT's kind: ``prefix`` once before, ``suffix`` after each text."""
+        first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
+        return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
+
+    def special_tokens(self) -> list[str]:
+        """The special tokens it names, each once, in order."""
+        return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
+
+    def renamed(self, names: Mapping[str, str]) -> Template:
+        """The same with other special tokens: present name → new name."""
+        single, pair = (
+            tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
+        )
+        return Template(single, pair)
+
+
 class BPETokenizer:
     """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
 
@@ -43,8 +78,7 @@ class BPETokenizer:
         patterns: Split patterns, applied one after another (`RegexPreTokenizer`).
         normalization: ``none`` or ``nfc``.
         ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
-        prefix: Special tokens that ``add_special_tokens=True`` puts before a text.
-        suffix: The same after a text.
+        template: What ``add_special_tokens=True`` puts around a text; None for nothing.
         metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
 
     Raises:
@@ -66,8 +100,7 @@ class BPETokenizer:
         patterns: Sequence[str] = ("cl100k",),
         normalization: str = "none",
         ignore_merges: bool = False,
-        prefix: Sequence[str] = (),
-        suffix: Sequence[str] = (),
+        template: Template | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.vocab = dict(vocab)
@@ -76,7 +109,7 @@ class BPETokenizer:
         self.pre_tokenizer = RegexPreTokenizer(*patterns)
         self.normalization = normalization
         self.ignore_merges = ignore_merges
-        self.prefix, self.suffix = tuple(prefix), tuple(suffix)
+        self.template = template
         self.metadata = dict(metadata or {})
         self._check()
 
@@ -105,12 +138,14 @@ class BPETokenizer:
             if id in taken:
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
             taken[id] = name
-        for special in (*self.prefix, *self.suffix):
+        for special in self.template.special_tokens() if self.template else ():
             if special not in self.special_tokens:
                 raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
         for special in self.special_tokens:
             if special.encode() in self.vocab:
                 raise SGPEError(f"special token {special!r} is also an ordinary token: choose another text for it")
+            if reads_as_bytes(special):
+                raise SGPEError(f"special token {special!r} reads as bytes in tokenizer.json: choose another text for it")
 
     # ---------------------------------------------------------------- training, loading, saving
 
@@ -192,8 +227,7 @@ class BPETokenizer:
             "patterns": self.pre_tokenizer.patterns,
             "normalization": self.normalization,
             "ignore_merges": self.ignore_merges,
-            "prefix": self.prefix,
-            "suffix": self.suffix,
+            "template": self.template,
             "metadata": self.metadata,
         }
         return _rebuild, (self.vocab, self.merges, parts)
@@ -206,7 +240,7 @@ class BPETokenizer:
         The text of a special token is ordinary text unless it is allowed: text from outside cannot forge one.
 
         Args:
-            add_special_tokens: Put the tokenizer's template (``prefix``, ``suffix``) around the ids.
+            add_special_tokens: Put the special tokens of the tokenizer's template around the ids.
             allowed_special: Which special tokens are recognised in the text: ``"none"``, ``"all"``, or some of them.
                 Where several match, the leftmost counts, and of those the longest.
 
@@ -318,8 +352,10 @@ class BPETokenizer:
         return tuple(apply_merges([self._byte_ids[byte] for byte in encoded], self._table))
 
     def _add_template(self, ids: list[int]) -> list[int]:
-        before, after = ([self.special_tokens[name] for name in names] for names in (self.prefix, self.suffix))
-        return before + ids + after
+        if self.template is None:
+            return ids
+        parts = (ids if name == "$A" else [self.special_tokens[name]] for name, _ in self.template.single)
+        return [id for part in parts for id in part]
 
     # ---------------------------------------------------------------- decoding
 
@@ -327,10 +363,13 @@ class BPETokenizer:
         """The text of ``ids``.
 
         Args:
+            ids: Whole numbers of any kind, a numpy array of them included.
+            skip_special_tokens: Leave out the text of special tokens.
             errors: What to do where the bytes are not UTF-8, as `bytes.decode` takes it; ids may end inside a character.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
+            TypeError: an id is no whole number.
         """
         return self.decode_bytes(ids, skip_special_tokens).decode(errors=errors)
 
@@ -366,7 +405,7 @@ class BPETokenizer:
 
     def _pieces(self, ids: Iterable[int], skip_special_tokens: bool) -> Iterator[bytes]:
         for place, id in enumerate(ids):
-            piece = self._bytes_of.get(int(id))
+            piece = self._bytes_of.get(operator.index(id))
             if piece is None:
                 raise SGPEError(f"id {id} at position {place} is not in the vocabulary (ids 0 to {max(self._bytes_of)})")
             if not (skip_special_tokens and id in self._special_ids):

@@ -72,7 +72,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         if path.is_dir():
             tokenizer_json.find(path)
         try:
-            return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except (OSError, KeyboardInterrupt):
             raise
         except BaseException:
@@ -81,6 +81,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 with suppress(NotByteLevelError):
                     tokenizer_json.load(path)
             raise
+        vocab = loaded.get_vocab()
+        if len(set(vocab.values())) < len(vocab):
+            raise SGPEError(f"{pretrained_model_name_or_path}: damaged: two tokens have the same id")
+        return loaded
 
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], *args: Any, push_to_hub: bool = False, **kwargs: Any
@@ -147,6 +151,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
         config = TrainingConfig.from_dict(values)
         tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)
+        if trained_with.template:
+            tokenizer.template = trained_with.template.renamed(renamed)
         roles = {
             name: renamed.get(str(token), str(token))
             for name, token in self.special_tokens_map.items()
@@ -170,6 +176,8 @@ def _config_of(tokenizer: BPETokenizer) -> dict[str, Any]:
 
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
+    if isinstance(texts, str):
+        raise SGPEError("expected an iterable of texts, not one text: put it in a list")
     for item in texts:
         if isinstance(item, str):
             yield item

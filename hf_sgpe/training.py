@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,8 +22,9 @@ from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
+from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.model import BPETokenizer, Template
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
@@ -79,7 +81,7 @@ class TrainingConfig:
     pattern: str = "o200k"
     min_frequency: int = 2
     letter_coverage: float = 0.99999
-    syllable_coverage: float = 0.9999
+    syllable_coverage: float = 0.9998
     min_unit_frequency: int | None = None
     tie_break: str = "smallest-pair-id"
     normalization: str | None = None
@@ -96,6 +98,7 @@ class TrainingConfig:
             if isinstance(value, str):
                 raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
             object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "scripts", tuple(dict.fromkeys(self.scripts)))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
         _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
@@ -107,10 +110,11 @@ class TrainingConfig:
                 raise SGPEError(f"{name} must be at least 1, not {getattr(self, name)}")
         assert self.special_tokens is not None
         for token in self.special_tokens:
-            if not token or len(token.encode(errors="replace")) < 2:
-                raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
+            _check_special_token(token, str(self.normalization))
         if len(set(self.special_tokens)) < len(self.special_tokens):
             raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
+        if not isinstance(self.vocab_size, int):
+            raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
         least = len(BYTES) + len(self.special_tokens)
         if self.vocab_size < least:
             raise SGPEError(
@@ -147,6 +151,20 @@ def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
         raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
 
 
+def _check_special_token(token: str, normalization: str) -> None:
+    if not isinstance(token, str):
+        raise SGPEError(f"special tokens must be text, not {token!r}")
+    if len(token) < 2:
+        raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
+    if normalize(token, "none") != token:
+        raise SGPEError(f"special token {token!r} is not well-formed text: it holds a lone surrogate")
+    if reads_as_bytes(token):
+        raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: use ASCII or letters beyond U+0143")
+    if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
+        # It is looked for before the text is normalized, and other text could be normalized into it.
+        raise SGPEError(f"special token {token!r} holds a character that NFC composes: use another")
+
+
 class WordCounts:
     """How often each word occurs in some text: all that training needs to know of it, and a value.
 
@@ -169,10 +187,14 @@ class WordCounts:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: TrainingConfig) -> WordCounts:
-        """Counts the words of ``texts``, each text by itself, without its special tokens."""
+        """Counts the words of ``texts``, each text by itself, without its special tokens.
+
+        Raises:
+            SGPEError: ``texts`` is one text, whose characters would be taken for texts, or holds something else.
+        """
         counts: Counter[str] = Counter()
         split = word_splitter(config)
-        for text in texts:
+        for text in only_texts(texts):
             counts.update(split(text))
         return cls({word.encode(): count for word, count in counts.items()}, config.counting())
 
@@ -255,6 +277,20 @@ class WordCounts:
             words.append(blob[start : start + length])
             start += length
         return cls(dict(zip(words, counts, strict=True)), counting)
+
+
+def only_texts(texts: Iterable[str]) -> Iterator[str]:
+    """``texts`` as they are.
+
+    Raises:
+        SGPEError: it is a single text, whose characters would be taken for texts, or gives something that is none.
+    """
+    if isinstance(texts, str):
+        raise SGPEError("expected an iterable of texts, not one text: put it in a list")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SGPEError(f"item {number} of the iterator is no text but {type(text).__name__}")
+        yield text
 
 
 def word_splitter(config: TrainingConfig) -> Callable[[str], list[str]]:
@@ -397,14 +433,13 @@ def _assemble(
     specials = config.special_tokens or ()
     before_specials = {"start": 0, "after-bytes": len(BYTES), "end": len(vocabulary)}[config.special_tokens_position or ""]
     vocab = {token: rank + (len(specials) if rank >= before_specials else 0) for rank, token in enumerate(vocabulary)}
-    template = ("[CLS]", "[SEP]") if config.recipe == "sgpe" and {"[CLS]", "[SEP]"} <= set(specials) else None
+    has_template = config.recipe == "sgpe" and {"[CLS]", "[SEP]"} <= set(specials)
     return BPETokenizer(
         vocab,
         [(vocabulary[left], vocabulary[right]) for left, right in merges],
         special_tokens={token: before_specials + number for number, token in enumerate(specials)},
         patterns=patterns,
         normalization=config.normalization or "none",
-        prefix=template[:1] if template else (),
-        suffix=template[1:] if template else (),
+        template=Template.around(["[CLS]"], ["[SEP]"]) if has_template else None,
         metadata={"training": config.to_dict(), "word_counts": counts.digest()},
     )

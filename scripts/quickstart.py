@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -54,7 +55,9 @@ def main() -> int:
 
 def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     files = find_files(corpus)
-    held_out = [line for number, line in numbered_lines(files) if number % 10 == 0 and line.strip()][:HELD_OUT_LINES]
+    held_out = held_out_lines(files)
+    if not held_out:
+        raise SGPEError("the corpus has no tenth line to hold out: give at least ten lines of text")
     scripts = tuple(SCRIPTS)
     for recipe, folder in (("hybrid", out), ("bpe", out / "plain-bpe")):
         config = TrainingConfig(vocab_size=vocab_size, recipe=recipe, scripts=scripts)
@@ -68,6 +71,15 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     console.print(words_table(held_out, syllable_safe, plain))
     console.print(measures_table(held_out, out))
+
+
+def held_out_lines(files: list[Path]) -> list[str]:
+    """Every tenth line, as many from each file."""
+    share = -(-HELD_OUT_LINES // len(files))
+    held_out: list[str] = []
+    for file in files:
+        held_out += islice((line for number, line in numbered_lines([file]) if number % 10 == 0 and line.strip()), share)
+    return held_out
 
 
 def numbered_lines(files: list[Path]) -> Iterator[tuple[int, str]]:

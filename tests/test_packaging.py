@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -42,9 +41,9 @@ def test_contents(packages):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path):
-    venv.create(tmp_path / "venv", with_pip=True)
+    script = 'root=$1; source "$1/scripts/environment.sh"; make_environment "$2" "$3"'
+    run("bash", "-ec", script, "bash", ROOT, tmp_path / "venv", packages[kind], env={**os.environ, "PYTHON": sys.executable})
     python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", packages[kind])
     environment = {"PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     sample = run(python, "-c", "import trainers; print(trainers.SAMPLE)", cwd=tmp_path, env=environment).strip()

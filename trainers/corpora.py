@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, AnyStr
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.pretokenizers.stream import cut_stream
@@ -24,7 +24,7 @@ from hf_sgpe.pretokenizers.stream import cut_stream
 TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
 COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 SAMPLE = Path(__file__).parent / "sample"
 """A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
@@ -96,9 +96,13 @@ def read_text_file(path: Path, *, special_tokens: Iterable[str] = (), on_progres
 def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Iterator[str]:
     """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
     path = Path(path)
-    texts = read_texts(path, text_field=text_field)
-    for text in ["".join(texts)] if _kind(path) == TEXT else texts:
-        yield from text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if _kind(path) == TEXT:
+        texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
+    else:
+        texts = ([text] for text in read_texts(path, text_field=text_field))
+    for parts in texts:
+        for line in _lines(parts, "\n"):
+            yield line.removesuffix("\r")
 
 
 def _kind(path: Path) -> tuple[str, ...] | None:
@@ -125,7 +129,7 @@ def _decoded(path: Path, report: Progress) -> Iterator[str]:
 
 
 def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
-    for number, line in enumerate(_lines(path, report), 1):
+    for number, line in enumerate(_lines(_blocks(path, report), b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -137,6 +141,8 @@ def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
         if not isinstance(record, dict) or field not in record:
             has = f"it has {', '.join(map(repr, record))}" if isinstance(record, dict) else "it is no object"
             raise SGPEError(f"{path}, line {number}: no field {field!r} ({has}): name the one with the text")
+        if record[field] is None:
+            continue
         if not isinstance(record[field], str):
             raise SGPEError(f"{path}, line {number}: field {field!r} holds no text but {type(record[field]).__name__}")
         yield record[field]
@@ -177,15 +183,17 @@ def _parquet_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
-def _lines(path: Path, report: Progress) -> Iterator[bytes]:
-    rest: list[bytes] = []
-    for block in _blocks(path, report):
-        first, *others = block.split(b"\n")
-        rest.append(first)
-        for line in others:
-            yield b"".join(rest)
+def _lines(blocks: Iterable[AnyStr], line_end: AnyStr) -> Iterator[AnyStr]:
+    """The lines of a text in blocks. A line end at the very end begins no further line."""
+    rest: list[AnyStr] = []
+    for block in blocks:
+        lines = block.split(line_end)
+        rest.append(lines[0])
+        for line in lines[1:]:
+            yield line_end[:0].join(rest)
             rest = [line]
-    yield b"".join(rest)
+    if last := line_end[:0].join(rest):
+        yield last
 
 
 def _blocks(path: Path, report: Progress) -> Iterator[bytes]:
@@ -219,7 +227,7 @@ def _unpacked(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
         file = lzma.LZMAFile(raw)  # noqa: SIM115 - holds nothing open but raw
     elif suffix == ".bz2":
         file = bz2.BZ2File(raw)
-    while block := file.read(_BLOCK):
+    while block := file.read(_BLOCK_BYTES):
         yield block
 
 
@@ -230,7 +238,7 @@ def _unpacked_zstd(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
         raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
     frame = None
     try:
-        while packed := raw.read(_BLOCK // 4):
+        while packed := raw.read(_BLOCK_BYTES // 4):
             while packed:
                 if frame is None:
                     frame = zstandard.ZstdDecompressor().decompressobj()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -13,13 +14,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.training import TrainingConfig, WordCounts, word_splitter
+from hf_sgpe.training import TrainingConfig, WordCounts, only_texts, word_splitter
 from trainers.corpora import read_texts
 
 # Characters that go to a process at once: enough to make its start and the transfer of counts cheap.
-_BATCH = 1 << 20
+_BATCH_CHARACTERS = 1 << 20
 # Below this, starting processes takes longer than counting.
-_WORTH_PROCESSES = 8 << 20
+_WORTH_PROCESSES_BYTES = 8 << 20
 
 
 def count_files(
@@ -44,7 +45,7 @@ def count_files(
     files = list(files)
     size = sum(file.stat().st_size for file in files)
     if processes is None:
-        processes = (os.cpu_count() or 1) if size >= _WORTH_PROCESSES else 1
+        processes = (os.cpu_count() or 1) if size >= _WORTH_PROCESSES_BYTES else 1
     with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=_disabled(progress), leave=False) as bar:
 
         def texts() -> Iterator[str]:
@@ -63,11 +64,9 @@ def count_texts(
     with tqdm(unit=" texts", unit_scale=True, desc="Reading", disable=_disabled(progress), leave=False) as bar:
 
         def counted() -> Iterator[str]:
-            for number, text in enumerate(texts):
-                if not isinstance(text, str):
-                    raise SGPEError(f"item {number} of the iterator is no text but {type(text).__name__}")
-                bar.update()
+            for text in only_texts(texts):
                 yield text
+                bar.update()
 
         return _count(counted(), config, processes or 1)
 
@@ -82,9 +81,8 @@ def _count(texts: Iterable[str], config: TrainingConfig, processes: int) -> Word
     if processes == 1:
         return WordCounts.from_texts(texts, config)
     total: Counter[str] = Counter()
-    # A copy of this process starts at once and needs no importable main module; not every system can make one.
-    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
+    # A copy of this process starts at once and needs no importable main module; elsewhere copies are unsafe.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(processes, context, initializer=_start, initargs=(config,)) as pool:
         running: deque[Future[Counter[str]]] = deque()
         try:
@@ -96,7 +94,10 @@ def _count(texts: Iterable[str], config: TrainingConfig, processes: int) -> Word
             while running:
                 total.update(running.popleft().result())
         except BrokenProcessPool:
-            raise SGPEError("a counting process was killed, perhaps for want of memory: use fewer processes") from None
+            raise SGPEError(
+                "a counting process ended early: use fewer processes if memory is short, and call training from under "
+                "if __name__ == '__main__'"
+            ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return WordCounts({word.encode(): count for word, count in total.items()}, config.counting())
@@ -108,7 +109,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     for text in texts:
         batch.append(text)
         size += len(text)
-        if size >= _BATCH:
+        if size >= _BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:

@@ -95,8 +95,9 @@ def learn_merges(
 ) -> list[Pair]:
     """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
-    The result depends neither on the order of the words nor on how equal words are spread over entries. Time grows about
-    with the number of symbols in ``words`` times the logarithm of the number of distinct pairs.
+    The result depends neither on the order of the words nor on how equal words are spread over entries. A merge walks
+    through every word it occurs in, so time grows with the sum over merges of those words' lengths: quick for words of human
+    length, slow for words of many thousand symbols.
 
     Args:
         words: Token ids of each word; not changed.

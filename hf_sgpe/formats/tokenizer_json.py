@@ -1,7 +1,8 @@
 """``tokenizer.json``, the form in which the Hugging Face world keeps tokenizers: to and from `BPETokenizer`.
 
 Written: `Split`s for the words, `ByteLevel`, `BPE`, nothing else, so that every runtime gives the same ids. Read: any
-byte-level BPE made of the same parts; whatever this package would not encode exactly alike is refused by name.
+byte-level BPE made of the same parts; whatever this package would not encode exactly alike is refused by name. Truncation
+and padding are options of a call, not of a tokenizer: they are passed over.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any
 
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.model import BPETokenizer, Template
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
 TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+
+# Patterns that match every character of every text.
+_COVERING = [pattern for name, pattern in SPLIT_PATTERNS.items() if name != "bloom"]
 
 # Which special tokens have a part to play in transformers, by the spellings in use.
 _ROLES = {
@@ -58,7 +62,7 @@ def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
         "added_tokens": [{"id": id, "content": token, **flags} for token, id in specials],
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "post_processor": _template(tokenizer) if tokenizer.prefix or tokenizer.suffix else byte_level,
+        "post_processor": _template_to_dict(tokenizer) if tokenizer.template else byte_level,
         "decoder": byte_level,
         "model": {
             "type": "BPE",
@@ -98,20 +102,22 @@ def write(tokenizer: BPETokenizer, directory: Path) -> None:
         (directory / name).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def _template(tokenizer: BPETokenizer) -> dict[str, Any]:
-    def special(name: str, type_id: int) -> dict[str, Any]:
+def _template_to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
+    template = tokenizer.template
+    assert template is not None
+
+    def piece(name: str, type_id: int) -> dict[str, Any]:
+        if name in ("$A", "$B"):
+            return {"Sequence": {"id": name[1], "type_id": type_id}}
         return {"SpecialToken": {"id": name, "type_id": type_id}}
 
-    before = [special(name, 0) for name in tokenizer.prefix]
-    first = [{"Sequence": {"id": "A", "type_id": 0}}, *(special(name, 0) for name in tokenizer.suffix)]
-    second = [{"Sequence": {"id": "B", "type_id": 1}}, *(special(name, 1) for name in tokenizer.suffix)]
     return {
         "type": "TemplateProcessing",
-        "single": before + first,
-        "pair": before + first + second,
+        "single": [piece(*part) for part in template.single],
+        "pair": [piece(*part) for part in template.pair],
         "special_tokens": {
             name: {"id": name, "ids": [tokenizer.special_tokens[name]], "tokens": [name]}
-            for name in (*tokenizer.prefix, *tokenizer.suffix)
+            for name in template.special_tokens()
         },
     }
 
@@ -149,8 +155,10 @@ def read(path: Path) -> BPETokenizer:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
     config_file = path.with_name(CONFIG_FILE)
     if config_file.exists():
-        metadata = _read_json(config_file).get("sgpe")
-        tokenizer.metadata = metadata if isinstance(metadata, dict) else {}
+        metadata = _read_json(config_file).get("sgpe", {})
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
+            raise SGPEError(f"{config_file}: its entry 'sgpe' is damaged: take it out, or train again")
+        tokenizer.metadata = metadata
     return tokenizer
 
 
@@ -167,23 +175,40 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, which byte-level BPE here does not have")
-    patterns = _patterns(content["pre_tokenizer"])
-    special_tokens = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
-    for token in content.get("added_tokens") or ():
-        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
-            raise NotByteLevelError(f"its added token {token['content']!r} takes in the text around it")
-    prefix, suffix = _affixes(content.get("post_processor"))
+    if (content.get("decoder") or {}).get("type") != "ByteLevel":
+        raise NotByteLevelError("its decoder is not ByteLevel")
+    normalization = _normalization(content.get("normalizer"))
+    special_tokens = _special_tokens(content, normalization)
     merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
     return BPETokenizer(
         {string_to_bytes(token): id for token, id in model["vocab"].items() if token not in special_tokens},
         [(string_to_bytes(left), string_to_bytes(right)) for left, right in merges],
         special_tokens=special_tokens,
-        patterns=patterns,
-        normalization=_normalization(content.get("normalizer")),
+        patterns=_patterns(content["pre_tokenizer"]),
+        normalization=normalization,
         ignore_merges=bool(model.get("ignore_merges")),
-        prefix=prefix,
-        suffix=suffix,
+        template=_template_from_dict(content.get("post_processor")),
     )
+
+
+def _special_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, int]:
+    """Text → id of the added tokens, all of which must be special and stand for nothing but their own text."""
+    vocab = content["model"]["vocab"]
+    special_tokens: dict[str, int] = {}
+    for token in content.get("added_tokens") or ():
+        name, id = token["content"], token["id"]
+        if not token.get("special"):
+            raise NotByteLevelError(f"its added token {name!r} is not special")
+        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
+            raise NotByteLevelError(f"its added token {name!r} takes in the text around it")
+        if token.get("normalized") and normalization != "none":
+            raise NotByteLevelError(f"its added token {name!r} is looked for after normalization")
+        # What the library does: the id in the vocabulary, else the next free one, whatever is declared.
+        given = vocab.get(name, max([len(vocab), *(taken + 1 for taken in special_tokens.values())]))
+        if id != given:
+            raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
+        special_tokens[name] = id
+    return special_tokens
 
 
 def _normalization(normalizer: Mapping[str, Any] | None) -> str:
@@ -205,7 +230,9 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
         regex = part.get("pattern", {}).get("Regex")
         if part["type"] != "Split" or regex is None:
             raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split by a regex")
-        if (part["behavior"], bool(part.get("invert"))) not in (("Isolated", False), ("Removed", True)):
+        # Keeping only the matches is the same where a pattern leaves nothing between them.
+        keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
+        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and regex in _COVERING):
             raise NotByteLevelError(f"its Split is {part['behavior']}, not Isolated")
         patterns.append(regex)
     last = parts[-1] if parts else {"type": "nothing"}
@@ -220,25 +247,26 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
     return patterns
 
 
-def _affixes(post_processor: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
-    """The special tokens before and after a single text."""
-    prefix: list[str] = []
-    suffix: list[str] = []
+def _template_from_dict(post_processor: Mapping[str, Any] | None) -> Template | None:
     if post_processor is None:
-        return prefix, suffix
+        return None
     parts = post_processor["processors"] if post_processor["type"] == "Sequence" else [post_processor]
-    for part in parts:
-        if part["type"] == "ByteLevel":
-            continue
-        if part["type"] != "TemplateProcessing":
-            raise NotByteLevelError(f"its post-processor {part['type']} is not a template")
-        target = prefix
-        for piece in part["single"]:
-            if "Sequence" in piece:
-                target = suffix
-            else:
-                target.append(piece["SpecialToken"]["id"])
-    return prefix, suffix
+    templates = [part for part in parts if part["type"] != "ByteLevel"]
+    if not templates:
+        return None
+    if len(templates) > 1 or templates[0]["type"] != "TemplateProcessing":
+        raise NotByteLevelError(f"its post-processor {templates[0]['type']} is not a template")
+
+    def pieces(items: list[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
+        named = []
+        for item in items:
+            kind, piece = next(iter(item.items()))
+            named.append((f"${piece['id']}" if kind == "Sequence" else piece["id"], piece["type_id"]))
+        return tuple(named)
+
+    template = Template(pieces(templates[0]["single"]), pieces(templates[0]["pair"]))
+    empty = Template.around([], [])
+    return None if template == empty else template
 
 
 def _read_json(path: Path) -> dict[str, Any]:

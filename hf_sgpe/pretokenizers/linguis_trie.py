@@ -74,9 +74,16 @@ class LinguisTrie:
         """
         unit = unit.removeprefix(" ")
         script = self._script_of.get(unit[:1])
+        letters: list[str] = []
         if script is None or script.letter is None:
-            return list(_GRAPHEME_CLUSTER.findall(unit))
-        letters = []
+            classes = self._classes[script] if script else {}
+            for cluster in _GRAPHEME_CLUSTER.findall(unit):
+                # To Unicode some signs are letters (Kannada's spaced candrabindu); inside a syllable they begin none.
+                if letters and classes.get(cluster[0], "C") not in "CV":
+                    letters[-1] += cluster
+                else:
+                    letters.append(cluster)
+            return letters
         position = 0
         while position < len(unit):
             end = _walk(script.letter, self._classes[script], unit, position)

@@ -148,6 +148,8 @@ def _compile_stages(patterns: tuple[str, ...]) -> list[Callable[[str], list[str]
         pattern = remaining.pop(0)
         if not (pattern in SPLIT_PATTERNS.values() or _PLAIN_SYNTAX.fullmatch(pattern)):
             return None
+        if regex.match(pattern, ""):  # the engines differ in where they find nothing
+            return None
         following = remaining[0] if remaining else ""
         other = following.removeprefix(f"{pattern}|")
         if other != following and other in SPLIT_PATTERNS.values():
@@ -159,7 +161,9 @@ def _compile_stages(patterns: tuple[str, ...]) -> list[Callable[[str], list[str]
     return stages
 
 
+# class → its characters that are known to be in both engines' class or in neither's, and those that are not
 _trusted: dict[str, set[str]] = {}
+_disputed: dict[str, set[str]] = {}
 
 
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
@@ -172,12 +176,13 @@ def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
     characters = set(text)
     for pattern in patterns:
         for name in _properties(pattern):
-            trusted = _trusted.setdefault(name, set())
-            unknown = characters - trusted
-            if unknown:
-                trusted |= _same_class(name, "".join(sorted(unknown)))
-                if not trusted.issuperset(unknown):
-                    return False
+            trusted, disputed = _trusted.setdefault(name, set()), _disputed.setdefault(name, set())
+            if unknown := characters - trusted - disputed:
+                same = _same_class(name, "".join(sorted(unknown)))
+                trusted |= same
+                disputed |= unknown - same
+            if not disputed.isdisjoint(characters):
+                return False
     return True
 
 

@@ -1,8 +1,9 @@
 r"""Cutting a stream of text where it does not matter: between two words, whatever pattern is used.
 
-A *safe cut* stands before a single space between two letters or digits, or after a line end that follows something other
-than white space and precedes a letter or digit. Every named pattern has a word boundary there, no pattern looks across it,
-and normalization does not reach across it either. So the words of the parts are the words of the whole.
+A *safe cut* stands after a letter or digit and before a punctuation mark, or before a single space that a letter or digit
+follows; or after a line end that follows something other than white space, before a letter or digit. Every named pattern has
+a word boundary there, no pattern looks across it, and normalization does not reach across it either. So the words of the
+parts are the words of the whole.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import regex
 
 from hf_sgpe.pretokenizers.regex import engines_agree
 
+_WORD = r"[\p{L}\p{N}]"
+# Marks that every named pattern parts from a letter before them. The danda is none: SGPE's words may hold it.
+_MARK = "[.,!?()…。，、۔،]"
 # searched from the right, so that the last cut is found in time that does not grow with what lies before it
-_SAFE_CUT = regex.compile(r"(?r)(?:(?<=[\p{L}\p{N}])(?= [\p{L}\p{N}])|(?<=\S\n)(?=[\p{L}\p{N}]))")
-_CUT_INSIDE = regex.compile(r"[\p{L}\p{N}] |\n[\p{L}\p{N}]")
+_SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")
+_CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = ()) -> Iterator[str]:

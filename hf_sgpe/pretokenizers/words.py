@@ -7,6 +7,7 @@ supported script, a byte elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
@@ -24,7 +25,10 @@ every other character stands alone; ``bpe``: a split regex only."""
 
 
 class LinguisTriePreTokenizer:
-    """Splits text into words by script, and the words into syllables. The readable twin of its regexes.
+    """Splits text into words by script, and the words into syllables.
+
+    This is the readable form, which says what words and units are. Training and encoding split by `patterns`, the equal
+    regexes, which are faster; units are always found here.
 
     With a ``pattern``, a word of a script is an optional space, then its letters and marks with the joiners after them;
     everything between such words is split by the pattern. Without one, words are those of the SGPE document
@@ -97,7 +101,8 @@ class LinguisTriePreTokenizer:
         return RegexPreTokenizer(*self.patterns).to_native()
 
 
-def make_pre_tokenizer(recipe: str, scripts: Iterable[str], pattern: str) -> RegexPreTokenizer | LinguisTriePreTokenizer:
+@cache
+def make_pre_tokenizer(recipe: str, scripts: tuple[str, ...], pattern: str) -> RegexPreTokenizer | LinguisTriePreTokenizer:
     """The pre-tokenizer of a recipe; ``sgpe`` ignores the pattern and ``bpe`` the scripts.
 
     Raises:

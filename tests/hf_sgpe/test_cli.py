@@ -63,7 +63,7 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
 
 
 def test_info_without_a_tokenizer_shows_versions():
-    assert "kernel" in hf_sgpe("info").stdout
+    assert "tokenizers" in hf_sgpe("info").stdout
     assert re.match(r"hf-sgpe \d+\.\d+\.\d+\n", hf_sgpe("--version").stdout)
 
 
@@ -105,6 +105,9 @@ def workplace(tmp_path, saved):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes()[:999])
     (tmp_path / "tok").symlink_to(saved)
+    (tmp_path / "worn").mkdir()
+    (tmp_path / "worn" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
+    (tmp_path / "worn" / "tokenizer_config.json").write_text('{"sgpe": {"training": 5}}')
     return tmp_path
 
 
@@ -121,6 +124,9 @@ def workplace(tmp_path, saved):
         ("train good.txt --out good.txt", r"good\.txt is a file: give a folder"),
         ("train nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
         ("train good.txt --out /proc/nothing/out", "/proc/nothing"),
+        ("train empty.txt --out new/folder/out", "the corpus is empty"),
+        ("train good.txt --out out --special-token é>", "special token 'é>' reads as bytes"),
+        ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
         ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
         ("decode -t tok -- -5", "id -5"),
         ("decode -t tok twelve", "line 1: expected token ids"),

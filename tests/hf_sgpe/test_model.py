@@ -8,6 +8,7 @@ from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, WordCounts, train_from_counts
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
+from hf_sgpe.model import Template
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
@@ -184,6 +185,9 @@ def test_ids_out_of_range_are_named(plain):
 def test_wrong_types_and_values(plain):
     with pytest.raises(TypeError, match="encode takes a str, not bytes"):
         plain.encode(b"x")
+    for id in ("104", 104.9):
+        with pytest.raises(TypeError):
+            plain.decode([id])
     with pytest.raises(SGPEError, match="max_tokens must be at least 0"):
         plain.truncate("x", -1)
     with pytest.raises(SGPEError, match="buffer_size must be at least 1"):
@@ -210,4 +214,4 @@ def test_parts_that_do_not_fit(arguments, message):
     with pytest.raises(SGPEError, match="special token 'ab' is also an ordinary token"):
         BPETokenizer({**BYTES, b"ab": 256}, [], special_tokens={"ab": 257})
     with pytest.raises(SGPEError, match="template names '<x>'"):
-        BPETokenizer(BYTES, [], prefix=["<x>"])
+        BPETokenizer(BYTES, [], template=Template.around(["<x>"], []))

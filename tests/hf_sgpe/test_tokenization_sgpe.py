@@ -72,6 +72,14 @@ def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenize
         assert special == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
 
 
+def test_offsets_cover_the_text_with_its_spaces(sample):
+    plain = SGPETokenizerFast.from_bpe(BPETokenizer.train_from_iterator([sample["si"]], 1500, pattern="bloom"))
+    encoded = plain("ලංකාව is\n é", return_offsets_mapping=True)
+    assert encoded["offset_mapping"][-2:] == [(9, 11), (10, 11)] or encoded["offset_mapping"][-1] == (10, 11)
+    spaced = SGPETokenizerFast.from_bpe(BPETokenizer.train_from_iterator(["a b"] * 9, 257))
+    assert spaced("a b b", return_offsets_mapping=True)["offset_mapping"] == [(0, 1), (1, 3), (3, 5)]
+
+
 def test_a_save_by_a_stranger_keeps_how_it_was_trained(fast, tokenizer, tmp_path):
     fast.save_pretrained(tmp_path / "ours")
     stranger(tmp_path / "ours", tmp_path / "theirs")
@@ -93,13 +101,18 @@ def test_saving_again_changes_nothing(fast, tmp_path):
     config = json.loads((tmp_path / "b" / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config == json.loads((tmp_path / "a" / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert config["clean_up_tokenization_spaces"] is False
+    assert config["model_input_names"] == ["input_ids", "attention_mask"]
     assert not {"is_local", "local_files_only", "backend"} & set(config)
 
 
 def test_saved_by_either_class_the_tokenizer_is_the_same(fast, saved, tmp_path):
     fast.save_pretrained(tmp_path)
-    ours, theirs = (json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")) for folder in (saved, tmp_path))
-    assert ours == theirs
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        ours, theirs = (json.loads((folder / name).read_text(encoding="utf-8")) for folder in (saved, tmp_path))
+        assert {key: theirs.get(key) for key in ours} == ours
+    assert ours["clean_up_tokenization_spaces"] is False
+    assert ours["model_input_names"] == ["input_ids", "attention_mask"]
 
 
 def test_bpe_and_fast_convert_into_each_other(fast, tokenizer, saved, tmp_path):
@@ -118,8 +131,7 @@ def test_copies_are_the_same_tokenizer(fast, clone):
 
 
 def test_transformers_options_work(fast):
-    batch = fast(["ක", "hello world"], padding=True, pad_to_multiple_of=8, return_tensors="np") if fast.pad_token else None
-    assert batch is None  # no pad token unless one was asked for
+    assert fast.pad_token is None  # unless one was asked for
     fast = copy.deepcopy(fast)
     fast.add_special_tokens({"pad_token": "<|endoftext|>"})
     batch = fast(["ක", "hello world"], padding=True, return_tensors="np", truncation=True, max_length=4)
@@ -164,6 +176,18 @@ def test_new_and_renamed_special_tokens(fast, sample):
     assert new.encode("</s>") == [1198]
 
 
+def test_a_renamed_template_stays_a_template(sample):
+    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+
+    config = TrainingConfig(vocab_size=1800, recipe="sgpe")
+    sgpe = SGPETokenizerFast.from_bpe(train_from_counts(WordCounts.from_texts([sample["si"]], config), config))
+    new = sgpe.train_new_from_iterator([sample["si"]], 1800, special_tokens_map={"[CLS]": "<cls>"})
+    assert new.cls_token == "<cls>"
+    assert new.convert_ids_to_tokens(new("ක")["input_ids"])[::2] == ["<cls>", "[SEP]"]
+    pair = new("ක", "හ", return_token_type_ids=True)
+    assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
+
+
 def test_training_from_a_tokenizer_of_others(sample, tmp_path):
     plain = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="gpt2")
     plain.metadata = {}
@@ -173,6 +197,8 @@ def test_training_from_a_tokenizer_of_others(sample, tmp_path):
 
 
 def test_training_with_an_unknown_argument_is_named(fast):
+    with pytest.raises(SGPEError, match="not one text"):
+        fast.train_new_from_iterator("one text", 500)
     with pytest.raises(SGPEError, match="does not know min_freq"):
         fast.train_new_from_iterator(["x"], 500, min_freq=3)
 
@@ -185,10 +211,12 @@ def test_damaged_and_missing_files_are_named(saved, tmp_path):
         SGPETokenizerFast.from_pretrained(tmp_path)
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     content["model"]["merges"].append(["q", "zzzzzzzzz"])
-    for damage in ("{", json.dumps(content), "{}"):
+    twice = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    twice["model"]["vocab"]["!"] = twice["model"]["vocab"]["#"]
+    for damage in ("{", json.dumps(content), "{}", json.dumps(twice)):
         (tmp_path / "tokenizer.json").write_text(damage, encoding="utf-8")
         (tmp_path / "tokenizer_config.json").write_bytes((saved / "tokenizer_config.json").read_bytes())
-        with pytest.raises(SGPEError, match=r"tokenizer\.json"):
+        with pytest.raises(SGPEError, match=r"tokenizer\.json|damaged: two tokens have the same id"):
             SGPETokenizerFast.from_pretrained(tmp_path)
 
 

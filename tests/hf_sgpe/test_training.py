@@ -129,6 +129,8 @@ def test_sgpe_units_below_the_frequency_take_no_part_in_pairs():
     tokenizer = train(text, recipe="sgpe", min_unit_frequency=10, min_frequency=1, vocab_size=300)
     assert tokenizer.decode(tokenizer.encode(" කෂිල")[:1]) == " ක"
     assert not [pair for pair in tokenizer.merges if "ෂිල".encode() in pair[0] + pair[1]]
+    # Were the two neighbours of the rare unit taken for neighbours of each other, " කල" would be a token.
+    assert " කල".encode() not in tokenizer.vocab
 
 
 def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
@@ -137,7 +139,7 @@ def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
 
     text = [sample["si"]]
     config = TrainingConfig(
-        vocab_size=2500,
+        vocab_size=20_000,
         recipe="sgpe",
         letter_coverage=1,
         syllable_coverage=1,
@@ -162,7 +164,10 @@ def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
         tokens.append(tokens[left] + tokens[right])
     learned = [(tokens[left], tokens[right]) for left, right in merges]
     assert len(learned) > 300
-    assert tokenizer.merges[-min(len(learned), 300) :] == learned[: len(learned)][-min(len(learned), 300) :]
+    assert tokenizer.merges[-len(learned) :] == learned
+    # What comes before are the unit tier's merges, each within one unit.
+    for left, right in tokenizer.merges[: -len(learned)]:
+        assert any((left + right) in unit.encode() for unit in units)
 
 
 # ---------------------------------------------------------------- ids
@@ -291,6 +296,9 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"normalization": "nfd"}, "unknown normalization 'nfd': known are none, nfc"),
         ({"special_tokens_position": "x"}, "unknown special_tokens_position 'x': known are end"),
         ({"vocab_size": 256}, "at least 257"),
+        ({"vocab_size": 1000.5}, "vocab_size must be a whole number"),
+        ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
+        ({"special_tokens": [5]}, "special tokens must be text"),
         ({"letter_coverage": 1.5}, "letter_coverage must lie between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency must be at least 1"),
         ({"special_tokens": ["a"]}, "special token 'a' is too short"),
@@ -300,6 +308,14 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
 def test_bad_configurations_are_named(options, message):
     with pytest.raises(SGPEError, match=message):
         TrainingConfig(**{"vocab_size": 999, **options})
+
+
+def test_one_text_is_no_iterable_of_texts():
+    config = TrainingConfig(vocab_size=999)
+    with pytest.raises(SGPEError, match="not one text"):
+        WordCounts.from_texts("hello", config)
+    with pytest.raises(SGPEError, match="item 1 of the iterator is no text but bytes"):
+        WordCounts.from_texts(["hello", b"hello"], config)
 
 
 def test_an_empty_corpus_is_named():

@@ -88,7 +88,7 @@ def test_folders_globs_and_files(tmp_path):
 
 
 def test_another_field(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(json_lines(["x"], "content"))
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["x", None], "content"))
     (tmp_path / "a.parquet").write_bytes(parquet(["x", None], "content"))
     for kind in ("jsonl", "parquet"):
         assert list(read_texts(tmp_path / f"a.{kind}", text_field="content")) == ["x"]

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from support.data import corpus, needs_data
 
@@ -29,7 +32,27 @@ def test_errors_of_a_file_come_through_the_processes(tmp_path):
         count_files([tmp_path / "a.txt"], CONFIG, processes=2)
 
 
+MEMORY = """
+import resource, sys
+from trainers import TrainingConfig, count_texts
+text = "the same few words again and again, " * 30_000
+config = TrainingConfig(vocab_size=999, recipe="bpe", pattern="bloom")
+count_texts((text for _ in range(int(sys.argv[1]))), config, processes=2)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_corpus():
+    few, many = (
+        int(subprocess.run([sys.executable, "-c", MEMORY, count], check=True, capture_output=True, text=True).stdout)
+        for count in ("10", "120")
+    )
+    assert many < few * 1.3  # held all at once, the texts alone would take 130 MB
+
+
 def test_bad_arguments():
+    with pytest.raises(SGPEError, match="not one text"):
+        count_texts("hello", CONFIG, processes=2)
     with pytest.raises(SGPEError, match="item 1 of the iterator is no text but int"):
         count_texts(["a", 5], CONFIG)
     with pytest.raises(SGPEError, match="processes must be at least 1"):

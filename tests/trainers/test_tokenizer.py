@@ -21,7 +21,8 @@ def test_train_bpe_gives_the_reference_merges_and_vocabulary():
     tokens = {name.encode() if name == "<|endoftext|>" else string_to_bytes(name) for name in names}
     assert set(vocab.values()) == tokens
     assert list(vocab) == list(range(500))
-    assert [vocab[id] for id in (0, 255, 256, 257)] == [b"\0", b"\xff", b"<|endoftext|>", b"".join(merges[0])]
+    expected = [bytes([byte]) for byte in range(256)] + [b"<|endoftext|>"] + [left + right for left, right in merges]
+    assert list(vocab.values()) == expected
 
 
 @needs_data

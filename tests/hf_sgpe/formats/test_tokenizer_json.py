@@ -1,20 +1,65 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.formats import gpt2_files, tokenizer_json
 
+SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>", "\n\n<x", "<｜begin▁of▁text｜>", "[CLS]", "[SEP]"]
 
-@given(text=texts)
-def test_saved_file_gives_the_same_ids_in_the_library(saved, tokenizer, text):
-    backend = Tokenizer.from_file(str(saved / "tokenizer.json"))
-    assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(text, allowed_special="all")
-    assert backend.decode(tokenizer.encode(text)) == tokenizer.decode(tokenizer.encode(text))
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("hybrid", "o200k", "nfc", "end"),
+        ("hybrid", "bloom", "none", "after-bytes"),
+        ("sgpe", "o200k", "none", "start"),
+        ("sgpe", "o200k", "nfc", "end"),
+        ("bpe", "gpt2", "none", "start"),
+        ("bpe", "llama3", "nfc", "after-bytes"),
+        ("bpe", "cl100k-typographic", "none", "end"),
+    ],
+)
+def both(request, sample, tmp_path_factory):
+    """A tokenizer, and what the library loads from its file."""
+    recipe, pattern, normalization, position = request.param
+    config = TrainingConfig(
+        vocab_size=4000,
+        recipe=recipe,
+        pattern=pattern,
+        normalization=normalization,
+        special_tokens=SPECIALS,
+        special_tokens_position=position,
+    )
+    trained = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+    folder = tmp_path_factory.mktemp("both")
+    trained.save(folder)
+    return trained, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+@given(parts=st.lists(texts | st.sampled_from(SPECIALS), max_size=4))
+@settings(max_examples=300)
+def test_saved_file_gives_the_same_ids_in_the_library(both, parts):
+    tokenizer, backend = both
+    text = "".join(parts)
+    ids = tokenizer.encode(text, allowed_special="all")
+    assert backend.encode(text, add_special_tokens=False).ids == ids
+    assert backend.encode(text).ids == tokenizer.encode(text, allowed_special="all", add_special_tokens=True)
+    assert backend.decode(ids, skip_special_tokens=False) == tokenizer.decode(ids)
+    assert backend.decode(ids) == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_special_tokens_that_the_decoder_would_read_as_bytes_are_refused():
+    for token in ("é>", "Ġt", "‹é>", "¡¡"):
+        with pytest.raises(SGPEError, match="special token"):
+            TrainingConfig(vocab_size=999, special_tokens=[token])
+    with pytest.raises(SGPEError, match="that NFC composes"):
+        TrainingConfig(vocab_size=999, special_tokens=["<|é|>中"])
 
 
 @pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
@@ -27,7 +72,7 @@ def test_every_recipe_and_position_survives_saving(recipe, position, sample, tmp
     trained.save(tmp_path)
     loaded = BPETokenizer.from_pretrained(tmp_path)
     assert (loaded.vocab, loaded.merges, loaded.special_tokens) == (trained.vocab, trained.merges, trained.special_tokens)
-    assert (loaded.normalization, loaded.prefix, loaded.suffix) == (trained.normalization, trained.prefix, trained.suffix)
+    assert (loaded.normalization, loaded.template) == (trained.normalization, trained.template)
     assert loaded.metadata == json.loads(json.dumps(trained.metadata))
     assert tokenizer_json.to_dict(loaded) == tokenizer_json.to_dict(trained)
     backend = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -94,9 +139,10 @@ def test_reads_other_shapes_of_the_same_thing(saved):
     content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
     content["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}]}
     content["post_processor"] = None
-    for split in content["pre_tokenizer"]["pretokenizers"][:-1]:
-        split.update(behavior="Removed", invert=True)
     assert tokenizer_json.from_dict(content).merges == expected.merges
+    content["pre_tokenizer"]["pretokenizers"][:-1] = [removing(SPLIT_PATTERNS["gpt2"])]
+    text = "ශ්‍රී, it's  x\n"
+    assert tokenizer_json.from_dict(content).encode(text) == Tokenizer.from_str(json.dumps(content)).encode(text).ids
     gpt2 = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     gpt2["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     assert tokenizer_json.from_dict(gpt2).encode("it's") == Tokenizer.from_str(json.dumps(gpt2)).encode("it's").ids
@@ -115,6 +161,10 @@ def change(path, value):
     return apply
 
 
+def removing(pattern):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed", "invert": True}
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -131,6 +181,16 @@ def change(path, value):
         (change(["added_tokens", 0, "lstrip"], True), "takes in the text around it"),
         (change(["model", "vocab", "中"], 9999), "not byte-level"),
         (change(["model", "vocab", "ab ab"], 9999), "not byte-level"),
+        (change(["pre_tokenizer", "pretokenizers", 0], removing(r"\w+")), "its Split is Removed"),
+        (change(["pre_tokenizer", "pretokenizers", 0], removing(SPLIT_PATTERNS["bloom"])), "its Split is Removed"),
+        (change(["decoder"], None), "its decoder is not ByteLevel"),
+        (change(["added_tokens", 0, "special"], False), "is not special"),
+        (change(["added_tokens", 0, "normalized"], True), "looked for after normalization"),
+        (change(["added_tokens", 0, "id"], 3), "declares the id 3, but loading it gives 3999"),
+        (
+            change(["post_processor"], {"type": "Sequence", "processors": [{"type": "RobertaProcessing"}]}),
+            "RobertaProcessing",
+        ),
         (change(["model", "merges", 0], ["q", "zz"]), "merge 0 uses b'zz'"),
         (change(["model", "merges", 0], ["q"]), "damaged"),
         (change(["model", "merges"], None), "damaged"),

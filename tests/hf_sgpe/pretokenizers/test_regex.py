@@ -47,7 +47,7 @@ def test_gpt2_pattern_by_example():
 
 @given(texts)
 def test_any_pattern_of_ones_own_splits_as_the_engine_does(text):
-    for pattern in (r"\w+|\d", r"(a)|(b+)", r"[[:alpha:]]+", r"\s+|\S+", r"^.", r"x*+y", "ක්?"):
+    for pattern in (r"\w+|\d", r"(a)|(b+)", r"[[:alpha:]]+", r"\s+|\S+", r"^.", r"x*+y", "ක්?", "[a]*", r"\p{N}*"):
         pre_tokenizer = RegexPreTokenizer(pattern)
         assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
         assert "".join(pre_tokenizer.split(text)) == text

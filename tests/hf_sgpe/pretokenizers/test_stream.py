@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.data import corpus, needs_data
-from support.texts import texts
+from support.texts import NEWEST, newest, texts
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTriePreTokenizer, RegexPreTokenizer
 from hf_sgpe.normalization import normalize
@@ -13,12 +13,15 @@ SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "de
 SPLITTERS["sgpe"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala"], None).patterns)
 
 
+marks = st.text(st.sampled_from("aකा१ .,!?…。、।\n\r/(" + NEWEST), max_size=8)
+
+
 def words(splitter, texts):
     return [word for text in texts for word in splitter.split(normalize(text, "nfc"))]
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
-@given(chunks=st.lists(texts | st.sampled_from([" a", "\nb", "x\n", "1", " ", "\n", "'s"]), max_size=6))
+@given(chunks=st.lists(texts | newest | marks | st.sampled_from([" a", "\nb", "x\n", "1", " ", "\n", "'s"]), max_size=6))
 @settings(max_examples=400)
 def test_words_of_the_parts_are_the_words_of_the_whole(name, chunks):
     parts = list(cut_stream(chunks))
@@ -40,6 +43,12 @@ def test_special_tokens_that_a_cut_could_fall_into_hold_the_text_back():
     text = ["one two ", "three <the end> four"]
     assert list(cut_stream(text, ["<the end>"])) == ["".join(text)]
     assert len(list(cut_stream(text, ["<|end|>"]))) > 1
+
+
+def test_text_without_spaces_or_lines_is_cut_at_its_marks():
+    for text in ("中文，没有空格的文本。", "1. 中文，没有空格。\r\n", "- item (a),\n"):
+        parts = list(cut_stream([text] * 1000))
+        assert max(map(len, parts)) < 3 * len(text)
 
 
 def test_empty_streams():
