@@ -20,9 +20,9 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
         NotADirectoryError: a file stands in the way.
     """
     target = Path(directory)
-    if target.exists() and not target.is_dir():
+    if not target.is_dir() and (target.exists() or target.is_symlink()):
         raise NotADirectoryError(f"{target} is a file: give a folder to write to")
-    with _parents(target):
+    with _named(target), _parents(target):
         # On the file system of the target, so that a rename is one step: inside it if it is there, else beside it.
         place = target if target.is_dir() else target.parent
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=place))
@@ -48,7 +48,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give a file to write to")
-    with _parents(target):
+    with _named(target), _parents(target):
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             yield temporary
@@ -58,8 +58,24 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """Lets errors of the file system name ``target`` and not the temporary files it is made from."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        if error.filename and not any(part.startswith(f".{target.name}") for part in Path(error.filename).parts):
+            raise
+        raise type(error)(error.errno, error.strerror, str(target)) from None
+
+
+@contextmanager
 def _parents(target: Path) -> Iterator[None]:
     """Makes the folders above ``target``, and takes away those it made if the block fails."""
+    for parent in target.parents:
+        if parent.exists() and not parent.is_dir():
+            raise NotADirectoryError(f"{parent} is a file: give a folder to write to")
     made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
+import operator
 import os
 import signal
 import sys
@@ -15,6 +18,9 @@ import typer
 
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.normalization import normalize
+from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
 app = typer.Typer(
     name="hf-sgpe",
@@ -64,24 +70,31 @@ def _root(
 )
 def train(
     corpus: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="Files, folders or globs: .txt, .jsonl, .parquet, plain or .gz .xz .zst .bz2.", show_default=False
         ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
+    ] = None,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
     vocab_size: Annotated[int, typer.Option(help="Number of tokens, special tokens included.")] = 32_000,
     recipe: Annotated[str, typer.Option(help="hybrid, sgpe or bpe.")] = "hybrid",
     script: Annotated[
-        list[str] | None, typer.Option(help="Script whose syllables stay whole (repeatable). [default: sinhala]")
+        list[str] | None,
+        typer.Option(
+            help=f"Script whose syllables stay whole: {', '.join(SCRIPTS)} (repeatable; default: sinhala).",
+            show_default=False,
+        ),
     ] = None,
-    pattern: Annotated[str, typer.Option(help="Split pattern for everything else: a name or a regex.")] = "o200k",
+    pattern: Annotated[
+        str, typer.Option(help=f"Split pattern for everything else: {', '.join(SPLIT_PATTERNS)}, or a regex.")
+    ] = "o200k",
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
     letter_coverage: Annotated[
-        float | None, typer.Option(help="Share of running letters that get a token.", show_default=False)
+        float | None, typer.Option(help="Share of running letters that get a token (default: 0.99999).", show_default=False)
     ] = None,
     syllable_coverage: Annotated[
-        float | None, typer.Option(help="Share of running syllables that get a token.", show_default=False)
+        float | None, typer.Option(help="Share of running syllables that get a token (default: 0.9998).", show_default=False)
     ] = None,
     min_unit_frequency: Annotated[
         int | None, typer.Option(help="Instead: letters and syllables that occur so often.", show_default=False)
@@ -90,28 +103,37 @@ def train(
         str, typer.Option(help="smallest-pair-id, greatest-pair-bytes or greatest-pair-id.")
     ] = "smallest-pair-id",
     normalization: Annotated[
-        str | None, typer.Option(help="nfc or none. [default: nfc for hybrid, else none]", show_default=False)
+        str | None, typer.Option(help="nfc or none (default: nfc for hybrid, else none).", show_default=False)
     ] = None,
     special_token: Annotated[
         list[str] | None,
-        typer.Option(help="Special token (repeatable). [default: <|endoftext|>; the five of SGPE for sgpe]"),
+        typer.Option(
+            help="Special token (repeatable; default: <|endoftext|>, or the five of SGPE for sgpe).", show_default=False
+        ),
     ] = None,
     special_tokens_position: Annotated[
-        str | None, typer.Option(help="end, start or after-bytes. [default: end; start for sgpe]", show_default=False)
+        str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     processes: Annotated[
-        int | None, typer.Option(help="Processes that count words. [default: one per core]", show_default=False)
+        int | None, typer.Option(help="Processes that count words (default: one per core).", show_default=False)
     ] = None,
     save_counts: Annotated[
         Path | None,
         typer.Option(help="Also keep the counted words in this file, even if training fails later.", show_default=False),
     ] = None,
+    from_counts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Train on words counted before (repeatable; added up), besides any text.", show_default=False),
+    ] = None,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
-    from hf_sgpe.atomic import atomic_directory
-    from trainers import TokenizerTrainer, TrainingConfig
+    from hf_sgpe.atomic import atomic_directory, atomic_file
+    from hf_sgpe.formats.tokenizer_json import check_folder
+    from trainers import TokenizerTrainer, TrainingConfig, WordCounts
 
+    if not corpus and not from_counts:
+        raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
     given: dict[str, Any] = {
         "letter_coverage": letter_coverage,
         "syllable_coverage": syllable_coverage,
@@ -130,9 +152,18 @@ def train(
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, processes=processes)
-    # Opened first: a folder that cannot be written should be known before an hour of training, not after.
+    # What cannot be written should be known before an hour of training, not after.
+    check_folder(out)
+    if save_counts:
+        if save_counts.resolve() == Path(out).resolve():
+            raise SGPEError(f"--save-counts and --out both name {out}: give two names")
+        with atomic_file(save_counts) as probe:
+            probe.touch()
     with atomic_directory(out) as folder:
-        counts = trainer.count(files=corpus, text_field=text_field)
+        parts = [WordCounts.load(path) for path in from_counts or ()]
+        if corpus:
+            parts.append(trainer.count(files=corpus, text_field=text_field))
+        counts = functools.reduce(operator.add, parts)
         if save_counts:
             counts.save(save_counts)
         tokenizer = trainer.learn(counts)
@@ -161,7 +192,7 @@ def encode(
     from hf_sgpe.model import BPETokenizer
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
-    for line in text if text else _stdin_lines():
+    for line in _well_formed(text) if text else _stdin_lines():
         ids = loaded.encode(line, add_special_tokens=add_special_tokens, allowed_special=special.value)
         if output is Lines.ids:
             print(*ids)
@@ -279,7 +310,6 @@ def _versions() -> dict[str, Any]:
 
 def _facts(tokenizer: str) -> dict[str, Any]:
     from hf_sgpe.model import BPETokenizer
-    from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
     facts = {
@@ -301,7 +331,16 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     return facts
 
 
+def _well_formed(texts: list[str]) -> list[str]:
+    for number, text in enumerate(texts, 1):
+        if normalize(text, "none") != text:
+            raise SGPEError(f"text {number} is not valid in this locale's encoding: set a UTF-8 locale, or use stdin")
+    return texts
+
+
 def _stdin_lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise SGPEError("there is no stdin to read from: give the input as arguments")
     if sys.stdin.isatty():
         print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
@@ -319,8 +358,11 @@ def _parse_ids(line: str, number: int) -> list[int]:
             if not all(type(id) is int for id in ids):
                 raise ValueError
             return list(ids)
-        return [int(part) for part in line.replace(",", " ").split()]
-    except (ValueError, KeyError, TypeError):
+        parts = line.replace(",", " ").split()
+        if not all(part.lstrip("-").isdecimal() for part in parts):
+            raise ValueError
+        return [int(part) for part in parts]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SGPEError(f"line {number}: expected token ids such as '12 345', a JSON list or an object with ids") from None
 
 
@@ -330,20 +372,33 @@ def main() -> None:
         _write_utf8(stream)
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    logging.basicConfig(format="warning: %(message)s", level=logging.WARNING)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except BrokenPipeError:
+        # Whoever read our output has had enough. Nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except (SGPEError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            # Whoever read our output has had enough. Nothing may be flushed into the closed pipe at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         print(f"error: {_one_line(error)}", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        # The command line's own exceptions, whose module has moved between versions: wrong usage, and Ctrl-C.
+        if type(error).__name__ == "Abort":
+            print("interrupted", file=sys.stderr)
+            sys.exit(128 + signal.SIGINT)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+        elif hasattr(error, "format_message"):
+            print(f"error: {_one_line(SGPEError(error.format_message())).rstrip('.')}: see --help", file=sys.stderr)
+        else:
+            raise
         sys.exit(2)
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'writing failed'}: {error.strerror}"
     return " ".join(str(error).split())
 
 

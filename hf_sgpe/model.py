@@ -17,7 +17,7 @@ from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.normalization import normalize
+from hf_sgpe.normalization import NORMALIZATIONS, normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.stream import cut_stream
 
@@ -123,6 +123,8 @@ class BPETokenizer:
         self._cached_word = functools.lru_cache(_CACHED_WORDS)(self._encode_word)
 
     def _check(self) -> None:
+        if self.normalization not in NORMALIZATIONS:
+            raise SGPEError(f"unknown normalization {self.normalization!r}: known are {', '.join(NORMALIZATIONS)}")
         for byte in range(256):
             if bytes([byte]) not in self.vocab:
                 raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}: a byte-level tokenizer needs all 256")
@@ -133,8 +135,8 @@ class BPETokenizer:
         taken: dict[int, bytes | str] = {}
         named: list[tuple[bytes | str, int]] = [*self.vocab.items(), *self.special_tokens.items()]
         for name, id in named:
-            if not isinstance(id, int) or id < 0:
-                raise SGPEError(f"token {name!r} has the id {id!r}, which is no whole number from 0")
+            if not isinstance(id, int) or not 0 <= id < 1 << 31:
+                raise SGPEError(f"token {name!r} has the id {id!r}, which is no whole number from 0 to 2**31 - 1")
             if id in taken:
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
             taken[id] = name
@@ -142,6 +144,8 @@ class BPETokenizer:
             if special not in self.special_tokens:
                 raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
         for special in self.special_tokens:
+            if not special:
+                raise SGPEError("a special token without text would stand everywhere: give it one")
             if special.encode() in self.vocab:
                 raise SGPEError(f"special token {special!r} is also an ordinary token: choose another text for it")
             if reads_as_bytes(special):
@@ -215,9 +219,15 @@ class BPETokenizer:
         return tokenizer_json.read(Path(path))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes ``tokenizer.json`` and ``tokenizer_config.json``: a folder that plain ``AutoTokenizer`` loads."""
+        """Writes ``tokenizer.json`` and ``tokenizer_config.json``: a folder that plain ``AutoTokenizer`` loads.
+
+        Raises:
+            SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
+            OSError: the folder cannot be written; nothing half-written is left.
+        """
         from hf_sgpe.formats import tokenizer_json
 
+        tokenizer_json.check_folder(directory)
         with atomic_directory(directory) as temporary:
             tokenizer_json.write(self, temporary)
 
@@ -297,9 +307,9 @@ class BPETokenizer:
         return len(self.encode(text, allowed_special=allowed_special))
 
     def truncate(self, text: str, max_tokens: int) -> str:
-        """The longest beginning of (normalized) ``text`` that is cut at a token and has at most ``max_tokens`` tokens.
+        """A beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut where one of its tokens ends.
 
-        Holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left.
+        The limit holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left.
 
         Raises:
             SGPEError: ``max_tokens`` is negative.

@@ -62,7 +62,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
         """
         tokenizer = tokenizer_json.from_dict(json.loads(self.backend_tokenizer.to_str()))
-        tokenizer.metadata = dict(self.init_kwargs.get("sgpe") or {})
+        tokenizer.metadata = tokenizer_json.checked_metadata(self.init_kwargs.get("sgpe", {}), str(self.name_or_path))
         return tokenizer
 
     @classmethod
@@ -90,6 +90,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         self, save_directory: str | os.PathLike[str], *args: Any, push_to_hub: bool = False, **kwargs: Any
     ) -> tuple[str, ...]:
         """Writes the tokenizer's files, all or none; takes the arguments of transformers' method of this name."""
+        tokenizer_json.check_folder(save_directory)
         if push_to_hub:
             kwargs.setdefault("repo_id", Path(save_directory).name)
         with atomic_directory(save_directory) as temporary:
@@ -143,6 +144,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         trained_with = self.to_bpe()
         values = dict(trained_with.metadata.get("training") or _config_of(trained_with))
         renamed = special_tokens_map or {}
+        for name in renamed:
+            if name not in trained_with.special_tokens:
+                raise SGPEError(f"special_tokens_map renames {name!r}, which is not a special token of this tokenizer")
         specials = [renamed.get(token, token) for token in trained_with.special_tokens]
         specials += [str(token) for token in new_special_tokens or () if str(token) not in specials]
         unknown = set(kwargs) - {field.name for field in fields(TrainingConfig)}

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import unicodedata
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -97,17 +96,21 @@ class TrainingConfig:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+            if not isinstance(value, Iterable):
+                raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "scripts", tuple(dict.fromkeys(self.scripts)))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
         _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
         for name in ("letter_coverage", "syllable_coverage"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise SGPEError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
         for name in ("min_frequency", "min_unit_frequency"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SGPEError(f"{name} must be at least 1, not {getattr(self, name)}")
+            value = getattr(self, name)
+            if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
+                raise SGPEError(f"{name} must be a whole number of at least 1, not {value!r}")
         assert self.special_tokens is not None
         for token in self.special_tokens:
             _check_special_token(token, str(self.normalization))
@@ -259,24 +262,35 @@ class WordCounts:
         """Reads what `save` wrote.
 
         Raises:
-            SGPEError: the file holds no word counts, or not all of them.
-            FileNotFoundError: there is no such file.
+            SGPEError: the file holds no word counts, or damaged ones.
+            OSError: the file cannot be opened.
         """
         import numpy as np
 
-        try:
-            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                counting = json.loads(file["counting"].tobytes())
-                blob, lengths, counts = file["words"].tobytes(), file["lengths"].tolist(), file["counts"].tolist()
-            if sum(lengths) != len(blob) or len(lengths) != len(counts):
-                raise ValueError("its parts do not fit together")
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-            raise SGPEError(f"{path}: not a file of word counts ({error}): count the text again") from None
-        words, start = [], 0
-        for length in lengths:
-            words.append(blob[start : start + length])
-            start += length
-        return cls(dict(zip(words, counts, strict=True)), counting)
+        with Path(path).open("rb") as raw:
+            try:
+                with np.load(raw, allow_pickle=False) as file:
+                    counting = json.loads(file["counting"].tobytes())
+                    blob, lengths, counts = file["words"].tobytes(), file["lengths"], file["counts"]
+                return cls(_unpack_words(blob, lengths, counts), dict(counting))
+            except Exception as error:  # each layer of the format has exceptions of its own
+                reason = str(error) or type(error).__name__
+                raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
+
+
+def _unpack_words(blob: bytes, lengths: Any, counts: Any) -> dict[bytes, int]:
+    if lengths.dtype.kind != "i" or counts.dtype.kind != "i" or lengths.shape != counts.shape or lengths.ndim != 1:
+        raise ValueError("its arrays do not fit together")
+    if lengths.sum() != len(blob) or (lengths <= 0).any() or (counts <= 0).any():
+        raise ValueError("its numbers do not fit together")
+    words: dict[bytes, int] = {}
+    start = 0
+    for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+        words[blob[start : start + length]] = count
+        start += length
+    if len(words) != len(counts) or any(word.decode() == "" for word in words):
+        raise ValueError("a word occurs twice")
+    return words
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:

@@ -126,8 +126,8 @@ def _foreign(path: Path) -> TokenEnds:
     def token_ends(text: str) -> list[int]:
         byte_offsets = list(accumulate((len(character.encode()) for character in text), initial=0))
         spans = tokenizer.encode(text, add_special_tokens=False).offsets
-        ends = []
-        for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=True):
+        ends: list[int] = []
+        for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=False):
             # Two tokens that share a character: the first ends somewhere inside it.
             ends.append(byte_offsets[end - 1] + 1 if next_start < end else byte_offsets[end])
         return ends

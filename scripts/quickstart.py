@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, SGPETokenizerFast
+from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hub_cards import Evaluation, evaluate, load_measurable
 from trainers import SAMPLE, TokenizerTrainer, TrainingConfig, find_files, read_lines
@@ -50,10 +50,15 @@ def main() -> int:
     except (SGPEError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     return 0
 
 
 def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise SGPEError(f"{out} is a file: give a folder to write to")
     files = find_files(corpus)
     held_out = held_out_lines(files)
     if not held_out:
@@ -89,6 +94,8 @@ def numbered_lines(files: list[Path]) -> Iterator[tuple[int, str]]:
 
 def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     """Encodes ``lines`` in a process that cannot import this package, and compares the ids with ours."""
+    from hf_sgpe import SGPETokenizerFast
+
     ours = SGPETokenizerFast.from_pretrained(folder)
     expected = [ours(line)["input_ids"] for line in lines]
     command = [sys.executable, "-c", STRANGER, str(folder)]
@@ -113,7 +120,9 @@ def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokeniz
                 counts.setdefault(script, Counter())[word] += 1
             elif word.isascii() and word.isalpha() and len(word) > 6:
                 counts.setdefault("latin", Counter())[word] += 1
-    table = Table(title="Held-out words", title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title="Held-out words (␣: a space alone, ◌: part of a character)", title_justify="left", box=None, pad_edge=False
+    )
     for title in ("word", "syllables", "tokens", "tokens of plain BPE"):
         table.add_column(title, overflow="fold")
     for counted in counts.values():

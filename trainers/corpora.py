@@ -42,6 +42,8 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         name = os.fspath(path)
+        if not name:
+            raise SGPEError("an empty name is no corpus: give a file, a folder or a glob")
         if Path(name).is_dir():
             below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and _kind(file)]
             found = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
@@ -57,7 +59,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if not found:
             raise SGPEError(f"{name}: holds no corpus: known are {_KNOWN}")
         files += found
-    return list(dict.fromkeys(files))
+    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
 
 
 def read_texts(
@@ -136,7 +138,7 @@ def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
             record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise SGPEError(f"{path}, line {number}: not UTF-8 (byte {error.start} of the line)") from None
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
         if not isinstance(record, dict) or field not in record:
             has = f"it has {', '.join(map(repr, record))}" if isinstance(record, dict) else "it is no object"
@@ -179,7 +181,9 @@ def _parquet_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
                     now = size * rows // max(file.metadata.num_rows, 1)
                     report(now - reported)
                     reported = now
-        except (pa.ArrowException, OSError) as error:
+        except SGPEError:
+            raise
+        except (pa.ArrowException, ValueError, OSError) as error:
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer, Template
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, is_name
 
 TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 
@@ -95,6 +95,22 @@ def config(tokenizer: BPETokenizer) -> dict[str, Any]:
     }
 
 
+def check_folder(directory: str | os.PathLike[str]) -> None:
+    """Makes sure that a tokenizer written to ``directory`` will be read as it was written.
+
+    Raises:
+        SGPEError: files of another tokenizer lie there that loaders would mix with it, or the name is empty.
+    """
+    if not os.fspath(directory):
+        raise SGPEError("an empty name is no folder to write to")
+    for name in ("added_tokens.json", "special_tokens_map.json"):
+        if (Path(directory) / name).exists():
+            raise SGPEError(
+                f"{Path(directory) / name}: belongs to another tokenizer and would be read with this one: "
+                "take it away or choose another folder"
+            )
+
+
 def write(tokenizer: BPETokenizer, directory: Path) -> None:
     """Writes both files into an existing folder."""
     for name, content in ((TOKENIZER_FILE, to_dict(tokenizer)), (CONFIG_FILE, config(tokenizer))):
@@ -137,6 +153,8 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
         SGPEError: there is none.
     """
     path = Path(path_or_repo)
+    if not str(path_or_repo):
+        raise SGPEError("an empty name is no tokenizer: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
         if not (path / TOKENIZER_FILE).exists():
             raise SGPEError(f"{path_or_repo}: the folder holds no {TOKENIZER_FILE}")
@@ -155,11 +173,19 @@ def read(path: Path) -> BPETokenizer:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
     config_file = path.with_name(CONFIG_FILE)
     if config_file.exists():
-        metadata = _read_json(config_file).get("sgpe", {})
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
-            raise SGPEError(f"{config_file}: its entry 'sgpe' is damaged: take it out, or train again")
-        tokenizer.metadata = metadata
+        tokenizer.metadata = checked_metadata(_read_json(config_file).get("sgpe", {}), str(config_file))
     return tokenizer
+
+
+def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
+    """What `config` wrote under ``sgpe``, found again in ``where``.
+
+    Raises:
+        SGPEError: it is not what was written.
+    """
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
+        raise SGPEError(f"{where}: its entry 'sgpe' is damaged: take it out, or train again")
+    return metadata
 
 
 def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
@@ -172,6 +198,8 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise NotByteLevelError(f"its model is {model.get('type')}, not byte-level BPE")
+    if not isinstance(model.get("ignore_merges", False), bool):
+        raise SGPEError("its ignore_merges is neither true nor false")
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, which byte-level BPE here does not have")
@@ -187,7 +215,7 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
         patterns=_patterns(content["pre_tokenizer"]),
         normalization=normalization,
         ignore_merges=bool(model.get("ignore_merges")),
-        template=_template_from_dict(content.get("post_processor")),
+        template=_template_from_dict(content.get("post_processor"), special_tokens),
     )
 
 
@@ -233,8 +261,10 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
         # Keeping only the matches is the same where a pattern leaves nothing between them.
         keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
         if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and regex in _COVERING):
-            raise NotByteLevelError(f"its Split is {part['behavior']}, not Isolated")
-        patterns.append(regex)
+            inverted = ", inverted" if part.get("invert") else ""
+            raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
+        # A regex that looks like a name is none.
+        patterns.append(f"(?:{regex})" if is_name(regex) else regex)
     last = parts[-1] if parts else {"type": "nothing"}
     if last["type"] != "ByteLevel":
         raise NotByteLevelError(f"its pre-tokenizer ends in {last['type']}, not in ByteLevel")
@@ -247,7 +277,7 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
     return patterns
 
 
-def _template_from_dict(post_processor: Mapping[str, Any] | None) -> Template | None:
+def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens: Mapping[str, int]) -> Template | None:
     if post_processor is None:
         return None
     parts = post_processor["processors"] if post_processor["type"] == "Sequence" else [post_processor]
@@ -265,6 +295,12 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None) -> Template | 
         return tuple(named)
 
     template = Template(pieces(templates[0]["single"]), pieces(templates[0]["pair"]))
+    for part, texts in ((template.single, ["$A"]), (template.pair, ["$A", "$B"])):
+        if [name for name, _ in part if name in ("$A", "$B")] != texts:
+            raise NotByteLevelError("its template does not hold each text once, in order")
+    for name in template.special_tokens():
+        if templates[0]["special_tokens"][name]["ids"] != [special_tokens.get(name)]:
+            raise SGPEError(f"its template gives {name!r} other ids than its vocabulary")
     empty = Template.around([], [])
     return None if template == empty else template
 
@@ -272,7 +308,7 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None) -> Template | 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SGPEError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(content, dict):
         raise SGPEError(f"{path}: holds no JSON object")
@@ -280,18 +316,28 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _download(repo: str, revision: str | None) -> Path:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import EntryNotFoundError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
 
     try:
+        if not isinstance(try_to_load_from_cache(repo, TOKENIZER_FILE, revision=revision), str):
+            # One question, where a download without a network would try again and again for half a minute.
+            get_hf_file_metadata(hf_hub_url(repo, TOKENIZER_FILE, revision=revision))
+        path = Path(hf_hub_download(repo, TOKENIZER_FILE, revision=revision))
         # Only metadata, and many repositories do without.
-        with suppress(HfHubHTTPError):
+        with suppress(EntryNotFoundError):
             hf_hub_download(repo, CONFIG_FILE, revision=revision)
-        return Path(hf_hub_download(repo, TOKENIZER_FILE, revision=revision))
+        return path
     except HFValidationError:
         raise SGPEError(f"{repo}: no such file or folder, and not a name of a Hub repository") from None
-    except LocalEntryNotFoundError:
-        raise SGPEError(f"{repo}: no such file or folder, and the Hub cannot be reached") from None
-    except (HfHubHTTPError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise SGPEError(f"{repo}: no such file or folder, and the Hub does not give it: {reason}") from None
+    except RepositoryNotFoundError:
+        raise SGPEError(
+            f"{repo}: no such file or folder, and no such repository on the Hub (or you may not see it)"
+        ) from None
+    except EntryNotFoundError:
+        raise SGPEError(f"{repo}: the repository holds no {TOKENIZER_FILE}") from None
+    except OfflineModeIsEnabled:
+        raise SGPEError(f"{repo}: no such file or folder, and the Hub is switched off (HF_HUB_OFFLINE)") from None
+    except Exception as error:  # whatever the HTTP library of the day raises
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise SGPEError(f"{repo}: no such file or folder, and the Hub cannot be reached ({reason})") from None

@@ -44,6 +44,11 @@ SPLIT_PATTERNS: dict[str, str] = {
 """Name of a pattern → the regular expression, in the syntax that the ``regex`` package and ``tokenizers`` share."""
 
 
+def is_name(pattern: str) -> bool:
+    """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
+    return pattern.replace("-", "").replace("_", "").isalnum()
+
+
 def resolve_pattern(pattern: str) -> str:
     r"""The regular expression that ``pattern`` names, or ``pattern`` itself if it is one.
 
@@ -57,6 +62,6 @@ def resolve_pattern(pattern: str) -> str:
     """
     if pattern in SPLIT_PATTERNS:
         return SPLIT_PATTERNS[pattern]
-    if not pattern or pattern.replace("-", "").replace("_", "").isalnum():
+    if not pattern or is_name(pattern):
         raise SGPEError(f"unknown split pattern {pattern!r}: known are {', '.join(SPLIT_PATTERNS)}, or give a regex")
     return pattern

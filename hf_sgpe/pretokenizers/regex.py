@@ -51,11 +51,20 @@ class RegexPreTokenizer:
     def split(self, text: str) -> list[str]:
         """The words of ``text``; their concatenation is ``text``. Time grows linearly with the text for named patterns."""
         if self._stages is None or not engines_agree(text, self.patterns):
-            return [word for word, _ in self._native.pre_tokenize_str(text)]
+            return self._split_natively(text)
         words = [text] if text else []
         for stage in self._stages:
             words = [piece for word in words for piece in stage(word)]
         return words
+
+    def _split_natively(self, text: str) -> list[str]:
+        try:
+            return [word for word, _ in self._native.pre_tokenize_str(text)]
+        except BaseException as error:
+            # A panic of the engine is no Exception: it gives up on patterns that take exponential time.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on some text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
         """The units of one word: its bytes."""

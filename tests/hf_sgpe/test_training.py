@@ -256,6 +256,38 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
         WordCounts.load(path)
 
 
+def test_any_damage_to_counts_is_named(tmp_path, sample, config):
+    import random
+
+    path = tmp_path / "counts.npz"
+    counts = WordCounts.from_texts([sample["si"]], config)
+    counts.save(path)
+    whole, generator = path.read_bytes(), random.Random(3)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(generator.randint(1, 4)):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            assert WordCounts.load(path) == counts  # where nothing that matters was hit
+        except SGPEError as error:
+            assert str(error).startswith(f"{path}: not a file of word counts")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"counts": [-1]}, {"lengths": [-1]}, {"lengths": [9]}, {"counts": [1.5]}, {"counts": [1, 2]}, {"words": b"\xff"}],
+)
+def test_counts_that_cannot_be_are_named(tmp_path, wrong):
+    import numpy as np
+
+    parts = {"words": b"a", "lengths": [1], "counts": [1], "counting": b"{}"} | wrong
+    arrays = {k: np.frombuffer(v, dtype=np.uint8) if isinstance(v, bytes) else np.array(v) for k, v in parts.items()}
+    np.savez(tmp_path / "counts.npz", **arrays)
+    with pytest.raises(SGPEError, match="not a file of word counts"):
+        WordCounts.load(tmp_path / "counts.npz")
+
+
 def test_counts_of_different_cuts_do_not_add_or_train():
     one, other = TrainingConfig(vocab_size=999), TrainingConfig(vocab_size=999, pattern="gpt2")
     counts = WordCounts.from_texts(["a"], one)
@@ -300,7 +332,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
         ({"special_tokens": [5]}, "special tokens must be text"),
         ({"letter_coverage": 1.5}, "letter_coverage must lie between 0 and 1"),
-        ({"min_frequency": 0}, "min_frequency must be at least 1"),
+        ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
         ({"special_tokens": ["a"]}, "special token 'a' is too short"),
         ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
     ],

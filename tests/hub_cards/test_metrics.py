@@ -82,6 +82,10 @@ def test_a_tokenizer_of_another_kind(tmp_path):
     assert (result.tokens, result.syllables, result.cut_syllables, result.cut_letters) == (5, 2, 1, 1)
 
 
+def test_a_line_without_tokens(as_foreign):
+    assert evaluate(load_measurable(as_foreign), [""]).tokens == 0
+
+
 def test_bad_tokenizers_are_named(tmp_path):
     with pytest.raises(SGPEError, match="no such file or folder"):
         load_measurable(tmp_path / "nowhere")

@@ -147,6 +147,10 @@ def test_bad_parquet_names_the_file(tmp_path):
     (tmp_path / "a.parquet").write_bytes(parquet(["x"], "body"))
     with pytest.raises(SGPEError, match=r"no column 'text' \(it has 'body', 'n'\)"):
         list(read_texts(tmp_path / "a.parquet"))
+    not_utf8 = pa.array([b"\xff"]).view(pa.string())
+    pq.write_table(pa.table({"text": not_utf8}), tmp_path / "b.parquet")
+    with pytest.raises(SGPEError, match=r"b\.parquet: damaged"):
+        list(read_texts(tmp_path / "b.parquet"))
     with pytest.raises(SGPEError, match="column 'n' holds no text but int"):
         list(read_texts(tmp_path / "a.parquet", text_field="n"))
 
