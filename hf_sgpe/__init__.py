@@ -1,4 +1,4 @@
-"""hf_sgpe: tokenizers that never cut a written syllable, for the Hugging Face world.
+"""hf_sgpe: tokenizers that keep written syllables whole, for the Hugging Face world.
 
 Public names are loaded when they are first used, so that importing the package costs next to nothing.
 """

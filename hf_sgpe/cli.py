@@ -24,7 +24,7 @@ from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
 app = typer.Typer(
     name="hf-sgpe",
-    help="Train, use and measure tokenizers that never cut a written syllable.",
+    help="Train, use and measure tokenizers that keep written syllables whole.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",

@@ -13,6 +13,7 @@ import termios
 import time
 
 import pytest
+from support import hub
 from support.data import DATA, needs_data
 
 from hf_sgpe import BPETokenizer
@@ -253,6 +254,28 @@ def test_progress_is_shown_on_a_terminal(workplace):
     os.close(ours)
     assert b"Reading" in shown
     assert b"Merging" in shown
+
+
+def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path, sample):
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
+    (tmp_path / "empty").mkdir()
+    repositories = {"me/tok": saved, "me/bare": tmp_path / "bare", "me/empty": tmp_path / "empty"}
+    local = hf_sgpe("encode", "-t", saved, "ශ්‍රී ලංකාව").stdout
+    with hub.serve(repositories) as address:
+        env = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
+        env |= {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        for name in ("me/tok", "me/bare"):
+            assert hf_sgpe("encode", "-t", name, "ශ්‍රී ලංකාව", env=env).stdout == local
+        assert "hybrid" in hf_sgpe("info", "me/tok", env=env).stdout
+        assert "me/tok" in hf_sgpe("evaluate", "-t", "me/tok", tmp_path / "si.txt", env=env).stdout
+        for name, message in (("me/empty", "holds no tokenizer.json"), ("me/nothing", "no such repository on the Hub")):
+            done = hf_sgpe("encode", "-t", name, "x", env=env, check=False)
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert message in done.stderr
+    env |= {"HF_HUB_OFFLINE": "1"}  # what was loaded once is there without the Hub
+    assert hf_sgpe("encode", "-t", "me/tok", "ශ්‍රී ලංකාව", env=env).stdout == local
 
 
 @needs_data
