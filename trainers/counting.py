@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -120,6 +121,9 @@ _split: Callable[[str], list[str]]
 
 
 def _start(config: TrainingConfig) -> None:
+    # Ctrl-C reaches every process of a terminal; the one that reads ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     global _split
     _split = word_splitter(config)
 
