@@ -21,7 +21,8 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(directory)
     if not target.is_dir() and (target.exists() or target.is_symlink()):
-        raise NotADirectoryError(f"{target} is a file: give a folder to write to")
+        what = "a broken link" if target.is_symlink() else "a file"
+        raise NotADirectoryError(f"{target} is {what}: give a folder to write to")
     with _named(target), _parents(target):
         # On the file system of the target, so that a rename is one step: inside it if it is there, else beside it.
         place = target if target.is_dir() else target.parent
@@ -42,12 +43,13 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path to write; it becomes ``path`` when the block ends well and is removed otherwise.
 
+    A link is followed, so that what it names is replaced and not the link.
+
     Raises:
-        IsADirectoryError: a folder stands in the way.
+        OSError: as `check_file`.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: give a file to write to")
+    check_file(path)
+    target = Path(path).resolve()
     with _named(target), _parents(target):
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
@@ -55,6 +57,22 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Makes sure, without touching anything, that ``path`` can be written as a file.
+
+    Raises:
+        OSError: it is a folder or a device, lies below a file, or in a folder that may not be written.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        raise OSError(f"{target} is {'a folder' if target.is_dir() else 'no ordinary file'}: give a file to write to")
+    above = next(parent for parent in target.resolve().parents if parent.exists())
+    if not above.is_dir():
+        raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(f"{target}: the folder {above} may not be written")
 
 
 @contextmanager

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
-import operator
 import os
 import signal
 import sys
@@ -128,9 +126,9 @@ def train(
     ] = None,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
-    from hf_sgpe.atomic import atomic_directory, atomic_file
+    from hf_sgpe.atomic import atomic_directory, check_file
     from hf_sgpe.formats.tokenizer_json import check_folder
-    from trainers import TokenizerTrainer, TrainingConfig, WordCounts
+    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files
 
     if not corpus and not from_counts:
         raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
@@ -157,13 +155,14 @@ def train(
     if save_counts:
         if save_counts.resolve() == Path(out).resolve():
             raise SGPEError(f"--save-counts and --out both name {out}: give two names")
-        with atomic_file(save_counts) as probe:
-            probe.touch()
+        check_file(save_counts)
+        if save_counts.resolve() in [file.resolve() for file in find_files(corpus or ())]:
+            raise SGPEError(f"--save-counts {save_counts} is part of the corpus: give another name")
     with atomic_directory(out) as folder:
         parts = [WordCounts.load(path) for path in from_counts or ()]
         if corpus:
             parts.append(trainer.count(files=corpus, text_field=text_field))
-        counts = functools.reduce(operator.add, parts)
+        counts = sum(parts[1:], start=parts[0])
         if save_counts:
             counts.save(save_counts)
         tokenizer = trainer.learn(counts)
@@ -215,7 +214,10 @@ def decode(
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
     for number, line in enumerate([" ".join(ids)] if ids else _stdin_lines(), 1):
-        print(loaded.decode(_parse_ids(line, number), skip_special_tokens))
+        try:
+            print(loaded.decode(_parse_ids(line), skip_special_tokens))
+        except SGPEError as error:
+            raise SGPEError(f"{'arguments' if ids else f'stdin, line {number}'}: {error}") from None
 
 
 @app.command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
@@ -345,12 +347,12 @@ def _stdin_lines() -> Iterator[str]:
         print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
-            yield line.decode().removesuffix("\n").removesuffix("\r")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise SGPEError(f"stdin, line {number}: not UTF-8 (byte {error.start} of the line)") from None
 
 
-def _parse_ids(line: str, number: int) -> list[int]:
+def _parse_ids(line: str) -> list[int]:
     try:
         if line.lstrip().startswith(("[", "{")):
             value = json.loads(line)
@@ -363,7 +365,7 @@ def _parse_ids(line: str, number: int) -> list[int]:
             raise ValueError
         return [int(part) for part in parts]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SGPEError(f"line {number}: expected token ids such as '12 345', a JSON list or an object with ids") from None
+        raise SGPEError("expected token ids such as '12 345', a JSON list or an object with ids") from None
 
 
 def main() -> None:

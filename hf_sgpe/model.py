@@ -336,7 +336,7 @@ class BPETokenizer:
             if name not in self.special_tokens:
                 known = ", ".join(self.special_tokens) or "it has none"
                 raise SGPEError(f"{name!r} is not a special token of this tokenizer: {known}")
-        return _any_of(frozenset(names)) if names else None
+        return any_of(frozenset(names)) if names else None
 
     def _encode_with_special(self, text: str, pattern: re.Pattern[str] | None) -> list[int]:
         if pattern is None:
@@ -467,7 +467,8 @@ class BPETokenizer:
 
 
 @functools.lru_cache(256)
-def _any_of(names: frozenset[str]) -> re.Pattern[str]:
+def any_of(names: frozenset[str]) -> re.Pattern[str]:
+    """A pattern that finds special tokens in text: the leftmost, and of those that begin there the longest."""
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
 

@@ -9,8 +9,8 @@ import hashlib
 import json
 import logging
 import os
-import re
 import unicodedata
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -23,8 +23,10 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer, Template
+from hf_sgpe.model import BPETokenizer, Template, any_of
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
+from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
 
@@ -255,7 +257,7 @@ class WordCounts:
             "counts": np.array([self._counts[word] for word in words], dtype=np.int64),
         }
         with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
@@ -269,6 +271,9 @@ class WordCounts:
 
         with Path(path).open("rb") as raw:
             try:
+                if not zipfile.is_zipfile(raw):
+                    raise ValueError("no .npz")
+                raw.seek(0)
                 with np.load(raw, allow_pickle=False) as file:
                     counting = json.loads(file["counting"].tobytes())
                     blob, lengths, counts = file["words"].tobytes(), file["lengths"], file["counts"]
@@ -288,8 +293,9 @@ def _unpack_words(blob: bytes, lengths: Any, counts: Any) -> dict[bytes, int]:
     for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
         words[blob[start : start + length]] = count
         start += length
-    if len(words) != len(counts) or any(word.decode() == "" for word in words):
+    if len(words) != len(counts):
         raise ValueError("a word occurs twice")
+    b"\n".join(words).decode()  # words are text; better known here than in the middle of training
     return words
 
 
@@ -311,8 +317,7 @@ def word_splitter(config: TrainingConfig) -> Callable[[str], list[str]]:
     """A function text → its words, as training counts them: special tokens taken out, the rest normalized and split."""
     splitter = RegexPreTokenizer(*config.pre_tokenizer().patterns)
     normalization = config.normalization or "none"
-    specials = sorted(config.special_tokens or (), key=len, reverse=True)
-    special_pattern = re.compile("|".join(map(re.escape, specials))) if specials else None
+    special_pattern = any_of(frozenset(config.special_tokens)) if config.special_tokens else None
 
     def split(text: str) -> list[str]:
         if special_pattern is None or not special_pattern.search(text):
@@ -351,6 +356,7 @@ def train_from_counts(
     pre_tokenizer = config.pre_tokenizer()
     chosen: list[str] = []
     if isinstance(pre_tokenizer, LinguisTriePreTokenizer):
+        _warn_of_other_scripts(counts, pre_tokenizer)
         chosen = choose_units(
             _count_units(counts, pre_tokenizer, track),
             pre_tokenizer.trie,
@@ -393,6 +399,22 @@ def train_from_counts(
             config.min_frequency,
         )
     return _assemble(vocabulary, unit_merges + learned, config, pre_tokenizer.patterns, counts)
+
+
+def _warn_of_other_scripts(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer) -> None:
+    """Says so if words of a script that could be kept whole are not, which is easily overlooked."""
+    others = LinguisTrie(name for name in SCRIPTS if name not in pre_tokenizer.scripts)
+    running = Counter[str]()
+    for word, count in counts.items():
+        if script := others.script_of(word[:8].decode(errors="ignore")):
+            running[script] += count
+    for script, count in running.most_common():
+        if count * 100 >= counts.total():
+            logger.warning(
+                "%.0f %% of the words are %s, which is not among the scripts: their syllables will be cut",
+                100 * count / counts.total(),
+                script,
+            )
 
 
 def _count_units(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer, track: Track) -> Counter[str]:

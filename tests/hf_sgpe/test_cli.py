@@ -16,7 +16,7 @@ import pytest
 from support import hub
 from support.data import DATA, needs_data
 
-from hf_sgpe import BPETokenizer
+from hf_sgpe import BPETokenizer, WordCounts
 
 
 def hf_sgpe(*arguments, stdin="", check=True, **options):
@@ -110,6 +110,7 @@ def workplace(tmp_path, saved):
     (tmp_path / "tok").symlink_to(saved)
     (tmp_path / "deep.jsonl").write_text('{"text": "a b", "n": 1' + "1" * 5000 + "}")
     (tmp_path / "aa.txt").write_text("a" * 3000 + "b")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "stale").mkdir()
     (tmp_path / "stale" / "added_tokens.json").write_text("{}")
@@ -133,12 +134,16 @@ def workplace(tmp_path, saved):
         ("train nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
         ("train good.txt --out /proc/nothing/out", "/proc/nothing"),
         ("train good.txt --out good.txt/sub", r"good\.txt is a file"),
-        ("train good.txt --out dangling", "dangling is a file"),
+        ("train good.txt --out dangling", "dangling is a broken link"),
         ("train good.txt --out ''", "an empty name is no folder"),
         ("train '' --out out", "an empty name is no corpus"),
         ("train good.txt --out stale", r"stale/added_tokens\.json: belongs to another tokenizer"),
         ("train good.txt --out out --save-counts out", "both name out"),
         ("train good.txt --out out --save-counts tok", "tok is a folder"),
+        ("train good.txt --out out --save-counts good.txt", r"good\.txt is part of the corpus"),
+        ("train good.txt --out out --save-counts good.txt/x", r"good\.txt is a file"),
+        ("train good.txt --out out --save-counts pipe", "pipe is no ordinary file"),
+        ("train latin1.txt --out out --save-counts new/counts", "not UTF-8"),
         ("train --out out", "nothing to train on"),
         ("train --out out --from-counts good.txt", r"good\.txt: not a file of word counts"),
         ("train deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
@@ -152,7 +157,7 @@ def workplace(tmp_path, saved):
         ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
         ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
         ("decode -t tok -- -5", "id -5"),
-        ("decode -t tok twelve", "line 1: expected token ids"),
+        ("decode -t tok twelve", "arguments: expected token ids"),
         ("encode -t damaged x", r"damaged/tokenizer\.json: not valid JSON"),
         ("encode -t nowhere x", "nowhere: no such file or folder"),
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
@@ -194,6 +199,19 @@ def test_text_that_is_not_valid_in_the_locale(saved):
     assert done.stderr.startswith("error: text 1 is not valid in this locale's encoding")
 
 
+def test_counts_kept_before_survive_a_failed_run(workplace):
+    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--save-counts", "counts", cwd=workplace)
+    (workplace / "link").symlink_to("counts")
+    before = (workplace / "counts").read_bytes()
+    done = hf_sgpe("train", "latin1.txt", "--out", "b", "--save-counts", "link", check=False, cwd=workplace)
+    assert done.returncode == 2
+    assert (workplace / "counts").read_bytes() == before
+    again = ["train", "good.txt", "--from-counts", "counts", "--out", "b", "--vocab-size", 400, "--save-counts", "link"]
+    hf_sgpe(*again, cwd=workplace)
+    assert (workplace / "link").is_symlink()
+    assert WordCounts.load(workplace / "counts").total() == 2 * 100
+
+
 def test_counts_can_be_trained_on_later(workplace):
     hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--save-counts", "counts", cwd=workplace)
     hf_sgpe("train", "--from-counts", "counts", "--out", "b", "--vocab-size", 400, cwd=workplace)
@@ -216,7 +234,7 @@ def test_lines_that_are_no_ids(saved, line):
     done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "error: line 2: expected token ids such as '12 345', a JSON list or an object with ids\n",
+        "error: stdin, line 2: expected token ids such as '12 345', a JSON list or an object with ids\n",
     )
 
 

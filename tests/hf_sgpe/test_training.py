@@ -342,6 +342,14 @@ def test_bad_configurations_are_named(options, message):
         TrainingConfig(**{"vocab_size": 999, **options})
 
 
+def test_a_script_left_out_is_noticed(sample, caplog):
+    train([sample["si"], sample["hi"]], vocab_size=3000)
+    assert "of the words are devanagari, which is not among the scripts" in caplog.text
+    caplog.clear()
+    train([sample["si"], sample["en"]], vocab_size=3000)
+    assert "not among the scripts" not in caplog.text
+
+
 def test_one_text_is_no_iterable_of_texts():
     config = TrainingConfig(vocab_size=999)
     with pytest.raises(SGPEError, match="not one text"):
