@@ -15,13 +15,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
+from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hub_cards import Evaluation, evaluate, load_measurable
 from trainers import SAMPLE, TokenizerTrainer, TrainingConfig, find_files, read_lines
@@ -76,6 +77,10 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     console.print(words_table(held_out, syllable_safe, plain))
     console.print(measures_table(held_out, out))
+    known, cut = known_syllables(held_out, syllable_safe)
+    print(
+        f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut; only rarer ones fall apart, at their letters."
+    )
 
 
 def held_out_lines(files: list[Path]) -> list[str]:
@@ -141,6 +146,23 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
     """The tokens of a word in running text; ◌ stands for bytes that are no whole character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
+
+
+def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
+    """How many syllables of ``lines`` have a token of their own, and how many of those are cut all the same."""
+    trie = LinguisTrie(SCRIPTS)
+    known = cut = 0
+    for line in lines:
+        text = normalize(line, tokenizer.normalization)
+        ends = set(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
+        position = 0
+        for unit in trie.tokenize(text):
+            stop = position + len(unit.encode())
+            if trie.script_of(unit) and unit.encode() in tokenizer.vocab:
+                known += 1
+                cut += not ends.isdisjoint(range(position + 1, stop))
+            position = stop
+    return known, cut
 
 
 def measures_table(lines: list[str], out: Path) -> Table:
