@@ -78,9 +78,7 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     console.print(words_table(held_out, syllable_safe, plain))
     console.print(measures_table(held_out, out))
     known, cut = known_syllables(held_out, syllable_safe)
-    print(
-        f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut; only rarer ones fall apart, at their letters."
-    )
+    print(f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut. Others, too rare for one, fall apart.")
 
 
 def held_out_lines(files: list[Path]) -> list[str]:

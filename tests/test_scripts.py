@@ -28,6 +28,7 @@ def test_the_main_job_on_the_sample(tmp_path):
     for script in ("sinhala", "devanagari", "tamil"):
         assert shares[script, "syllable-safe"] < shares[script, "plain BPE"] / 4
     assert "ප්‍රේ" in done.stdout
+    assert re.search(r"^Of 2,\d{3} held-out syllables that have a token, 0 were cut\.", done.stdout, re.MULTILINE)
     assert (tmp_path / "out" / "tokenizer.json").exists()
 
 
