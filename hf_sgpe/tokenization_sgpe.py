@@ -68,7 +68,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
         """Loads a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
-        path = Path(pretrained_model_name_or_path)
+        path = Path(pretrained_model_name_or_path) / kwargs.get("subfolder", "")
         if path.is_dir():
             tokenizer_json.find(path)
         try:

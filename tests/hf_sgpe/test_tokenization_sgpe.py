@@ -115,6 +115,11 @@ def test_saved_by_either_class_the_tokenizer_is_the_same(fast, saved, tmp_path):
     assert ours["model_input_names"] == ["input_ids", "attention_mask"]
 
 
+def test_a_tokenizer_in_a_subfolder_of_a_model(saved, tmp_path):
+    (tmp_path / "tokenizer").symlink_to(saved)
+    assert len(SGPETokenizerFast.from_pretrained(tmp_path, subfolder="tokenizer")) == 4000
+
+
 def test_bpe_and_fast_convert_into_each_other(fast, tokenizer, saved, tmp_path):
     assert fast.to_bpe().get_vocab() == tokenizer.get_vocab()
     fast.save_pretrained(tmp_path)
