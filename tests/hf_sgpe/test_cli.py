@@ -181,7 +181,15 @@ def test_bad_input_ends_in_one_line(workplace, arguments, message):
 def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
     (tmp_path / "long.txt").write_text("".join(sample.values()) * 300, encoding="utf-8")
     command = [sys.executable, "-m", "hf_sgpe", "train", "long.txt", "--out", "new/out", "--processes", "2"]
-    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    running = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that run in the background may themselves ignore Ctrl-C, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     while not (tmp_path / "new").exists():
         time.sleep(0.05)
     time.sleep(1)
