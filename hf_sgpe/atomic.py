@@ -68,11 +68,17 @@ def check_file(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.exists() and not target.is_file():
         raise OSError(f"{target} is {'a folder' if target.is_dir() else 'no ordinary file'}: give a file to write to")
-    above = next(parent for parent in target.resolve().parents if parent.exists())
-    if not above.is_dir():
-        raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
+    above = _folder_above(target.resolve())
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(f"{target}: the folder {above} may not be written")
+
+
+def _folder_above(target: Path) -> Path:
+    """The nearest folder above ``target`` that is there already."""
+    above = next(parent for parent in target.parents if parent.exists())
+    if not above.is_dir():
+        raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
+    return above
 
 
 @contextmanager
@@ -91,9 +97,7 @@ def _named(target: Path) -> Iterator[None]:
 @contextmanager
 def _parents(target: Path) -> Iterator[None]:
     """Makes the folders above ``target``, and takes away those it made if the block fails."""
-    for parent in target.parents:
-        if parent.exists() and not parent.is_dir():
-            raise NotADirectoryError(f"{parent} is a file: give a folder to write to")
+    _folder_above(target)
     made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

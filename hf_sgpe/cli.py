@@ -127,7 +127,7 @@ def train(
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory, check_file
-    from hf_sgpe.formats.tokenizer_json import check_folder
+    from hf_sgpe.formats.tokenizer_json import check_folder, write
     from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files
 
     if not corpus and not from_counts:
@@ -166,7 +166,7 @@ def train(
         if save_counts:
             counts.save(save_counts)
         tokenizer = trainer.learn(counts)
-        tokenizer.save(folder)
+        write(tokenizer, folder)
     print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,} words ({len(counts):,} distinct)")
 
 

@@ -408,11 +408,12 @@ def _warn_of_other_scripts(counts: WordCounts, pre_tokenizer: LinguisTriePreToke
     for word, count in counts.items():
         if script := others.script_of(word[:8].decode(errors="ignore")):
             running[script] += count
+    total = counts.total()
     for script, count in running.most_common():
-        if count * 100 >= counts.total():
+        if count * 100 >= total:
             logger.warning(
                 "%.0f %% of the words are %s, which is not among the scripts: their syllables will be cut",
-                100 * count / counts.total(),
+                100 * count / total,
                 script,
             )
 

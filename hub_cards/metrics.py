@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -82,19 +82,35 @@ def evaluate(token_ends: TokenEnds, lines: Iterable[str]) -> Evaluation:
         result.characters += len(text)
         result.bytes += len(text.encode())
         result.tokens += len(ends)
-        position = 0
-        for unit in trie.tokenize(text):
-            length = len(unit.encode())
-            if trie.script_of(unit):
-                result.syllables += 1
-                letters = trie.letters(unit)
-                result.letters += len(letters)
-                if _ends_inside(ends, position, position + length):
-                    result.cut_syllables += 1
-                    stops = list(accumulate((len(letter.encode()) for letter in letters), initial=position))
-                    result.cut_letters += sum(map(_ends_inside, [ends] * len(letters), stops, stops[1:]))
-            position += length
+        for syllable, start, stop in syllable_spans(trie, text):
+            result.syllables += 1
+            letters = trie.letters(syllable)
+            result.letters += len(letters)
+            if ends_inside(ends, start, stop):
+                result.cut_syllables += 1
+                stops = list(accumulate((len(letter.encode()) for letter in letters), initial=start))
+                result.cut_letters += sum(map(ends_inside, [ends] * len(letters), stops, stops[1:]))
     return result
+
+
+def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
+    """Each syllable of the trie's scripts in ``text``, with where it starts and stops in bytes.
+
+    >>> list(syllable_spans(LinguisTrie(), "a කා"))
+    [('කා', 2, 8)]
+    """
+    start = 0
+    for unit in trie.tokenize(text):
+        stop = start + len(unit.encode())
+        if trie.script_of(unit):
+            yield unit, start, stop
+        start = stop
+
+
+def ends_inside(ends: list[int], start: int, stop: int) -> bool:
+    """Whether one of ``ends``, which ascend, lies strictly between ``start`` and ``stop``."""
+    place = bisect_right(ends, start)
+    return place < len(ends) and ends[place] < stop
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> TokenEnds:
@@ -133,8 +149,3 @@ def _foreign(path: Path) -> TokenEnds:
         return ends
 
     return token_ends
-
-
-def _ends_inside(ends: list[int], start: int, stop: int) -> bool:
-    place = bisect_right(ends, start)
-    return place < len(ends) and ends[place] < stop

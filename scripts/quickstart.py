@@ -24,7 +24,7 @@ from rich.table import Table
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hub_cards import Evaluation, evaluate, load_measurable
+from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from trainers import SAMPLE, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # Somebody who has transformers, but not this package.
@@ -152,14 +152,11 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
     known = cut = 0
     for line in lines:
         text = normalize(line, tokenizer.normalization)
-        ends = set(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
-        position = 0
-        for unit in trie.tokenize(text):
-            stop = position + len(unit.encode())
-            if trie.script_of(unit) and unit.encode() in tokenizer.vocab:
+        ends = list(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
+        for syllable, start, stop in syllable_spans(trie, text):
+            if syllable.encode() in tokenizer.vocab:
                 known += 1
-                cut += not ends.isdisjoint(range(position + 1, stop))
-            position = stop
+                cut += ends_inside(ends, start, stop)
     return known, cut
 
 
@@ -175,9 +172,10 @@ def measures_table(lines: list[str], out: Path) -> Table:
     table.add_column("tokenizer")
     for title in ("lines", "tokens/word", "cut syllables", "cut letters"):
         table.add_column(title, justify="right")
+    measured = {"syllable-safe": load_measurable(out), "plain BPE": load_measurable(out / "plain-bpe")}
     for script, group in sorted(groups.items()):
-        for name, folder in (("syllable-safe", out), ("plain BPE", out / "plain-bpe")):
-            result: Evaluation = evaluate(load_measurable(folder), group)
+        for name, token_ends in measured.items():
+            result = evaluate(token_ends, group)
             shares = [
                 "–" if share is None else f"{share:.2%}" for share in (result.cut_syllable_share, result.cut_letter_share)
             ]

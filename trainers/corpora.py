@@ -87,7 +87,7 @@ def read_texts(
     elif kind == JSON_LINES:
         yield from _json_texts(path, text_field, report)
     else:
-        yield from read_text_file(path, special_tokens=special_tokens, on_progress=on_progress)
+        yield from read_text_file(path, special_tokens=special_tokens, on_progress=report)
 
 
 def read_text_file(path: Path, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:

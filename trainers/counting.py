@@ -47,7 +47,7 @@ def count_files(
     size = sum(file.stat().st_size for file in files)
     if processes is None:
         processes = (os.cpu_count() or 1) if size >= _WORTH_PROCESSES_BYTES else 1
-    with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=_disabled(progress), leave=False) as bar:
+    with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
 
         def texts() -> Iterator[str]:
             for file in files:
@@ -62,7 +62,7 @@ def count_texts(
     texts: Iterable[str], config: TrainingConfig, *, processes: int | None = None, progress: bool | None = None
 ) -> WordCounts:
     """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
-    with tqdm(unit=" texts", unit_scale=True, desc="Reading", disable=_disabled(progress), leave=False) as bar:
+    with tqdm(unit=" texts", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
 
         def counted() -> Iterator[str]:
             for text in only_texts(texts):
@@ -72,7 +72,8 @@ def count_texts(
         return _count(counted(), config, processes or 1)
 
 
-def _disabled(progress: bool | None) -> bool | None:
+def bar_disabled(progress: bool | None) -> bool | None:
+    """tqdm's ``disable`` for our ``progress``: None leaves it to whether stderr is a terminal."""
     return None if progress is None else not progress
 
 

@@ -13,7 +13,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
 from trainers.corpora import find_files, read_text_file
-from trainers.counting import count_files, count_texts
+from trainers.counting import bar_disabled, count_files, count_texts
 
 if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -68,7 +68,7 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        show = {"disable": None if self.progress is None else not self.progress, "leave": False}
+        show = {"disable": bar_disabled(self.progress), "leave": False}
         merging: list[tqdm] = []
 
         def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
