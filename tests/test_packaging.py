@@ -1,6 +1,7 @@
 """The sdist and the wheel, installed where nothing else is, do the main job."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -30,22 +31,42 @@ def test_contents(packages):
     names = zipfile.ZipFile(packages["wheel"]).namelist()
     for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "trainers/sample/si.txt", "hf_sgpe/cli.py"):
         assert name in names
-    assert not [name for name in names if name.startswith(("tests", "scripts"))]
+    assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]
+    if shutil.which(os.environ.get("CXX", "c++")):
+        assert [name for name in names if name.startswith("hf_sgpe/_native.") and name.endswith((".so", ".pyd"))]
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     with tarfile.open(packages["sdist"]) as archive:
         inside = [name.partition("/")[2] for name in archive.getnames()]
     for name in ("README.md", "LICENSE", "pyproject.toml", "scripts/test.sh", "tests/test_packaging.py"):
         assert name in inside
+    assert "hf_sgpe/csrc/CMakeLists.txt" in inside
+    assert not [name for name in inside if name.endswith((".so", ".pyc"))]
+
+
+@pytest.fixture(scope="module")
+def without_compiler(tmp_path_factory):
+    """The environment of a machine whose compiler does not work."""
+    tools = tmp_path_factory.mktemp("tools")
+    (tools / "broken").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "broken").chmod(0o755)
+    return {"CC": str(tools / "broken"), "CXX": str(tools / "broken")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path):
+@pytest.mark.parametrize("kind", ["wheel", "sdist", "sdist without a compiler"])
+def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, without_compiler):
     script = 'root=$1; source "$1/scripts/environment.sh"; make_environment "$2" "$3"'
-    run("bash", "-ec", script, "bash", ROOT, tmp_path / "venv", packages[kind], env={**os.environ, "PYTHON": sys.executable})
+    source, _, broken = kind.partition(" ")
+    environment = {**os.environ, "PYTHON": sys.executable, **(without_compiler if broken else {})}
+    run("bash", "-ec", script, "bash", ROOT, tmp_path / "venv", packages[source], env=environment)
     python = tmp_path / "venv" / "bin" / "python"
     environment = {"PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    kernel = run("hf-sgpe", "info", env=environment, cwd=tmp_path)
+    if broken:
+        assert "python (the native kernels were not built: see README)" in kernel
+    elif shutil.which(os.environ.get("CXX", "c++")):
+        assert "kernel           native\n" in kernel
     sample = run(python, "-c", "import trainers; print(trainers.SAMPLE)", cwd=tmp_path, env=environment).strip()
     assert sample.startswith(str(tmp_path))
     options = {"cwd": tmp_path, "env": environment}

@@ -1,0 +1,140 @@
+// WordCounter: texts → how often each word occurs.
+
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scanner.h"
+#include "table.h"
+
+namespace hf_sgpe {
+
+class WordCounter {
+  using Short = ShortKey<2>;
+
+ public:
+  WordCounter() : seed_(hash_seed()) {}
+
+  void add_text(const uint8_t* text, size_t size, const Scanner& scanner) {
+    limit_ = text + size;
+    scanner.words(text, size, *this);
+    flush();
+  }
+
+  // One word of a text; counted by the next `flush` at the latest. Until then its place in the table is fetched.
+  HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
+    Waiting& waiting = waiting_[count_++];
+    waiting.start = word;
+    waiting.size = size;
+    if (size <= Short::kLongest) {
+      waiting.key = Short::of(word, size, limit_);
+      waiting.hash = waiting.key.hash(seed_);
+      short_.prefetch(waiting.hash);
+    } else {
+      waiting.hash = hash_bytes(word, size, seed_);
+      long_.prefetch_slot(waiting.hash);
+    }
+    if (count_ == kWaiting) flush();
+  }
+
+  void add(const uint8_t* word, size_t size, int64_t count) {
+    if (size == 0) return;
+    if (size <= Short::kLongest) {
+      const Short key = Short::of(word, size, word + size);
+      add_short(key.hash(seed_), key, count);
+    } else {
+      add_long(hash_bytes(word, size, seed_), word, size, count);
+    }
+  }
+
+  void add(WordCounter& other) {
+    other.each([this](const uint8_t* word, size_t size, int64_t count) { add(word, size, count); });
+  }
+
+  size_t size() const { return short_.size() + long_.size(); }
+
+  // Calls emit(word, size, count), in the order of the words' bytes.
+  template <class Emit>
+  void sorted(Emit&& emit) {
+    struct Entry {
+      uint64_t start;  // the first eight bytes, which nearly always decide
+      std::string_view word;
+      int64_t count;
+    };
+    std::vector<uint8_t> bytes;  // of the short words, whose table holds them in another form
+    bytes.reserve(short_.size() * Short::kLongest);
+    std::vector<Entry> entries;
+    entries.reserve(size());
+    each([&](const uint8_t* word, size_t n, int64_t count) {
+      uint64_t start = 0;
+      for (size_t i = 0; i < 8; ++i) start = start << 8 | (i < n ? word[i] : 0);
+      if (n <= Short::kLongest) {
+        bytes.insert(bytes.end(), word, word + n);
+        word = bytes.data() + bytes.size() - n;
+      }
+      entries.push_back({start, {reinterpret_cast<const char*>(word), n}, count});
+    });
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return a.start != b.start ? a.start < b.start : a.word < b.word;
+    });
+    for (const Entry& entry : entries)
+      emit(reinterpret_cast<const uint8_t*>(entry.word.data()), entry.word.size(), entry.count);
+  }
+
+ private:
+  void flush() {
+    const size_t count = std::exchange(count_, 0);  // at once, should memory run out below
+    for (size_t i = 0; i < count; ++i)
+      if (waiting_[i].size > Short::kLongest) long_.prefetch_record(waiting_[i].hash);
+    for (size_t i = 0; i < count; ++i) {
+      const Waiting& waiting = waiting_[i];
+      if (waiting.size <= Short::kLongest)
+        add_short(waiting.hash, waiting.key, 1);
+      else
+        add_long(waiting.hash, waiting.start, waiting.size, 1);
+    }
+  }
+
+  template <class Function>
+  void each(Function&& function) {
+    short_.each(function);
+    long_.each([&](WordTable::Record& record) { function(record.key(), record.key_size, count_of(record)); });
+  }
+
+  static int64_t& count_of(WordTable::Record& record) { return *reinterpret_cast<int64_t*>(record.payload()); }
+
+  HF_SGPE_INLINE void add_short(uint64_t hash, const Short& key, int64_t count) {
+    if (int64_t* const known = short_.find(hash, key))
+      *known += count;
+    else
+      short_.insert(hash, key, seed_) = count;
+  }
+
+  void add_long(uint64_t hash, const uint8_t* word, size_t size, int64_t count) {
+    if (WordTable::Record* record = long_.find(hash, word, size)) {
+      count_of(*record) += count;
+      return;
+    }
+    if (size > UINT32_MAX) throw std::length_error("a word of more than 4 GB");
+    count_of(*long_.insert(hash, word, size, sizeof(int64_t))) = count;
+  }
+
+  static constexpr size_t kWaiting = 32;
+  struct Waiting {
+    Short key;
+    uint64_t hash;
+    const uint8_t* start;
+    size_t size;
+  };
+  ShortTable<Short, int64_t> short_;
+  WordTable long_;
+  const uint64_t seed_;
+  const uint8_t* limit_ = nullptr;
+  Waiting waiting_[kWaiting];
+  size_t count_ = 0;
+};
+
+}  // namespace hf_sgpe

@@ -1,0 +1,280 @@
+// Encoder: words → token ids, with a bounded memory of words; and ids → bytes.
+
+#pragma once
+
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "merges.h"
+#include "scanner.h"
+
+namespace hf_sgpe {
+
+// Ids that grow without being cleared first.
+class Ids {
+ public:
+  const Id* data() const { return ids_.get(); }
+  size_t size() const { return size_; }
+  size_t capacity() const { return capacity_; }
+  void clear() { size_ = 0; }
+
+  // The end, with room for n more behind it; `grown` says how many were written.
+  HF_SGPE_INLINE Id* room(size_t n) {
+    if (capacity_ - size_ < n) grow(n);
+    return ids_.get() + size_;
+  }
+  void grown(size_t n) { size_ += n; }
+
+  void append(const Id* ids, size_t n) {
+    if (n) std::memcpy(room(n), ids, n * sizeof(Id));
+    grown(n);
+  }
+
+ private:
+  void grow(size_t n) {
+    const size_t capacity = std::max(capacity_ * 2, std::max(size_ + n, size_t{256}));
+    std::unique_ptr<Id[]> ids(new Id[capacity]);
+    if (size_) std::memcpy(ids.get(), ids_.get(), size_ * sizeof(Id));
+    ids_ = std::move(ids);
+    capacity_ = capacity;
+  }
+  std::unique_ptr<Id[]> ids_;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+// The ids of words met before, with the room to find those of others. Belongs to one thread at a time.
+struct Memory {
+  template <int most>
+  struct Few {  // the ids of a word that has no more
+    int32_t n = 0;
+    Id ids[most];
+  };
+  using Short = ShortKey<2>;   // of up to 15 bytes: most words of Latin script
+  using Middle = ShortKey<4>;  // of up to 31 bytes: most others
+  struct Character {
+    Id ids[3];
+    int32_t n = 0;  // 0: not known yet
+  };
+  ShortTable<Short, Few<3>> short_words;
+  ShortTable<Middle, Few<7>> middle_words;
+  WordTable words;
+  std::vector<Character> characters;  // by code point, up to U+FFFF
+  Merger merger;
+  Scratch scratch;
+  std::vector<Id> ids;
+  uint64_t hits = 0, misses = 0;
+
+  size_t bytes() const { return short_words.bytes() + middle_words.bytes() + words.bytes(); }
+  size_t size() const { return short_words.size() + middle_words.size() + words.size(); }
+  void forget() {
+    short_words.clear();
+    middle_words.clear();
+    words.clear();
+  }
+};
+
+class Encoder {
+ public:
+  // `byte_ids`: the token of each byte.
+  Encoder(std::vector<Id> byte_ids, size_t memory_bytes) : byte_ids_(std::move(byte_ids)), memory_bytes_(memory_bytes) {
+    if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
+  }
+
+  void add_merge(Id left, Id right, Id result) { table_.add(left, right, result); }
+  // A word that becomes a token at once, whatever the merges say.
+  void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
+  // To be called once all merges are there.
+  void finish() { within_characters_ = table_.within_characters(byte_ids_); }
+
+  void text(const uint8_t* data, size_t size, const Scanner& scanner, Memory& memory, Ids& out) const {
+    Pipeline pipeline(*this, memory, out, data + size);
+    scanner.words(data, size, pipeline);
+    pipeline.flush();
+  }
+
+  // Ids of one word, appended to `out`.
+  void word(const uint8_t* data, size_t size, Memory& memory, Ids& out) const {
+    Pipeline pipeline(*this, memory, out, data + size);
+    pipeline(data, size);
+    pipeline.flush();
+  }
+
+  // Ids of one word, in memory.ids.
+  void merge(const uint8_t* data, size_t size, Memory& memory) const {
+    memory.ids.clear();
+    if (!whole_.empty()) {
+      const auto found = whole_.find(std::string_view(reinterpret_cast<const char*>(data), size));
+      if (found != whole_.end()) return memory.ids.push_back(found->second);
+    }
+    memory.ids.resize(size);
+    const size_t n = within_characters_ ? characters(data, size, memory) : bytes(data, size, memory.ids.data());
+    memory.ids.resize(memory.merger.merge(memory.ids.data(), n, table_));
+  }
+
+  static constexpr size_t kLongest = 256;  // longer words are rare, and would fill the memory
+
+ private:
+  struct Waiting {
+    uint64_t hash;
+    const uint8_t* start;
+    size_t size;
+  };
+
+  // Words that wait for their ids. Their places in the tables are fetched while further words are scanned.
+  class Pipeline {
+   public:
+    Pipeline(const Encoder& encoder, Memory& memory, Ids& out, const uint8_t* limit)
+        : encoder_(encoder), memory_(memory), out_(out), limit_(limit), seed_(hash_seed()) {}
+
+    HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
+      Waiting& waiting = waiting_[count_++];
+      waiting.start = word;
+      waiting.size = size;
+      if (size <= Memory::Short::kLongest) {
+        waiting.hash = Memory::Short::of(word, size, limit_).hash(seed_);
+        memory_.short_words.prefetch(waiting.hash);
+      } else if (size <= Memory::Middle::kLongest) {
+        waiting.hash = Memory::Middle::of(word, size, limit_).hash(seed_);
+        memory_.middle_words.prefetch(waiting.hash);
+      } else {
+        waiting.hash = hash_bytes(word, size, seed_);
+        memory_.words.prefetch_slot(waiting.hash);
+      }
+      if (count_ == kWaiting) flush();
+    }
+
+    void flush() {
+      for (size_t i = 0; i < count_; ++i) {
+        const Waiting& word = waiting_[i];
+        if (word.size <= Memory::Short::kLongest)
+          known<Memory::Short>(memory_.short_words, word);
+        else if (word.size <= Memory::Middle::kLongest)
+          known<Memory::Middle>(memory_.middle_words, word);
+        else
+          encoder_.rarer(word, word.hash, memory_, out_);
+      }
+      count_ = 0;
+    }
+
+   private:
+    template <class Key, int most>
+    HF_SGPE_INLINE void known(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word) {
+      const Key key = Key::of(word.start, word.size, limit_);
+      if (const Memory::Few<most>* few = table.find(word.hash, key)) {
+        ++memory_.hits;
+        std::memcpy(out_.room(most), few->ids, sizeof few->ids);  // all of them: no branch on their number
+        out_.grown(static_cast<size_t>(few->n));
+        return;
+      }
+      if (!encoder_.rarer(word, hash_bytes(word.start, word.size, seed_), memory_, out_, most)) return;
+      Memory::Few<most> few{static_cast<int32_t>(memory_.ids.size()), {}};
+      std::copy(memory_.ids.begin(), memory_.ids.end(), few.ids);
+      table.insert(word.hash, key, seed_) = few;
+    }
+
+    static constexpr size_t kWaiting = 32;
+    const Encoder& encoder_;
+    Memory& memory_;
+    Ids& out_;
+    const uint8_t* const limit_;
+    const uint64_t seed_;
+    Waiting waiting_[kWaiting];
+    size_t count_ = 0;
+  };
+
+  // Appends the ids of a word that is not in the tables for shorter ones. True if it was not known and has no more than
+  // `few` ids: then whoever has a table for that remembers memory.ids, else they are remembered here.
+  bool rarer(const Waiting& word, uint64_t hash, Memory& memory, Ids& out, size_t few = 0) const {
+    if (WordTable::Record* record = word.size <= kLongest ? memory.words.find(hash, word.start, word.size) : nullptr) {
+      ++memory.hits;
+      out.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
+      return false;
+    }
+    ++memory.misses;
+    merge(word.start, word.size, memory);
+    const std::vector<Id>& ids = memory.ids;
+    out.append(ids.data(), ids.size());
+    if (word.size > kLongest) return false;
+    // Full, the memory begins anew: what a text uses now comes back at once, what an earlier one used does not stay for ever.
+    // Tables grow by doubling, so half of the room is kept free for that.
+    if (memory.bytes() * 2 > memory_bytes_) memory.forget();
+    if (ids.size() <= few) return true;
+    WordTable::Record* record = memory.words.insert(hash, word.start, word.size, ids.size() * sizeof(Id));
+    std::memcpy(record->payload(), ids.data(), ids.size() * sizeof(Id));
+    return false;
+  }
+
+  size_t bytes(const uint8_t* data, size_t size, Id* ids) const {
+    for (size_t i = 0; i < size; ++i) ids[i] = byte_ids_[data[i]];
+    return size;
+  }
+
+  // What the first merges make of each character of a word, put into memory.ids. The word is well-formed UTF-8.
+  size_t characters(const uint8_t* data, size_t size, Memory& memory) const {
+    if (memory.characters.empty()) memory.characters.resize(0x10000);
+    Id* out = memory.ids.data();
+    for (const uint8_t *p = data, *const end = data + size; p < end;) {
+      const uint8_t* const start = p;
+      const uint32_t point = *p < 0x80 ? *p++ : decode(p);
+      if (point < 0x80 || point > 0xFFFF) {
+        out += bytes(start, static_cast<size_t>(p - start), out);
+        continue;
+      }
+      Memory::Character& known = memory.characters[point];
+      if (!known.n) {
+        const size_t n = bytes(start, static_cast<size_t>(p - start), known.ids);
+        known.n = static_cast<int32_t>(memory.merger.merge_short(known.ids, n, table_, within_characters_));
+      }
+      out = std::copy(known.ids, known.ids + known.n, out);
+    }
+    return static_cast<size_t>(out - memory.ids.data());
+  }
+
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view word) const {
+      return hash_bytes(reinterpret_cast<const uint8_t*>(word.data()), word.size(), hash_seed());
+    }
+  };
+
+  MergeTable table_;
+  std::unordered_map<std::string, Id, Hash, std::equal_to<>> whole_;
+  std::vector<Id> byte_ids_;
+  size_t memory_bytes_;
+  int32_t within_characters_ = 0;  // how many of the first merges stay within characters
+};
+
+// Ids → bytes. Ids may have gaps.
+class Decoder {
+ public:
+  explicit Decoder(size_t most_ids) : ends_(most_ids + 1), known_(most_ids) {}
+
+  // In the order of ids.
+  void add(Id id, const uint8_t* bytes, size_t size) {
+    const auto place = static_cast<size_t>(id);
+    if (id < 0 || place >= known_.size() || place < filled_) throw std::invalid_argument("ids are not in order");
+    for (; filled_ <= place; ++filled_) ends_[filled_] = bytes_.size();
+    bytes_.insert(bytes_.end(), bytes, bytes + size);
+    ends_[place + 1] = bytes_.size();
+    known_[place] = true;
+  }
+
+  bool knows(int64_t id) const { return id >= 0 && static_cast<size_t>(id) < known_.size() && known_[static_cast<size_t>(id)]; }
+
+  std::string_view bytes(int64_t id) const {
+    const auto place = static_cast<size_t>(id);
+    return {reinterpret_cast<const char*>(bytes_.data()) + ends_[place], ends_[place + 1] - ends_[place]};
+  }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  std::vector<size_t> ends_;  // of the id before
+  std::vector<bool> known_;
+  size_t filled_ = 0;
+};
+
+}  // namespace hf_sgpe

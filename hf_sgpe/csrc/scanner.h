@@ -1,0 +1,380 @@
+// Scanner: text → words, for the split patterns that have a name, alone or behind the words of Indic scripts.
+//
+// Each function states in code what its regular expression states in backtracking; `SPLIT_PATTERNS` in patterns.py is the
+// specification. A word always ends where the pattern's first successful alternative ends, which is not always the longest.
+// Every character is looked at a bounded number of times.
+
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#define HF_SGPE_SSE2 1
+#endif
+
+#include "characters.h"
+#include "text.h"
+
+namespace hf_sgpe {
+
+enum class Base { kGpt2, kCl100k, kQwen2, kTypographic, kO200k, kBloom };
+
+namespace scan {
+
+using Pointer = const uint8_t*;
+
+inline unsigned class_at(Pointer p) { return class_table()[decode(p)]; }
+
+// How many bytes from `p` lie between `first` and `last`, both ASCII, after `fold` is set in them.
+template <uint8_t first, uint8_t last, uint8_t fold>
+inline size_t ascii_run(Pointer p, Pointer end) {
+  Pointer q = p;
+#if HF_SGPE_SSE2
+  while (end - q >= 16) {
+    const __m128i bytes = _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(q)), _mm_set1_epi8(fold));
+    const __m128i from_first = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+    const __m128i inside = _mm_cmpeq_epi8(_mm_min_epu8(from_first, _mm_set1_epi8(last - first)), from_first);
+    const unsigned outside = ~static_cast<unsigned>(_mm_movemask_epi8(inside)) & 0xFFFF;
+    if (outside) return static_cast<size_t>(q - p) + static_cast<size_t>(__builtin_ctz(outside));
+    q += 16;
+  }
+#endif
+  while (q < end && static_cast<uint8_t>((*q | fold) - first) <= last - first) ++q;
+  return static_cast<size_t>(q - p);
+}
+
+// The end of the run of characters whose classes are in `mask`.
+template <unsigned mask>
+inline Pointer run(Pointer p, Pointer end) {
+  const uint8_t* const classes = class_table();
+  while (p < end) {
+    if (*p < 0x80) {
+      if constexpr (mask == kLetters) {
+        const size_t letters = ascii_run<'a', 'z', 0x20>(p, end);
+        p += letters;
+        if (p == end || *p < 0x80) return p;
+        continue;
+      }
+      if (!(mask >> classes[*p] & 1)) return p;
+      ++p;
+    } else {
+      Pointer after = p;
+      if (!(mask >> classes[decode(after)] & 1)) return p;
+      p = after;
+    }
+  }
+  return p;
+}
+
+// Length of the s, t, re, ve, m, ll or d that a contraction has after its apostrophe; 0 if there is none.
+template <bool ignore_case>
+inline size_t contraction(Pointer p, Pointer end) {
+  if (p == end) return 0;
+  constexpr uint8_t fold = ignore_case ? 0x20 : 0;
+  const auto first = static_cast<uint8_t>(*p | fold);
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return 1;
+  if (end - p < 2) return 0;
+  if (ignore_case && p[0] == 0xC5 && p[1] == 0xBF) return 2;  // U+017F folds to s
+  const auto second = static_cast<uint8_t>(p[1] | fold);
+  return (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l') ? 2 : 0;
+}
+
+// \s*[\r\n]+ (if `lines`), then \s+(?!\S)|\s+, at a white space.
+template <bool lines>
+inline Pointer white_space(Pointer p, Pointer end) {
+  const uint8_t* const classes = class_table();
+  Pointer last = p, after_line = nullptr, q = p;
+  while (q < end) {
+    Pointer after = q;
+    const unsigned klass = classes[decode(after)];
+    if (!(kSpaces >> klass & 1)) break;
+    last = q;
+    q = after;
+    if (klass == kNewline) after_line = after;
+  }
+  if (lines && after_line) return after_line;
+  return q == end || last == p ? q : last;
+}
+
+inline Pointer digits(Pointer p, Pointer end, int most) {
+  for (int i = 0; i < most && p < end && class_at(p) == kNumber; ++i) decode(p);
+  return p;
+}
+
+// The end of a word that most words are like: an optional space, then ASCII letters, all but the first of them lower case if
+// `lower`, and then no letter, apostrophe or character beyond ASCII. Null for any other word.
+template <bool lower>
+HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
+  const Pointer word = p + (*p == ' ');
+  Pointer q = word;
+  if (lower) {
+    q += q < end && static_cast<uint8_t>((*q | 0x20) - 'a') <= 'z' - 'a';
+    q += ascii_run<'a', 'z', 0>(q, end);
+    // A single capital may go with what follows.
+    if (q - word < 2) return nullptr;
+  } else {
+    q += ascii_run<'a', 'z', 0x20>(q, end);
+    if (q == word) return nullptr;
+  }
+  return q < end && *q < 0x80 && *q != '\'' ? q : nullptr;
+}
+
+inline Pointer gpt2(Pointer p, Pointer end) {
+  if (const Pointer word = plain_word<false>(p, end)) return word;
+  if (*p == '\'')
+    if (const size_t length = contraction<false>(p + 1, end)) return p + 1 + length;
+  const Pointer word = p + (*p == ' ' && p + 1 < end);
+  const unsigned klass = class_at(word);
+  if (kLetters >> klass & 1) return run<kLetters>(word, end);
+  if (klass == kNumber) return run<bit(kNumber)>(word, end);
+  if (kPunctuation >> klass & 1) return run<kPunctuation>(word, end);
+  return white_space<false>(p, end);
+}
+
+template <int most_digits, bool typographic>
+inline Pointer cl100k(Pointer p, Pointer end) {
+  if (const Pointer word = plain_word<false>(p, end)) return word;
+  Pointer after = p;
+  const uint32_t point = decode(after);
+  const unsigned klass = class_table()[point];
+  if (kLetters >> klass & 1) return run<kLetters>(after, end);
+  if (klass == kNumber) return digits(after, end, most_digits - 1);
+  if (point == '\'' || (typographic && point == 0x2019))
+    if (const size_t length = contraction<true>(after, end)) return after + length;
+  const unsigned next = after < end ? class_at(after) : unsigned{kNewline};
+  if (klass != kNewline && kLetters >> next & 1) return run<kLetters>(after, end);
+  const bool space_before = typographic ? (kSpaces >> klass & 1) : point == ' ';
+  if (kPunctuation >> klass & 1 || (space_before && after < end && kPunctuation >> next & 1))
+    return run<bit(kNewline)>(run<kPunctuation>(after, end), end);
+  return white_space<true>(p, end);
+}
+
+// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` is the end of the run that the first
+// part takes at most.
+inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
+  const uint8_t* const classes = class_table();
+  constexpr unsigned either = bit(kLetter) | bit(kMark);
+  Pointer after_either = nullptr;
+  for (;;) {
+    p += ascii_run<'A', 'Z', 0>(p, end);
+    if (p == end || *p < 0x80) break;
+    Pointer after = p;
+    const unsigned klass = classes[decode(after)];
+    if (!((either | bit(kUpper)) >> klass & 1)) break;
+    p = after;
+    if (either >> klass & 1) after_either = p;
+  }
+  capitals = p;
+  if (p == end || class_at(p) != kLower) return after_either;  // the first part gives back what the second can take
+  for (;;) {
+    p += ascii_run<'a', 'z', 0>(p, end);
+    if (p == end || *p < 0x80) return p;
+    Pointer after = p;
+    if (!((either | bit(kLower)) >> classes[decode(after)] & 1)) return p;
+    p = after;
+  }
+}
+
+inline Pointer o200k_suffix(Pointer p, Pointer end) {
+  if (p < end && *p == '\'')
+    if (const size_t length = contraction<true>(p + 1, end)) return p + 1 + length;
+  return p;
+}
+
+inline Pointer o200k(Pointer p, Pointer end) {
+  if (const Pointer word = plain_word<true>(p, end)) return word;
+  Pointer after = p;
+  const uint32_t point = decode(after);
+  const unsigned klass = class_table()[point];
+  if (klass == kNumber) return digits(after, end, 2);
+  const bool prefix = !((kLetters | bit(kNewline)) >> klass & 1);
+  const bool letter = (kLetters | bit(kMark)) >> klass & 1;
+  Pointer capitals = p, capitals_after_prefix = after;
+  // In the order of the pattern: with lower case, then without; each with the optional first character, then without.
+  if (prefix)
+    if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix(word, end);
+  if (letter)
+    if (const Pointer word = o200k_lower_word(p, end, capitals)) return o200k_suffix(word, end);
+  if (prefix && capitals_after_prefix > after) return o200k_suffix(capitals_after_prefix, end);
+  if (letter) return o200k_suffix(capitals, end);
+  const bool space_before = point == ' ' && after < end && kPunctuation >> class_at(after) & 1;
+  if (kPunctuation >> klass & 1 || space_before) {
+    Pointer q = run<kPunctuation>(after, end);
+    while (q < end && (*q == '\r' || *q == '\n' || *q == '/')) ++q;
+    return q;
+  }
+  return white_space<true>(p, end);
+}
+
+inline bool in_bloom_word(uint32_t point) {
+  switch (point) {
+    case '(': case '|': case '.': case ',': case '!': case '?': case ')':
+    case 0x2026: case 0x3002: case 0xFF0C: case 0x3001: case 0x0964: case 0x06D4: case 0x060C:
+      return false;
+    default: return !(kSpaces >> class_table()[point] & 1);
+  }
+}
+
+inline bool bloom_word_at(Pointer p, Pointer end) {
+  if (*p == ' ' && ++p == end) return false;
+  return in_bloom_word(decode(p));
+}
+
+inline Pointer bloom(Pointer p, Pointer end) {
+  if (bloom_word_at(p, end)) {
+    ++p;  // a space, or the first byte of a character of the word, whose other bytes follow
+    while (p < end && (*p & 0xC0) == 0x80) ++p;
+    for (Pointer after = p; p < end && in_bloom_word(decode(after)); p = after) {
+    }
+    return p;
+  }
+  do decode(p);
+  while (p < end && !bloom_word_at(p, end));
+  return p;
+}
+
+template <Base base>
+inline Pointer next(Pointer p, Pointer end) {
+  if constexpr (base == Base::kGpt2) return gpt2(p, end);
+  if constexpr (base == Base::kCl100k) return cl100k<3, false>(p, end);
+  if constexpr (base == Base::kQwen2) return cl100k<1, false>(p, end);
+  if constexpr (base == Base::kTypographic) return cl100k<3, true>(p, end);
+  if constexpr (base == Base::kO200k) return o200k(p, end);
+  if constexpr (base == Base::kBloom) return bloom(p, end);
+}
+
+}  // namespace scan
+
+// {first, last} of code points, both included.
+using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
+
+class Scanner {
+ public:
+  // `base` names the pattern between Indic words, or is "sgpe". An Indic word is an optional space, then characters of one
+  // of `scripts`, then those and `joiners`. In sgpe, `scripts` holds one set and there are no joiners.
+  Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners) {
+    static const std::pair<const char*, Base> names[] = {
+        {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
+        {"qwen2", Base::kQwen2}, {"o200k", Base::kO200k},   {"bloom", Base::kBloom},
+        {"cl100k-typographic", Base::kTypographic}};
+    sgpe_ = base == "sgpe";
+    bool known = sgpe_;
+    for (const auto& [name, value] : names)
+      if (base == name) base_ = value, known = true;
+    if (!known) throw std::invalid_argument("no scanner for the pattern " + base);
+    if (sgpe_ && scripts.size() != 1) throw std::invalid_argument("sgpe needs one set of characters");
+    if (scripts.empty()) return;
+    if (scripts.size() >= kJoiner) throw std::invalid_argument("too many scripts for a scanner");
+    scripts_.resize(kCodePoints);
+    uint8_t number = 0;
+    for (const Ranges& script : scripts) fill(script, ++number);
+    fill(joiners, kJoiner);
+  }
+
+  // Calls emit(pointer, size) for each word, in order; the words make up the text.
+  template <class Emit>
+  void words(const uint8_t* text, size_t size, Emit&& emit) const {
+    if (sgpe_) return sgpe_words(text, text + size, emit);
+    switch (base_) {
+      case Base::kGpt2: return words<Base::kGpt2>(text, text + size, emit);
+      case Base::kCl100k: return words<Base::kCl100k>(text, text + size, emit);
+      case Base::kQwen2: return words<Base::kQwen2>(text, text + size, emit);
+      case Base::kTypographic: return words<Base::kTypographic>(text, text + size, emit);
+      case Base::kO200k: return words<Base::kO200k>(text, text + size, emit);
+      case Base::kBloom: return words<Base::kBloom>(text, text + size, emit);
+    }
+  }
+
+ private:
+  using Pointer = const uint8_t*;
+  static constexpr uint8_t kJoiner = 255;
+
+  void fill(const Ranges& ranges, uint8_t value) {
+    for (auto [first, last] : ranges) {
+      if (last >= kCodePoints || first < 0x80) throw std::invalid_argument("a script beyond Unicode or within ASCII");
+      for (uint32_t point = first; point <= last; ++point) scripts_[point] = value;
+      for (uint32_t point = first; value != kJoiner && point <= last; ++point) {
+        uint8_t bytes[4];
+        encode(point, bytes);
+        lead_[bytes[0]] = true;
+      }
+    }
+    leads_ = 0;
+    for (int byte = 0; byte < 256; ++byte)
+      if (lead_[byte]) ++leads_, only_lead_ = byte;
+  }
+
+  template <Base base, class Emit>
+  void words(Pointer p, Pointer end, Emit& emit) const {
+    if (scripts_.empty()) return base_words<base>(p, end, emit);
+    while (p < end) {
+      const Pointer letter = next_letter(p, end);
+      const Pointer word = letter > p && letter < end && letter[-1] == ' ' ? letter - 1 : letter;
+      base_words<base>(p, word, emit);
+      if (letter == end) return;
+      p = letter;
+      const uint8_t script = scripts_[decode(p)];
+      for (Pointer after = p; p < end; p = after) {
+        const uint8_t value = *after < 0x80 ? (++after, uint8_t{0}) : scripts_[decode(after)];
+        if (value != script && value != kJoiner) break;
+      }
+      emit(word, static_cast<size_t>(p - word));
+    }
+  }
+
+  template <Base base, class Emit>
+  static void base_words(Pointer p, Pointer end, Emit& emit) {
+    while (p < end) {
+      const Pointer after = scan::next<base>(p, end);
+      emit(p, static_cast<size_t>(after - p));
+      p = after;
+    }
+  }
+
+  // Where the next character that begins a word of a script stands.
+  Pointer next_letter(Pointer p, Pointer end) const {
+    for (; p < end; ++p) {
+      if (leads_ == 1) {
+        p = static_cast<Pointer>(std::memchr(p, only_lead_, static_cast<size_t>(end - p)));
+        if (!p) return end;
+      } else {
+        while (p < end && !lead_[*p]) ++p;
+        if (p == end) return end;
+      }
+      Pointer after = p;
+      const uint8_t value = scripts_[decode(after)];
+      if (value != 0 && value != kJoiner) return p;
+    }
+    return end;
+  }
+
+  //  ?[X]+| ?[^ \t\n\r]|[ \t\n\r]
+  template <class Emit>
+  void sgpe_words(Pointer p, Pointer end, Emit& emit) const {
+    const auto white = [](uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; };
+    while (p < end) {
+      const Pointer start = p;
+      if (white(*p) && (*p != ' ' || p + 1 == end || white(p[1]))) {
+        ++p;
+      } else {
+        p += *p == ' ';
+        const bool inside = scripts_[decode(p)];
+        for (Pointer after = p; inside && p < end && scripts_[decode(after)]; p = after) {
+        }
+      }
+      emit(start, static_cast<size_t>(p - start));
+    }
+  }
+
+  bool sgpe_ = false;
+  Base base_ = Base::kGpt2;
+  std::vector<uint8_t> scripts_;  // by code point; 0: none
+  bool lead_[256] = {};           // first bytes of the letters of the scripts
+  int leads_ = 0, only_lead_ = 0;
+};
+
+}  // namespace hf_sgpe

@@ -1,0 +1,99 @@
+// Syllables: text → written syllables, by the tables of pretokenizers/abugidas.py. The same as LinguisTrie.
+
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <vector>
+
+#include "scanner.h"
+
+namespace hf_sgpe {
+
+class Syllables {
+ public:
+  // 0: none; 1 to 6: those of the tables; 7: a letter or mark that no syllable takes up; 8: joiners
+  static constexpr int kTableClasses = 8, kJoiner = 8, kClasses = 9;
+  using State = std::array<int, kClasses>;  // class → next state, or -1
+
+  struct Script {
+    std::vector<Ranges> classes;  // by class
+    std::vector<uint32_t> joiners;
+    std::vector<State> grammar;  // by state; the first is the start
+  };
+
+  explicit Syllables(std::vector<Script> scripts) : scripts_(std::move(scripts)), table_(kCodePoints) {
+    if (scripts_.size() > 30) throw std::invalid_argument("too many scripts");
+    for (size_t script = 0; script < scripts_.size(); ++script) {
+      if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script without a grammar");
+      for (const State& state : scripts_[script].grammar)
+        for (const int next : state)
+          if (next >= static_cast<int>(scripts_[script].grammar.size())) throw std::invalid_argument("no such state");
+      for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
+        for (auto [first, last] : scripts_[script].classes[klass])
+          for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
+            table_[point] = static_cast<uint8_t>(script << 3 | klass);
+    }
+  }
+
+  size_t size() const { return scripts_.size(); }
+
+  // Index of the script that a word begins in, its leading space passed over; -1 for none.
+  template <class Character>
+  int script_of(const Character* word, size_t n) const {
+    if (n && word[0] == ' ') ++word, --n;
+    const uint8_t value = n ? value_of(word[0]) : 0;
+    return value ? value >> 3 : -1;
+  }
+
+  // Calls emit(start, end) for each unit, in characters.
+  template <class Character, class Emit>
+  void units(const Character* text, size_t n, bool leading_space, Emit&& emit) const {
+    const auto white = [](Character c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+    size_t pending = 0, place = 0;
+    while (place < n) {
+      if (leading_space && white(text[place])) {
+        size_t i = place;
+        while (place < n && white(text[place])) ++place;
+        pending = text[place - 1] == ' ';
+        for (; i < place - pending; ++i) emit(i, i + 1);
+        continue;
+      }
+      const size_t end = syllable_end(text, n, place);
+      emit(place - pending, end);
+      pending = 0;
+      place = end;
+    }
+    if (pending) emit(n - 1, n);
+  }
+
+ private:
+  uint8_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
+
+  template <class Character>
+  size_t syllable_end(const Character* text, size_t n, size_t place) const {
+    const uint8_t first = value_of(text[place++]);
+    if (!first) return place;
+    const Script& script = scripts_[first >> 3];
+    int state = script.grammar[0][first & 7];
+    while (state >= 0 && place < n) {
+      const uint32_t point = text[place];
+      const uint8_t value = value_of(point);
+      int klass = 0;
+      if (value) {
+        klass = value >> 3 == first >> 3 ? value & 7 : 0;
+      } else {
+        for (const uint32_t joiner : script.joiners)
+          if (joiner == point) klass = kJoiner;
+      }
+      state = script.grammar[static_cast<size_t>(state)][static_cast<size_t>(klass)];
+      place += state >= 0;
+    }
+    return place;
+  }
+
+  std::vector<Script> scripts_;
+  std::vector<uint8_t> table_;  // by code point: script and class; 0: neither
+};
+
+}  // namespace hf_sgpe

@@ -1,0 +1,265 @@
+// WordTable and ShortTable: byte strings → payloads, for counts and for remembered ids.
+
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "characters.h"
+
+namespace hf_sgpe {
+
+static_assert(std::endian::native == std::endian::little, "the kernels read bytes as little-endian numbers");
+
+inline uint64_t load8(const uint8_t* p) {
+  uint64_t value;
+  std::memcpy(&value, p, 8);
+  return value;
+}
+inline uint32_t load4(const uint8_t* p) {
+  uint32_t value;
+  std::memcpy(&value, p, 4);
+  return value;
+}
+
+HF_SGPE_INLINE uint64_t mix(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#else
+  a = (a ^ a >> 32) * 0x9E3779B97F4A7C15u;
+  b = (b ^ b >> 29) * 0xBF58476D1CE4E5B9u;
+  a ^= b << 23 | b >> 41;
+  return a ^ a >> 31;
+#endif
+}
+
+// Drawn once per process, so that nobody can choose words that collide. No result depends on it.
+inline uint64_t hash_seed() {
+  static const uint64_t seed = [] {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }();
+  return seed;
+}
+
+HF_SGPE_INLINE uint64_t hash_bytes(const uint8_t* p, size_t n, uint64_t seed) {
+  constexpr uint64_t k1 = 0xA0761D6478BD642Fu, k2 = 0xE7037ED1A0B428DBu;
+  uint64_t a, b, state = seed;
+  if (n > 16) {
+    size_t left = n;
+    for (; left > 16; left -= 16, p += 16) state = mix(load8(p) ^ k1, load8(p + 8) ^ state);
+    a = load8(p + left - 16);
+    b = load8(p + left - 8);
+  } else if (n >= 8) {
+    a = load8(p);
+    b = load8(p + n - 8);
+  } else if (n >= 4) {
+    a = load4(p);
+    b = load4(p + n - 4);
+  } else {
+    a = n ? static_cast<uint64_t>(p[0]) << 16 | static_cast<uint64_t>(p[n >> 1]) << 8 | p[n - 1] : 0;
+    b = 0;
+  }
+  return mix(k2 ^ n, mix(a ^ k1, b ^ state));
+}
+
+HF_SGPE_INLINE bool same_bytes(const uint8_t* a, const uint8_t* b, size_t n) {
+  if (n >= 8 && n <= 16) return ((load8(a) ^ load8(b)) | (load8(a + n - 8) ^ load8(b + n - 8))) == 0;
+  if (n >= 4 && n < 8) return ((load4(a) ^ load4(b)) | (load4(a + n - 4) ^ load4(b + n - 4))) == 0;
+  return std::memcmp(a, b, n) == 0;
+}
+
+// A byte string of 1 to 8 * words - 1 bytes in registers: its bytes, padded with zeros, and its length in the last byte.
+template <int words>
+struct ShortKey {
+  static constexpr size_t kLongest = 8 * words - 1;
+
+  uint64_t word[words] = {};
+
+  // `limit`: up to where memory may be read. Keys of four words are for more than 15 bytes.
+  static HF_SGPE_INLINE ShortKey of(const uint8_t* p, size_t n, const uint8_t* limit) {
+    uint8_t copy[8 * words];
+    if (limit - p < 8 * words) {
+      std::memset(copy, 0, sizeof copy);
+      std::memcpy(copy, p, n);
+      p = copy;
+    }
+    ShortKey key;
+    constexpr int first = words - 2;
+    for (int i = 0; i < first; ++i) key.word[i] = load8(p + 8 * i);
+    const size_t left = n - 8 * first, low = left < 8 ? left : 8, high = left - low;
+    key.word[first] = low ? load8(p + 8 * first) & (~uint64_t{0} >> (64 - 8 * low)) : 0;
+    key.word[first + 1] = (load8(p + 8 * first + 8) & ((uint64_t{1} << 8 * high) - 1)) | static_cast<uint64_t>(n) << 56;
+    return key;
+  }
+
+  size_t size() const { return word[words - 1] >> 56; }
+  HF_SGPE_INLINE uint64_t hash(uint64_t seed) const {
+    uint64_t state = seed;
+    for (int i = 0; i < words; i += 2) state = mix(word[i] ^ state, word[i + 1] ^ 0xE7037ED1A0B428DBu);
+    return state;
+  }
+  HF_SGPE_INLINE bool operator==(const ShortKey& other) const {
+    uint64_t difference = 0;
+    for (int i = 0; i < words; ++i) difference |= word[i] ^ other.word[i];
+    return difference == 0;
+  }
+};
+
+// Open addressing with short keys and small values side by side, so that a look-up costs one cache line.
+template <class Key, class Value>
+class ShortTable {
+ public:
+  ShortTable() : slots_(kFirst) {}
+
+  size_t size() const { return size_; }
+  size_t bytes() const { return slots_.size() * sizeof(Slot); }
+  void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
+
+  // The value of a key, or null.
+  HF_SGPE_INLINE Value* find(uint64_t hash, const Key& key) {
+    for (size_t i = hash & mask();; i = (i + 1) & mask()) {
+      if (slots_[i].key == key) return &slots_[i].value;
+      if (slots_[i].key.size() == 0) return nullptr;
+    }
+  }
+
+  // Adds a key that is not there yet. Moves values.
+  Value& insert(uint64_t hash, const Key& key, uint64_t seed) {
+    if (++size_ * 2 > slots_.size()) {
+      std::vector<Slot> old(slots_.size() * 2);
+      old.swap(slots_);
+      for (const Slot& slot : old)
+        if (slot.key.size()) *empty(slot.key.hash(seed)) = slot;
+    }
+    Slot* const slot = empty(hash);
+    slot->key = key;
+    return slot->value;
+  }
+
+  void clear() {
+    slots_.assign(kFirst, {});
+    slots_.shrink_to_fit();
+    size_ = 0;
+  }
+
+  // Calls function(bytes, size, value) for each.
+  template <class Function>
+  void each(Function&& function) const {
+    for (const Slot& slot : slots_)
+      if (slot.key.size()) function(reinterpret_cast<const uint8_t*>(slot.key.word), slot.key.size(), slot.value);
+  }
+
+ private:
+  struct alignas(sizeof(Key) + sizeof(Value) > 32 ? 64 : 32) Slot {
+    Key key;
+    Value value{};
+  };
+  static constexpr size_t kFirst = 1 << 10;
+  size_t mask() const { return slots_.size() - 1; }
+  Slot* empty(uint64_t hash) {
+    size_t i = hash & mask();
+    while (slots_[i].key.size()) i = (i + 1) & mask();
+    return &slots_[i];
+  }
+  std::vector<Slot> slots_;
+  size_t size_ = 0;
+};
+
+// Open addressing over records that lie one after another in one arena: {key length, payload length, payload, key}, each
+// padded to 8 bytes. A look-up costs two cache lines, both of which can be prefetched.
+class WordTable {
+ public:
+  WordTable() : slots_(1024) {}
+
+  struct Record {
+    uint32_t key_size, payload_size;
+    uint8_t* payload() { return reinterpret_cast<uint8_t*>(this + 1); }
+    const uint8_t* key() const { return reinterpret_cast<const uint8_t*>(this + 1) + padded(payload_size); }
+    size_t size() const { return sizeof(Record) + padded(payload_size) + padded(key_size); }
+  };
+
+  size_t size() const { return size_; }
+  size_t bytes() const { return slots_.size() * sizeof(Slot) + arena_.capacity() * 8; }
+
+  void prefetch_slot(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
+
+  // Prefetches the record that the slot of `hash` leads to, which need not be the right one.
+  void prefetch_record(uint64_t hash) const {
+    const Slot& slot = slots_[hash & mask()];
+    if (slot.place) __builtin_prefetch(&arena_[slot.place - 1]);
+  }
+
+  // The record of a key, or null.
+  Record* find(uint64_t hash, const uint8_t* key, size_t n) {
+    for (size_t i = hash & mask();; i = (i + 1) & mask()) {
+      const Slot& slot = slots_[i];
+      if (!slot.place) return nullptr;
+      if (slot.hash != static_cast<uint32_t>(hash >> 32)) continue;
+      Record* record = at(slot.place);
+      if (record->key_size == n && same_bytes(record->key(), key, n)) return record;
+    }
+  }
+
+  // Adds a key that is not there yet. Moves records.
+  Record* insert(uint64_t hash, const uint8_t* key, size_t n, size_t payload_size) {
+    if ((size_ + 1) * 2 > slots_.size()) grow();
+    const size_t place = arena_.size();
+    arena_.resize(place + (sizeof(Record) + padded(payload_size) + padded(n)) / 8);
+    auto* record = reinterpret_cast<Record*>(&arena_[place]);
+    record->key_size = static_cast<uint32_t>(n);
+    record->payload_size = static_cast<uint32_t>(payload_size);
+    if (n) std::memcpy(const_cast<uint8_t*>(record->key()), key, n);
+    put(hash, place + 1);
+    ++size_;
+    return record;
+  }
+
+  void clear() {
+    slots_.assign(1024, {});
+    slots_.shrink_to_fit();
+    arena_.clear();
+    arena_.shrink_to_fit();
+    size_ = 0;
+  }
+
+  template <class Function>
+  void each(Function&& function) {
+    for (size_t place = 0; place < arena_.size(); place += at(place + 1)->size() / 8) function(*at(place + 1));
+  }
+
+ private:
+  struct Slot {
+    uint64_t place = 0;  // in arena_, plus one; 0: empty
+    uint32_t hash = 0;
+    uint32_t low = 0;
+  };
+
+  static constexpr size_t padded(size_t n) { return (n + 7) & ~size_t{7}; }
+  size_t mask() const { return slots_.size() - 1; }
+  Record* at(uint64_t place) { return reinterpret_cast<Record*>(&arena_[place - 1]); }
+
+  void put(uint64_t hash, uint64_t place) {
+    size_t i = hash & mask();
+    while (slots_[i].place) i = (i + 1) & mask();
+    slots_[i] = {place, static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(hash)};
+  }
+
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old)
+      if (slot.place) put(uint64_t{slot.hash} << 32 | slot.low, slot.place);
+  }
+
+  std::vector<Slot> slots_;
+  std::vector<uint64_t> arena_;
+  size_t size_ = 0;
+};
+
+}  // namespace hf_sgpe

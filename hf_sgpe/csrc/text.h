@@ -1,0 +1,183 @@
+// Python strings as UTF-8, copied only where they are not ASCII.
+
+#pragma once
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+#include "characters.h"
+
+namespace hf_sgpe {
+
+// Bytes that grow without being cleared first.
+class Scratch {
+ public:
+  uint8_t* reserve(size_t size) {
+    if (size > capacity_) {
+      bytes_.reset(new uint8_t[size]);
+      capacity_ = size;
+    }
+    return bytes_.get();
+  }
+  void shrink(size_t size) {
+    if (capacity_ > size) {
+      bytes_.reset();
+      capacity_ = 0;
+    }
+  }
+
+ private:
+  std::unique_ptr<uint8_t[]> bytes_;
+  size_t capacity_ = 0;
+};
+
+struct Utf8 {
+  const uint8_t* data;
+  size_t size;
+  bool plain;  // it holds no surrogates, and NFC leaves it as it is (true if nobody asked)
+};
+
+// Decodes one character of well-formed UTF-8 and moves past it.
+HF_SGPE_INLINE uint32_t decode(const uint8_t*& p) {
+  const uint32_t lead = *p;
+  if (lead < 0x80) return ++p, lead;
+  if (lead < 0xE0) {
+    const uint32_t point = (lead & 0x1F) << 6 | (p[1] & 0x3Fu);
+    return p += 2, point;
+  }
+  if (lead < 0xF0) {
+    const uint32_t point = (lead & 0x0F) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+    return p += 3, point;
+  }
+  const uint32_t point = (lead & 0x07) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
+  return p += 4, point;
+}
+
+HF_SGPE_INLINE uint8_t* encode(uint32_t point, uint8_t* out) {
+  if (point < 0x80) {
+    *out++ = static_cast<uint8_t>(point);
+  } else if (point < 0x800) {
+    *out++ = static_cast<uint8_t>(0xC0 | point >> 6);
+    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
+  } else if (point < 0x10000) {
+    *out++ = static_cast<uint8_t>(0xE0 | point >> 12);
+    *out++ = static_cast<uint8_t>(0x80 | (point >> 6 & 0x3F));
+    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
+  } else {
+    *out++ = static_cast<uint8_t>(0xF0 | point >> 18);
+    *out++ = static_cast<uint8_t>(0x80 | (point >> 12 & 0x3F));
+    *out++ = static_cast<uint8_t>(0x80 | (point >> 6 & 0x3F));
+    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
+  }
+  return out;
+}
+
+inline bool is_surrogate(uint32_t point) { return point >= 0xD800 && point < 0xE000; }
+
+// A view of a str. It is made with the GIL held and may be read without, as long as somebody holds the str.
+class Text {
+ public:
+  explicit Text(PyObject* text) {
+    if (!PyUnicode_Check(text)) throw std::invalid_argument("not a str");
+#if PY_VERSION_HEX < 0x030C0000
+    if (PyUnicode_READY(text) < 0) throw std::runtime_error("a str that is not ready");
+#endif
+    data_ = PyUnicode_DATA(text);
+    length_ = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
+    kind_ = PyUnicode_KIND(text);
+    ascii_ = PyUnicode_IS_ASCII(text);
+  }
+
+  size_t length() const { return length_; }
+  bool ascii() const { return ascii_; }
+
+  uint32_t operator[](size_t i) const {
+    switch (kind_) {
+      case PyUnicode_1BYTE_KIND: return static_cast<const uint8_t*>(data_)[i];
+      case PyUnicode_2BYTE_KIND: return static_cast<const uint16_t*>(data_)[i];
+      default: return static_cast<const uint32_t*>(data_)[i];
+    }
+  }
+
+  // Calls `function` with a pointer to the characters, of whatever width.
+  template <class Function>
+  auto visit(Function&& function) const {
+    switch (kind_) {
+      case PyUnicode_1BYTE_KIND: return function(static_cast<const uint8_t*>(data_));
+      case PyUnicode_2BYTE_KIND: return function(static_cast<const uint16_t*>(data_));
+      default: return function(static_cast<const uint32_t*>(data_));
+    }
+  }
+
+  // The text as UTF-8, in `scratch` unless it is ASCII.
+  Utf8 utf8(Scratch& scratch, bool check_nfc) const {
+    if (ascii_) return {static_cast<const uint8_t*>(data_), length_, true};
+    uint8_t* const start = scratch.reserve(length_ * (kind_ == PyUnicode_1BYTE_KIND ? 2 : kind_ == PyUnicode_2BYTE_KIND ? 3 : 4));
+    bool plain = true;
+    const uint8_t* const end = visit([&](const auto* characters) {
+      uint8_t* out = start;
+      // Latin-1 has neither surrogates nor characters that NFC touches.
+      constexpr bool wide = sizeof *characters > 1;
+      for (size_t i = 0; i < length_; ++i) {
+        const uint32_t point = characters[i];
+        out = encode(point, out);
+        if (!wide || point < 0x80) continue;
+        if (is_surrogate(point) || (check_nfc && kNfcTable.touches(point) && !nfc_stays(characters, i))) plain = false;
+      }
+      return out;
+    });
+    return {start, static_cast<size_t>(end - start), plain};
+  }
+
+  bool has_surrogates() const {
+    return kind_ != PyUnicode_1BYTE_KIND &&
+           visit([&](const auto* characters) { return std::any_of(characters, characters + length_, is_surrogate); });
+  }
+
+  // Calls emit(start, end) for the stretches that NFC might change; for all of a text with surrogates. Each begins with a
+  // character that NFC never changes because of what stands before it, and ends before such a one, so it can be normalized
+  // by itself.
+  template <class Emit>
+  void nfc_spans(Emit&& emit) const {
+    if (ascii_) return;
+    visit([&](const auto* characters) {
+      if (has_surrogates()) return emit(size_t{0}, length_);
+      size_t start = 0;
+      bool same = true;
+      for (size_t i = 0; i < length_; ++i) {
+        if (kNfcTable.touches(characters[i])) {
+          same = same && nfc_stays(characters, i);
+        } else {
+          if (!same) emit(start, i);
+          start = i;
+          same = true;
+        }
+      }
+      if (!same) emit(start, length_);
+    });
+  }
+
+ private:
+  const void* data_;
+  size_t length_;
+  int kind_;
+  bool ascii_;
+};
+
+// The bytes of a bytes object; the same rules as for Text.
+struct Bytes {
+  const uint8_t* data;
+  size_t size;
+
+  explicit Bytes(PyObject* object) {
+    if (!PyBytes_Check(object)) throw std::invalid_argument("not bytes");
+    data = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(object));
+    size = static_cast<size_t>(PyBytes_GET_SIZE(object));
+  }
+};
+
+}  // namespace hf_sgpe

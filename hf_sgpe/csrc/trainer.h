@@ -1,0 +1,306 @@
+// Trainer: words with counts → merges. The same result as bpe/trainer.py, which specifies it.
+//
+// All symbols lie in one array. Every pair keeps a list of the places where it was born; all of them are born in the step
+// that makes the younger of its two tokens, and from then on its count only falls, so lists are written once and checked
+// when they are read. A merge costs time for the places of its pair, and all merges together no more than there are symbols,
+// whatever the words look like; choosing the next pair costs a logarithm.
+
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "merges.h"
+
+namespace hf_sgpe {
+
+enum class TieBreak { kSmallestPairId, kGreatestPairId, kGreatestPairBytes };
+
+class Trainer {
+ public:
+  // `tokens`: the bytes of every token that the words use, by id.
+  Trainer(std::vector<std::string> tokens, TieBreak tie_break) : tokens_(std::move(tokens)), tie_break_(tie_break) {}
+
+  void reserve(size_t symbols, size_t words) {
+    nodes_.reserve(symbols);
+    weights_.reserve(words);
+  }
+
+  // Symbol is any integer type.
+  template <class Symbol>
+  void add_word(const Symbol* ids, size_t n, int64_t count) {
+    if (n < 2 || count <= 0) return;
+    if (nodes_.size() + n >= kEnd) throw std::length_error("more than 2**32 symbols: train on fewer words");
+    // No count of a pair can be greater than this sum.
+    if (count > (kMostSymbols - total_) / static_cast<int64_t>(n)) throw std::length_error("counts of more than 2**62 symbols");
+    total_ += count * static_cast<int64_t>(n);
+    const auto word = static_cast<uint32_t>(weights_.size());
+    weights_.push_back(count);
+    for (size_t i = 0; i < n; ++i) {
+      const auto place = static_cast<uint32_t>(nodes_.size());
+      if (static_cast<int64_t>(ids[i]) < 0 || static_cast<size_t>(ids[i]) >= tokens_.size())
+        throw std::invalid_argument("a word has an id beyond the vocabulary");
+      nodes_.push_back({static_cast<Id>(ids[i]), i ? place - 1 : kEnd, i + 1 < n ? place + 1 : kEnd, word});
+    }
+  }
+
+  using OnMerge = std::function<void(Id, Id, Id, int64_t)>;  // new id, left, right, count
+
+  std::vector<std::pair<Id, Id>> learn(size_t num_merges, int64_t min_frequency, const OnMerge& on_merge) {
+    least_ = std::max<int64_t>(min_frequency, 1);
+    count_pairs();
+    std::vector<std::pair<Id, Id>> merges;
+    while (merges.size() < num_merges) {
+      const uint32_t best = take_best();
+      if (best == kEnd) break;
+      const Pair pair = pairs_[best];
+      const auto new_id = static_cast<Id>(tokens_.size());
+      tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[pair.left] + tokens_[pair.right] : std::string());
+      merges.emplace_back(pair.left, pair.right);
+      if (on_merge) on_merge(new_id, pair.left, pair.right, pair.count);
+      merge(pair, new_id);
+      pairs_[best].count = 0;
+    }
+    return merges;
+  }
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  static constexpr int64_t kMostSymbols = int64_t{1} << 62;
+
+  struct Node {  // a symbol in its word
+    Id id;
+    uint32_t previous, next;  // kEnd where the word begins and ends
+    uint32_t word;
+  };
+  struct Pair {
+    Id left, right;
+    int64_t count;
+    const uint32_t* places;
+    size_t size;
+  };
+  struct Job {  // a pair in the heap, with a count that may be stale but never too low
+    int64_t count;
+    uint32_t pair;
+  };
+  struct Neighbour {  // what one merge does to the pairs with one neighbouring token
+    int64_t weight = 0;
+    uint32_t births = 0;
+    uint32_t* places = nullptr;
+  };
+  struct Birth {
+    Id neighbour;
+    uint32_t place;
+  };
+
+  // Memory that is handed out piece by piece and given back all at once.
+  class Arena {
+   public:
+    uint32_t* take(size_t n) {
+      if (n > left_) {
+        left_ = std::max(n, size_t{1} << 18);
+        chunks_.emplace_back(new uint32_t[left_]);
+        free_ = chunks_.back().get();
+      }
+      left_ -= n;
+      return std::exchange(free_, free_ + n);
+    }
+
+   private:
+    std::vector<std::unique_ptr<uint32_t[]>> chunks_;
+    uint32_t* free_ = nullptr;
+    size_t left_ = 0;
+  };
+
+  // Pair of ids → index in pairs_.
+  class Index {
+   public:
+    Index() : slots_(1 << 12), seed_(hash_seed()) {}
+    uint32_t find(Id left, Id right) const { return slots_[place(key(left, right))].index; }
+    void add(Id left, Id right, uint32_t index) {
+      if (++size_ * 2 > slots_.size()) {
+        std::vector<Slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        for (const Slot& slot : old)
+          if (slot.index != kEnd) slots_[place(slot.key)] = slot;
+      }
+      slots_[place(key(left, right))] = {key(left, right), index};
+    }
+
+   private:
+    struct Slot {
+      uint64_t key = 0;
+      uint32_t index = kEnd;
+    };
+    static uint64_t key(Id left, Id right) { return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right); }
+    size_t place(uint64_t key) const {
+      size_t i = mix(key ^ seed_, 0x9E3779B97F4A7C15u) & (slots_.size() - 1);
+      while (slots_[i].index != kEnd && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
+      return i;
+    }
+    std::vector<Slot> slots_;
+    uint64_t seed_;
+    size_t size_ = 0;
+  };
+
+  uint32_t add_pair(Id left, Id right, int64_t count, const uint32_t* places, size_t size) {
+    const auto index = static_cast<uint32_t>(pairs_.size());
+    if (index == kEnd) throw std::length_error("more than 2**32 pairs: train on fewer words");
+    pairs_.push_back({left, right, count, places, size});
+    index_.add(left, right, index);
+    return index;
+  }
+
+  void count_pairs() {
+    // The pair that begins at each place, so that each is looked up only once.
+    std::vector<uint32_t> pair_at(nodes_.size(), kEnd);
+    std::vector<uint32_t> of_bytes(256 * 256, kEnd);  // most symbols are bytes
+    for (size_t place = 0; place < nodes_.size(); ++place) {
+      const Node& node = nodes_[place];
+      if (node.next == kEnd) continue;
+      const Id left = node.id, right = nodes_[node.next].id;
+      const bool bytes = (left | right) < 256;
+      uint32_t& known = of_bytes[bytes ? static_cast<size_t>(left) << 8 | static_cast<size_t>(right) : 0];
+      uint32_t pair = bytes ? known : index_.find(left, right);
+      if (pair == kEnd) {
+        pair = add_pair(left, right, 0, nullptr, 0);
+        if (bytes) known = pair;
+      }
+      pairs_[pair].count += weights_[node.word];
+      ++pairs_[pair].size;
+      pair_at[place] = pair;
+    }
+    std::vector<uint32_t*> free(pairs_.size());
+    for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i].places = free[i] = arena_.take(pairs_[i].size);
+    for (size_t place = 0; place < nodes_.size(); ++place)
+      if (pair_at[place] != kEnd) *free[pair_at[place]]++ = static_cast<uint32_t>(place);
+    threshold_ = INT64_MAX;
+  }
+
+  // Whether a is to be merged after b.
+  bool later(const Job& a, const Job& b) const {
+    if (a.count != b.count) return a.count < b.count;
+    const Pair &p = pairs_[a.pair], &q = pairs_[b.pair];
+    if (tie_break_ == TieBreak::kGreatestPairBytes) {
+      if (const int order = tokens_[p.left].compare(tokens_[q.left])) return order < 0;
+      if (const int order = tokens_[p.right].compare(tokens_[q.right])) return order < 0;
+    }
+    const bool greater = p.left != q.left ? p.left > q.left : p.right > q.right;
+    return tie_break_ == TieBreak::kGreatestPairId ? !greater && a.pair != b.pair : greater;
+  }
+
+  // The next pair to merge, or kEnd. The heap holds only pairs that reach a threshold, which is lowered when it runs empty:
+  // most pairs are rare, and never enter it.
+  uint32_t take_best() {
+    const auto order = [this](const Job& a, const Job& b) { return later(a, b); };
+    for (;;) {
+      while (!heap_.empty()) {
+        std::pop_heap(heap_.begin(), heap_.end(), order);
+        const Job job = heap_.back();
+        heap_.pop_back();
+        const int64_t count = pairs_[job.pair].count;
+        if (count == job.count) return job.pair;
+        if (count >= threshold_) push({count, job.pair});
+      }
+      if (threshold_ <= least_) return kEnd;
+      int64_t most = 0;
+      for (const Pair& pair : pairs_) most = std::max(most, pair.count);
+      threshold_ = std::max(least_, std::min(threshold_, most + 1) / 2);
+      for (size_t i = 0; i < pairs_.size(); ++i)
+        if (pairs_[i].count >= threshold_) heap_.push_back({pairs_[i].count, static_cast<uint32_t>(i)});
+      std::make_heap(heap_.begin(), heap_.end(), order);
+    }
+  }
+
+  void push(Job job) {
+    heap_.push_back(job);
+    std::push_heap(heap_.begin(), heap_.end(), [this](const Job& a, const Job& b) { return later(a, b); });
+  }
+
+  void merge(const Pair& pair, Id new_id) {
+    left_.resize(tokens_.size());
+    right_.resize(tokens_.size());
+    for (size_t i = 0; i < pair.size; ++i) {
+      if (i + 16 < pair.size) __builtin_prefetch(&nodes_[pair.places[i + 16]]);
+      if (i + 6 < pair.size) __builtin_prefetch(&weights_[nodes_[pair.places[i + 6]].word]);
+      const uint32_t place = pair.places[i];
+      Node& node = nodes_[place];
+      if (node.id != pair.left || node.next == kEnd || nodes_[node.next].id != pair.right) continue;
+      Node& second = nodes_[node.next];
+      const int64_t weight = weights_[node.word];
+      if (node.previous != kEnd) note(left_, before_, nodes_[node.previous].id, node.previous, weight);
+      if (second.next != kEnd) {
+        note(right_, after_, nodes_[second.next].id, place, weight);
+        nodes_[second.next].previous = place;
+      }
+      node.id = new_id;
+      node.next = second.next;
+      second.id = -1;
+    }
+    // What the new pairs gain, the old ones lose; a pair may be born and lose within this one merge.
+    settle(left_, before_, [&](Id id) { return std::pair{id, new_id}; });
+    settle(right_, after_, [&](Id id) { return std::pair{new_id, id}; });
+    for (const Id id : before_.touched) lose(id, pair.left, left_[id].weight);
+    for (const Id id : after_.touched) lose(pair.right, id, right_[id].weight);
+    for (const uint32_t i : born_)
+      if (pairs_[i].count >= threshold_) push({pairs_[i].count, i});
+    born_.clear();
+    clear(left_, before_);
+    clear(right_, after_);
+  }
+
+  struct Side {
+    std::vector<Birth> births;
+    std::vector<Id> touched;
+  };
+
+  static void note(std::vector<Neighbour>& neighbours, Side& side, Id id, uint32_t place, int64_t weight) {
+    Neighbour& neighbour = neighbours[id];
+    if (neighbour.births++ == 0) side.touched.push_back(id);
+    neighbour.weight += weight;
+    side.births.push_back({id, place});
+  }
+
+  // Makes the pairs that were born on one side, with their places. Rarer than the least frequency, they never matter.
+  template <class PairOf>
+  void settle(std::vector<Neighbour>& neighbours, Side& side, PairOf&& pair_of) {
+    for (const Id id : side.touched) {
+      Neighbour& neighbour = neighbours[id];
+      if (neighbour.weight < least_) continue;
+      neighbour.places = arena_.take(neighbour.births);
+      const auto [left, right] = pair_of(id);
+      born_.push_back(add_pair(left, right, neighbour.weight, neighbour.places, neighbour.births));
+    }
+    for (const Birth birth : side.births)
+      if (uint32_t*& places = neighbours[birth.neighbour].places) *places++ = birth.place;
+  }
+
+  void lose(Id left, Id right, int64_t weight) {
+    const uint32_t i = index_.find(left, right);
+    if (i != kEnd) pairs_[i].count -= weight;
+  }
+
+  static void clear(std::vector<Neighbour>& neighbours, Side& side) {
+    for (const Id id : side.touched) neighbours[id] = {};
+    side.touched.clear();
+    side.births.clear();
+  }
+
+  std::vector<std::string> tokens_;
+  TieBreak tie_break_;
+  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0;
+  std::vector<Node> nodes_;
+  std::vector<int64_t> weights_;
+  std::vector<Pair> pairs_;
+  Index index_;
+  Arena arena_;
+  std::vector<Job> heap_;
+  std::vector<Neighbour> left_, right_;  // by token
+  Side before_, after_;
+  std::vector<uint32_t> born_;
+};
+
+}  // namespace hf_sgpe

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
+
+Run it when the `tokenizers` package moves to another version of Unicode; a test compares every code point.
+
+    python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tokenizers import Regex
+from tokenizers.normalizers import NFC
+from tokenizers.pre_tokenizers import Split
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.kernel import CHARACTER_CLASSES
+
+CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
+
+
+def engine_classes() -> dict[int, int]:
+    """Code point → class, as the engine behind ``tokenizer.json`` sees it."""
+    text = "".join(map(chr, CODE_POINTS))
+    table: dict[int, int] = {}
+    for number, pattern in CHARACTER_CLASSES.items():
+        split = Split(Regex(pattern), behavior="removed", invert=True)
+        for start in range(0, len(text), 1 << 15):
+            for match, _ in split.pre_tokenize_str(text[start : start + (1 << 15)]):
+                for character in match:
+                    assert ord(character) not in table, f"U+{ord(character):04X} is in two classes"
+                    table[ord(character)] = number
+    return table
+
+
+def normalization_classes() -> dict[int, tuple[int, int]]:
+    """Code point → (what NFC may do to it, combining class); the characters NFC never touches are left out.
+
+    1: NFC replaces it wherever it stands. 2: it may compose with a character before it. 3: it only has a place in the order.
+    Wrong in one direction only would be harmless: a character listed needlessly makes a text be looked at more closely.
+    """
+    library = NFC()
+    seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    table = {}
+    for point in CODE_POINTS:
+        character = chr(point)
+        combining = unicodedata.combining(character)
+        if unicodedata.normalize("NFC", character) != character or library.normalize_str(character) != character:
+            table[point] = (1, combining)
+        elif point in seconds:
+            table[point] = (2, combining)
+        elif combining:
+            table[point] = (3, combining)
+    return table
+
+
+def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
+    """The characters that NFC leaves alone although they have a decomposition: a mark behind one may take part in it."""
+    for point in CODE_POINTS:
+        if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
+            yield point
+
+
+def compositions() -> Iterator[tuple[int, int]]:
+    """The pairs that NFC composes, Hangul left out."""
+    library = NFC()
+    for point in CODE_POINTS:
+        parts = unicodedata.decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            pair = "".join(chr(int(part, 16)) for part in parts)
+            if {pair} != {unicodedata.normalize("NFC", pair), library.normalize_str(pair)}:
+                yield ord(pair[0]), ord(pair[1])
+
+
+def canaries(classes: dict[int, int]) -> list[int]:
+    """Code points whose class tells versions of Unicode apart: the ends of every run beyond Unicode 5, roughly."""
+    known = [
+        point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")
+    ]
+    ends = [point for point in known if point + 1 not in classes or point - 1 not in classes]
+    return ends[:: max(1, len(ends) // 200)]
+
+
+def runs(values: Iterable[tuple[int, object]]) -> Iterator[tuple[int, int, object]]:
+    """(first, last, value) of equal values at neighbouring code points."""
+    first = last = -2
+    current: object = None
+    for point, value in sorted(values, key=lambda item: item[0]):
+        if point == last + 1 and value == current:
+            last = point
+            continue
+        if current is not None:
+            yield first, last, current
+        first = last = point
+        current = value
+    if current is not None:
+        yield first, last, current
+
+
+def lines(entries: Iterable[str]) -> str:
+    """The entries, many to a line."""
+    text, line = "", "   "
+    for entry in entries:
+        if len(line) + len(entry) > 120:
+            text, line = text + line + "\n", "   "
+        line += f" {entry},"
+    return text + line + "\n"
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    classes = engine_classes()
+    normalization = normalization_classes()
+    content = (
+        "// Written by scripts/make_character_tables.py. Do not edit.\n\n"
+        "// {first, last, class} of the characters that are not kOther, as the engine behind tokenizer.json sees them.\n"
+        "constexpr ClassRun kClassRuns[] = {\n"
+        + lines(f"{{0x{first:X},0x{last:X},{value}}}" for first, last, value in runs(classes.items()))
+        + "};\n\n// {first, last, kind, combining class} of the characters that NFC may touch.\n"
+        "constexpr NfcRun kNfcRuns[] = {\n"
+        + lines(f"{{0x{a:X},0x{b:X},{v[0]},{v[1]}}}" for a, b, v in runs(normalization.items()))  # type: ignore[index]
+        + "};\n\n// {first, second} of the pairs that NFC composes, Hangul left out.\n"
+        "constexpr NfcPair kNfcPairs[] = {\n"
+        + lines(f"{{0x{first:X},0x{second:X}}}" for first, second in sorted(set(compositions())))
+        + "};\n\n// {first, last} of the characters that NFC leaves alone although they have a decomposition.\n"
+        "constexpr CodeRange kDecomposing[] = {\n"
+        + lines(f"{{0x{first:X},0x{last:X}}}" for first, last, _ in runs((point, 1) for point in decomposing(normalization)))
+        + "};\n\n// Characters whose classes tell versions of Unicode apart.\n"
+        "constexpr uint32_t kCanaries[] = {\n" + lines(f"0x{point:X}" for point in canaries(classes)) + "};\n"
+    )
+    with atomic_file(sys.argv[1]) as temporary:
+        Path(temporary).write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
