@@ -23,9 +23,10 @@ def string_to_bytes(token: str) -> bytes:
         NotByteLevelError: a character stands for no byte.
     """
     try:
-        return bytes(map(_character_bytes().__getitem__, token))
-    except KeyError as error:
-        raise NotByteLevelError(f"token {token!r} is not byte-level: {error} stands for no byte") from None
+        return token.translate(_to_latin_1()).encode("latin-1")
+    except UnicodeEncodeError:
+        character = next(character for character in token if character not in _byte_characters())
+        raise NotByteLevelError(f"token {token!r} is not byte-level: {character!r} stands for no byte") from None
 
 
 @cache
@@ -37,8 +38,10 @@ def _byte_characters() -> list[str]:
 
 
 @cache
-def _character_bytes() -> dict[str, int]:
-    return {character: byte for byte, character in enumerate(_byte_characters())}
+def _to_latin_1() -> dict[int, int]:
+    # What stands for no byte must not become one.
+    nothing = dict.fromkeys(range(256), 0x10FFFF)
+    return nothing | {ord(character): byte for byte, character in enumerate(_byte_characters())}
 
 
 def reads_as_bytes(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hf_sgpe import __version__
+from hf_sgpe import __version__, kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
@@ -113,8 +113,11 @@ def train(
         str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
-    processes: Annotated[
-        int | None, typer.Option(help="Processes that count words (default: one per core).", show_default=False)
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads that count words; processes without native kernels (default: one a core).", show_default=False
+        ),
     ] = None,
     save_counts: Annotated[
         Path | None,
@@ -149,7 +152,7 @@ def train(
         special_tokens_position=special_tokens_position,
         **{name: value for name, value in given.items() if value is not None},
     )
-    trainer = TokenizerTrainer(config, processes=processes)
+    trainer = TokenizerTrainer(config, workers=workers)
     # What cannot be written should be known before an hour of training, not after.
     check_folder(out)
     if save_counts:
@@ -301,7 +304,7 @@ def _number(value: float | None, form: str) -> str:
 def _versions() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
-    facts = {"hf-sgpe": __version__, "python": sys.version.split()[0]}
+    facts = {"hf-sgpe": __version__, "kernel": kernel.describe(), "python": sys.version.split()[0]}
     for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):
         try:
             facts[package] = version(package)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hf_sgpe import kernel
+
 if TYPE_CHECKING:
     from tokenizers.normalizers import Normalizer
 
@@ -25,6 +27,17 @@ def normalize(text: str, normalization: str) -> str:
     """
     if text.isascii():
         return text
+    native = kernel.native()
+    if native is None or normalization != "nfc":
+        return _normalize(text, normalization)
+    pieces, position = [], 0
+    for start, end in native.nfc_spans(text):
+        pieces += [text[position:start], _normalize(text[start:end], normalization)]
+        position = end
+    return "".join([*pieces, text[position:]]) if pieces else text
+
+
+def _normalize(text: str, normalization: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

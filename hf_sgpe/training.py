@@ -12,13 +12,15 @@ import os
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from hf_sgpe import kernel
 from hf_sgpe.atomic import atomic_file
-from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
+from hf_sgpe.bpe.encoder import Pair, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
 from hf_sgpe.byte_strings import reads_as_bytes
@@ -197,11 +199,10 @@ class WordCounts:
         Raises:
             SGPEError: ``texts`` is one text, whose characters would be taken for texts, or holds something else.
         """
-        counts: Counter[str] = Counter()
-        split = word_splitter(config)
-        for text in only_texts(texts):
-            counts.update(split(text))
-        return cls({word.encode(): count for word, count in counts.items()}, config.counting())
+        counter = make_word_counter(config)
+        for batch in in_batches(only_texts(texts)):
+            counter.add(batch)
+        return counter.result()
 
     def __add__(self, other: WordCounts) -> WordCounts:
         if self.counting != other.counting:
@@ -231,6 +232,10 @@ class WordCounts:
         """(word, count), in no particular order."""
         return self._counts.items()
 
+    def values(self) -> Collection[int]:
+        """The counts, in the order of `items`."""
+        return self._counts.values()
+
     def total(self) -> int:
         """The number of running words."""
         return sum(self._counts.values())
@@ -240,24 +245,29 @@ class WordCounts:
 
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
-        hasher = hashlib.sha256(json.dumps(self.counting, sort_keys=True).encode())
-        for word, count in sorted(self._counts.items()):
-            hasher.update(b"%d %d " % (len(word), count) + word)
+        hasher = hashlib.sha256()
+        for array in self._arrays().values():
+            hasher.update(array.tobytes())
         return hasher.hexdigest()
+
+    def _arrays(self) -> dict[str, Any]:
+        """What is saved: the words in order, one after another, their lengths and counts, and how they were cut."""
+        import numpy as np
+
+        words = sorted(self._counts)
+        return {
+            "counting": np.frombuffer(json.dumps(self.counting, sort_keys=True).encode(), dtype=np.uint8),
+            "words": np.frombuffer(b"".join(words), dtype=np.uint8),
+            "lengths": np.array(list(map(len, words)), dtype=np.int64),
+            "counts": np.array(list(map(self._counts.__getitem__, words)), dtype=np.int64),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one file (a numpy ``.npz`` whatever its name), the same bytes for the same counts."""
         import numpy as np
 
-        words = sorted(self._counts)
-        arrays: dict[str, Any] = {
-            "counting": np.frombuffer(json.dumps(self.counting, sort_keys=True).encode(), dtype=np.uint8),
-            "words": np.frombuffer(b"".join(words), dtype=np.uint8),
-            "lengths": np.array([len(word) for word in words], dtype=np.int64),
-            "counts": np.array([self._counts[word] for word in words], dtype=np.int64),
-        }
         with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+            np.savez_compressed(file, **self._arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
@@ -313,19 +323,78 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def word_splitter(config: TrainingConfig) -> Callable[[str], list[str]]:
-    """A function text → its words, as training counts them: special tokens taken out, the rest normalized and split."""
-    splitter = RegexPreTokenizer(*config.pre_tokenizer().patterns)
-    normalization = config.normalization or "none"
-    special_pattern = any_of(frozenset(config.special_tokens)) if config.special_tokens else None
+def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
+    """The texts in lists of at least so many characters, the last one excepted."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= characters:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
-    def split(text: str) -> list[str]:
-        if special_pattern is None or not special_pattern.search(text):
-            return splitter.split(normalize(text, normalization))
-        parts = special_pattern.split(text)
-        return [word for part in parts for word in splitter.split(normalize(part, normalization))]
 
-    return split
+class WordCounter:
+    """Counts words as texts come: special tokens taken out, the rest normalized and split. The readable form.
+
+    Args:
+        config: Decides what a word is.
+    """
+
+    def __init__(self, config: TrainingConfig) -> None:
+        self._counting = config.counting()
+        self._splitter = RegexPreTokenizer(*config.pre_tokenizer().patterns)
+        self._normalization = config.normalization or "none"
+        self._special_pattern = any_of(frozenset(config.special_tokens)) if config.special_tokens else None
+        self._counts: Counter[str] = Counter()
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Counts the words of texts, each by itself."""
+        for text in texts:
+            for part in self._prepared(text):
+                self._counts.update(self._splitter.split(part))
+
+    def result(self) -> WordCounts:
+        """What was counted so far, as a value."""
+        return WordCounts({word.encode(): count for word, count in self._counts.items()}, self._counting)
+
+    def _prepared(self, text: str) -> list[str]:
+        """The parts of a text between special tokens, normalized."""
+        pattern = self._special_pattern
+        parts = pattern.split(text) if pattern and pattern.search(text) else [text]
+        return [normalize(part, self._normalization) for part in parts]
+
+
+class NativeWordCounter(WordCounter):
+    """The same by the native kernels, which release the GIL: several counters can be at work in threads."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        super().__init__(config)
+        special_tokens = [token.encode() for token in config.special_tokens or ()]
+        scanner = self._splitter.scanner
+        self._native = kernel.native().WordCounter(scanner, self._normalization == "nfc", special_tokens)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Counts the words of texts, each by itself."""
+        for left_out in self._native.add(texts):
+            self._native.add_prepared(self._prepared(texts[left_out]))
+
+    def update(self, other: NativeWordCounter) -> None:
+        """Adds what ``other``, of the same configuration, has counted."""
+        self._native.merge(other._native)
+
+    def result(self) -> WordCounts:
+        """What was counted so far, as a value."""
+        return WordCounts(self._native.counts(), self._counting)
+
+
+def make_word_counter(config: TrainingConfig) -> WordCounter:
+    """The word counter of the kernel in use; the readable one where no native scanner knows the split pattern."""
+    chosen = NativeWordCounter if kernel.scanner(config.pre_tokenizer().patterns) is not None else WordCounter
+    return chosen(config)
 
 
 def train_from_counts(
@@ -354,17 +423,18 @@ def train_from_counts(
         raise SGPEError("the corpus is empty: it has no words to learn from")
 
     pre_tokenizer = config.pre_tokenizer()
+    words, times = list(counts), list(counts.values())
     chosen: list[str] = []
     if isinstance(pre_tokenizer, LinguisTriePreTokenizer):
-        _warn_of_other_scripts(counts, pre_tokenizer)
+        _warn_of_other_scripts(words, times, pre_tokenizer)
         chosen = choose_units(
-            _count_units(counts, pre_tokenizer, track),
+            pre_tokenizer.trie.count_units(track(words, "Finding units"), times, every_word=config.recipe == "sgpe"),
             pre_tokenizer.trie,
             letter_coverage=config.letter_coverage,
             syllable_coverage=config.syllable_coverage,
             min_unit_frequency=config.min_unit_frequency,
         )
-    unit_merges = build_unit_tier(unit.encode() for unit in chosen)
+    unit_merges = build_unit_tier([unit.encode() for unit in chosen])
 
     specials = config.special_tokens or ()
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
@@ -375,20 +445,24 @@ def train_from_counts(
         )
 
     vocabulary = list(BYTES)
-    table = MergeTable()
     for left, right in unit_merges:
-        table.add((left, right), len(vocabulary))
         vocabulary.append(vocabulary[left] + vocabulary[right])
-    sequences = _sequences(counts, config, pre_tokenizer, table, vocabulary, set(chosen), track)
-    learned = learn_merges(
-        list(sequences),
-        list(sequences.values()),
-        vocabulary=vocabulary,
-        num_merges=num_merges,
-        tie_break=config.tie_break,
-        min_frequency=config.min_frequency,
-        on_merge=on_merge,
-    )
+    sequences: Sequence[Sequence[int]] = words
+    if config.recipe == "sgpe":
+        sequences, times = _runs_of_chosen(track(words, "Applying units"), times, pre_tokenizer, vocabulary, set(chosen))
+    elif unit_merges:
+        sequences = merge_words(track(words, "Applying units"), unit_merges)
+    with ThreadPoolExecutor(1) as beside:
+        digest = beside.submit(counts.digest)  # merging natively leaves the interpreter to others
+        learned = learn_merges(
+            sequences,
+            times,
+            vocabulary=vocabulary,
+            num_merges=num_merges,
+            tie_break=config.tie_break,
+            min_frequency=config.min_frequency,
+            on_merge=on_merge,
+        )
     for left, right in learned:
         vocabulary.append(vocabulary[left] + vocabulary[right])
     if len(learned) < num_merges:
@@ -398,19 +472,16 @@ def train_from_counts(
             config.vocab_size,
             config.min_frequency,
         )
-    return _assemble(vocabulary, unit_merges + learned, config, pre_tokenizer.patterns, counts)
+    return _assemble(vocabulary, unit_merges + learned, config, pre_tokenizer.patterns, digest.result())
 
 
-def _warn_of_other_scripts(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer) -> None:
+def _warn_of_other_scripts(words: list[bytes], counts: list[int], pre_tokenizer: LinguisTriePreTokenizer) -> None:
     """Says so if words of a script that could be kept whole are not, which is easily overlooked."""
     others = LinguisTrie(name for name in SCRIPTS if name not in pre_tokenizer.scripts)
-    running = Counter[str]()
-    for word, count in counts.items():
-        if script := others.script_of(word[:8].decode(errors="ignore")):
-            running[script] += count
-    total = counts.total()
-    for script, count in running.most_common():
-        if count * 100 >= total:
+    total = sum(counts)
+    running = others.count_scripts(words, counts)
+    for script, count in sorted(running.items(), key=lambda item: -item[1]):
+        if count and count * 100 >= total:
             logger.warning(
                 "%.0f %% of the words are %s, which is not among the scripts: their syllables will be cut",
                 100 * count / total,
@@ -418,45 +489,28 @@ def _warn_of_other_scripts(counts: WordCounts, pre_tokenizer: LinguisTriePreToke
             )
 
 
-def _count_units(counts: WordCounts, pre_tokenizer: LinguisTriePreTokenizer, track: Track) -> Counter[str]:
-    units: Counter[str] = Counter()
-    for word, count in track(counts.items(), "Finding units"):
-        for unit in pre_tokenizer.segment(word.decode()):
-            if isinstance(unit, str):
-                units[unit] += count
-    return units
-
-
-def _sequences(
-    counts: WordCounts,
-    config: TrainingConfig,
+def _runs_of_chosen(
+    words: Iterable[bytes],
+    counts: Iterable[int],
     pre_tokenizer: RegexPreTokenizer | LinguisTriePreTokenizer,
-    unit_tier: MergeTable,
     vocabulary: list[bytes],
     chosen: set[str],
-    track: Track,
-) -> Counter[tuple[int, ...]]:
-    """What the statistical tier starts from: each word as the unit tier leaves it, which is what the encoder will see.
-
-    In ``sgpe`` a unit without a token takes no part in any pair, so it ends one sequence and the next begins after it.
-    """
-    sequences: Counter[tuple[int, ...]] = Counter()
-    if config.recipe != "sgpe":
-        for word, count in track(counts.items(), "Applying units"):
-            sequences[tuple(apply_merges(word, unit_tier))] += count
-        return sequences
+) -> tuple[list[tuple[int, ...]], list[int]]:
+    """What ``sgpe`` learns from: a unit without a token takes no part in any pair, so it ends one run and the next begins
+    after it."""
     ids = {token: id for id, token in enumerate(vocabulary)}
-    for word, count in track(counts.items(), "Applying units"):
+    runs: Counter[tuple[int, ...]] = Counter()
+    for word, count in zip(words, counts, strict=True):
         run: list[int] = []
         for unit in pre_tokenizer.segment(word.decode()):
             assert isinstance(unit, str)
             if unit in chosen:
                 run.append(ids[unit.encode()])
             else:
-                sequences[tuple(run)] += count
+                runs[tuple(run)] += count
                 run = []
-        sequences[tuple(run)] += count
-    return sequences
+        runs[tuple(run)] += count
+    return list(runs), list(runs.values())
 
 
 def _assemble(
@@ -464,7 +518,7 @@ def _assemble(
     merges: list[Pair],
     config: TrainingConfig,
     patterns: tuple[str, ...],
-    counts: WordCounts,
+    digest: str,
 ) -> BPETokenizer:
     """Gives tokens their final ids, special tokens where the configuration wants them."""
     specials = config.special_tokens or ()
@@ -478,5 +532,5 @@ def _assemble(
         patterns=patterns,
         normalization=config.normalization or "none",
         template=Template.around(["[CLS]"], ["[SEP]"]) if has_template else None,
-        metadata={"training": config.to_dict(), "word_counts": counts.digest()},
+        metadata={"training": config.to_dict(), "word_counts": digest},
     )

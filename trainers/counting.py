@@ -1,27 +1,36 @@
-"""Counting words over files and iterators, in several processes. Any number of them gives the same counts."""
+"""Counting words over files and iterators, in several threads or processes. Any number of them gives the same counts."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
 
 from tqdm import tqdm
 
+from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.training import TrainingConfig, WordCounts, only_texts, word_splitter
+from hf_sgpe.training import (
+    NativeWordCounter,
+    TrainingConfig,
+    WordCounts,
+    in_batches,
+    make_word_counter,
+    only_texts,
+)
 from trainers.corpora import read_texts
 
-# Characters that go to a process at once: enough to make its start and the transfer of counts cheap.
-_BATCH_CHARACTERS = 1 << 20
 # Below this, starting processes takes longer than counting.
-_WORTH_PROCESSES_BYTES = 8 << 20
+_WORTH_WORKERS_BYTES = 8 << 20
+
+Result = TypeVar("Result")
 
 
 def count_files(
@@ -29,15 +38,16 @@ def count_files(
     config: TrainingConfig,
     *,
     text_field: str = "text",
-    processes: int | None = None,
+    workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Counts the words of files. Memory grows with distinct words and the number of processes, not with the files.
+    """Counts the words of files. Memory grows with distinct words and the number of workers, not with the files.
 
     Args:
         files: As `trainers.find_files` gives them.
         text_field: The field with the text in JSON Lines and Parquet.
-        processes: How many to use; None for one per core, or one in all for small corpora.
+        workers: How many to use, threads with the native kernels and processes without; None for one a core, or one in all
+            for small corpora.
         progress: Show a bar on stderr; None for only on a terminal.
 
     Raises:
@@ -45,8 +55,8 @@ def count_files(
     """
     files = list(files)
     size = sum(file.stat().st_size for file in files)
-    if processes is None:
-        processes = (os.cpu_count() or 1) if size >= _WORTH_PROCESSES_BYTES else 1
+    if workers is None:
+        workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
     with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
 
         def texts() -> Iterator[str]:
@@ -55,21 +65,21 @@ def count_files(
                     file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
                 )
 
-        return _count(texts(), config, processes)
+        return _count(in_batches(texts()), config, workers)
 
 
 def count_texts(
-    texts: Iterable[str], config: TrainingConfig, *, processes: int | None = None, progress: bool | None = None
+    texts: Iterable[str], config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
     """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
     with tqdm(unit=" texts", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
 
-        def counted() -> Iterator[str]:
-            for text in only_texts(texts):
-                yield text
-                bar.update()
+        def counted() -> Iterator[list[str]]:
+            for batch in in_batches(only_texts(texts)):
+                yield batch
+                bar.update(len(batch))
 
-        return _count(counted(), config, processes or 1)
+        return _count(counted(), config, workers)
 
 
 def bar_disabled(progress: bool | None) -> bool | None:
@@ -77,60 +87,85 @@ def bar_disabled(progress: bool | None) -> bool | None:
     return None if progress is None else not progress
 
 
-def _count(texts: Iterable[str], config: TrainingConfig, processes: int) -> WordCounts:
-    if processes < 1:
-        raise SGPEError(f"processes must be at least 1, not {processes}")
-    if processes == 1:
-        return WordCounts.from_texts(texts, config)
-    total: Counter[str] = Counter()
+def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | None) -> WordCounts:
+    """Counts batches of texts in threads if the kernel releases the GIL, else in processes."""
+    counter = make_word_counter(config)
+    native = isinstance(counter, NativeWordCounter)
+    if workers is None:
+        # Threads cost nothing. Processes do, and whoever hands over an iterator need not expect any.
+        workers = available_cores() if native else 1
+    if workers < 1:
+        raise SGPEError(f"workers must be at least 1, not {workers}")
+    if workers == 1:
+        for batch in batches:
+            counter.add(batch)
+        return counter.result()
+    return _count_in_threads(batches, config, workers) if native else _count_in_processes(batches, config, workers)
+
+
+def _count_in_threads(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
+    counters = [NativeWordCounter(config) for _ in range(workers)]
+    idle: SimpleQueue[NativeWordCounter] = SimpleQueue()
+    for counter in counters:
+        idle.put(counter)
+
+    def add(batch: list[str]) -> None:
+        counter = idle.get()
+        try:
+            counter.add(batch)
+        finally:
+            idle.put(counter)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in _in_order(pool, add, batches, 2 * workers):
+            pass
+    for counter in counters[1:]:
+        counters[0].update(counter)
+    return counters[0].result()
+
+
+def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
+    total: Counter[bytes] = Counter()
     # A copy of this process starts at once and needs no importable main module; elsewhere copies are unsafe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    with ProcessPoolExecutor(processes, context, initializer=_start, initargs=(config,)) as pool:
-        running: deque[Future[Counter[str]]] = deque()
+    with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(config,)) as pool:
         try:
-            for batch in _batches(texts):
-                running.append(pool.submit(_count_batch, batch))
-                # Bounded, so that reading does not run ahead of counting and fill the memory.
-                if len(running) > 2 * processes:
-                    total.update(running.popleft().result())
-            while running:
-                total.update(running.popleft().result())
+            for counts in _in_order(pool, _count_batch, batches, 2 * workers):
+                total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer processes if memory is short, and call training from under "
+                "a counting process ended early: use fewer workers if memory is short, and call training from under "
                 "if __name__ == '__main__'"
             ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    return WordCounts({word.encode(): count for word, count in total.items()}, config.counting())
+    return WordCounts(total, config.counting())
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _in_order(
+    pool: Executor, work: Callable[[list[str]], Result], batches: Iterable[list[str]], ahead: int
+) -> Iterator[Result]:
+    """The results of ``work``. Only ``ahead`` batches wait, so that reading does not outrun counting and fill the memory."""
+    running: deque[Future[Result]] = deque()
+    try:
+        for batch in batches:
+            running.append(pool.submit(work, batch))
+            if len(running) > ahead:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-_split: Callable[[str], list[str]]
+_config: TrainingConfig
 
 
 def _start(config: TrainingConfig) -> None:
     # Ctrl-C reaches every process of a terminal; the one that reads ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    global _split
-    _split = word_splitter(config)
+    global _config
+    _config = config
 
 
-def _count_batch(texts: list[str]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(_split(text))
-    return counts
+def _count_batch(texts: list[str]) -> dict[bytes, int]:
+    return dict(WordCounts.from_texts(texts, _config).items())

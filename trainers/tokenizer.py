@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
 from trainers.corpora import find_files, read_text_file
-from trainers.counting import bar_disabled, count_files, count_texts
+from trainers.counting import count_files, count_texts
 
 if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -24,7 +25,7 @@ class TokenizerTrainer:
 
     Args:
         config: What kind of tokenizer.
-        processes: How many processes count words; None for one per core where that pays.
+        workers: How many threads count words (without the native kernels: processes); None for one a core where that pays.
         progress: Show progress on stderr; None for only on a terminal.
 
     >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
@@ -32,9 +33,9 @@ class TokenizerTrainer:
     270
     """
 
-    def __init__(self, config: TrainingConfig, *, processes: int | None = None, progress: bool | None = None) -> None:
+    def __init__(self, config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None) -> None:
         self.config = config
-        self.processes = processes
+        self.workers = workers
         self.progress = progress
 
     def count(
@@ -57,10 +58,10 @@ class TokenizerTrainer:
         if (files is None) == (iterator is None):
             raise SGPEError("give either files or an iterator to train on")
         if iterator is not None:
-            return count_texts(iterator, self.config, processes=self.processes, progress=self.progress)
+            return count_texts(iterator, self.config, workers=self.workers, progress=self.progress)
         assert files is not None
         paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
-        return count_files(paths, self.config, text_field=text_field, processes=self.processes, progress=self.progress)
+        return count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
         """Trains on counted words.
@@ -68,7 +69,8 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        show = {"disable": bar_disabled(self.progress), "leave": False}
+        shown = sys.stderr.isatty() if self.progress is None else self.progress
+        show = {"disable": not shown, "leave": False}
         merging: list[tqdm] = []
 
         def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
@@ -81,7 +83,7 @@ class TokenizerTrainer:
             return train_from_counts(
                 counts,
                 self.config,
-                on_merge=on_merge,
+                on_merge=on_merge if shown else None,
                 track=lambda steps, what: tqdm(steps, desc=what, unit=" words", unit_scale=True, **show),
             )
         finally:

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from hf_sgpe import kernel
+
 Pair = tuple[int, int]
 
 
@@ -73,6 +75,25 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
             if rank_before is not None:
                 heapq.heappush(candidates, (rank_before, before))
     return [token for token in tokens if token >= 0]
+
+
+def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequence[int]]:
+    """What merges leave of the bytes of each word; the k-th merge creates token 256 + k.
+
+    Returns:
+        A sequence of sequences of ids: lists, or an object of the native kernels that takes less memory.
+
+    >>> list(merge_words([b"aba"], [(97, 98)]))
+    [[256, 97]]
+    """
+    numbered = [((left, right), 256 + rank) for rank, (left, right) in enumerate(merges)]
+    native = kernel.native()
+    if native is not None:
+        triples = [(left, right, result) for (left, right), result in numbered]
+        sequences: Sequence[Sequence[int]] = native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
+        return sequences
+    table = MergeTable(numbered)
+    return [apply_merges(word, table) for word in words]
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:

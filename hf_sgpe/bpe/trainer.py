@@ -1,4 +1,4 @@
-"""Incremental BPE: learning merges from words and their counts. The readable form, and the specification.
+"""Incremental BPE: learning merges from words and their counts. The readable form, which is the specification of the native.
 
 The result is what recounting all pairs after every merge would give; the work is only done where a merge changed
 something. Words come as sequences of token ids, so that training may start from bytes or from any larger units. What a
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import Pair
 from hf_sgpe.errors import SGPEError
 
@@ -95,9 +96,10 @@ def learn_merges(
 ) -> list[Pair]:
     """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
-    The result depends neither on the order of the words nor on how equal words are spread over entries. A merge walks
-    through every word it occurs in, so time grows with the sum over merges of those words' lengths: quick for words of human
-    length, slow for words of many thousand symbols.
+    The result depends neither on the order of the words nor on how equal words are spread over entries. With the native
+    kernel, time grows with the number of symbols, and with a logarithm for choosing the next pair. In the readable form a
+    merge walks through every word it occurs in, so time grows with the sum over merges of those words' lengths: quick for
+    words of human length, slow for words of many thousand symbols.
 
     Args:
         words: Token ids of each word; not changed.
@@ -120,6 +122,10 @@ def learn_merges(
     """
     token_bytes = list(vocabulary)
     tie_key = _tie_key(tie_break, token_bytes)
+    native = kernel.native()
+    if native is not None:
+        learned: list[Pair] = native.learn_merges(words, counts, vocabulary, num_merges, tie_break, min_frequency, on_merge)
+        return learned
     state = [Word(list(ids)) for ids in words]
     pair_counts, where_to_update = _count_pairs(state, counts)
     heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in pair_counts.items() if count > 0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 
@@ -26,6 +27,10 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
     """
+    native = kernel.native()
+    if native is not None:
+        built: list[Pair] = native.build_unit_tier(list(units))
+        return built
     table = MergeTable()
     merges: list[Pair] = []
     for unit in units:

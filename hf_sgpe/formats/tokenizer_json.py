@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hf_sgpe import kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer, Template
@@ -53,13 +54,15 @@ def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
         for pattern in tokenizer.pre_tokenizer.patterns
     ]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    specials = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = sorted((tokenizer.special_tokens | tokenizer.added_tokens).items(), key=lambda item: item[1])
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": id, "content": token, **flags} for token, id in specials],
+        "added_tokens": [
+            {"id": id, "content": token, **flags, "special": token in tokenizer.special_tokens} for token, id in added
+        ],
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
         "post_processor": _template_to_dict(tokenizer) if tokenizer.template else byte_level,
@@ -164,6 +167,7 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
 
 def read(path: Path) -> BPETokenizer:
     """Reads one ``tokenizer.json``, and the metadata from the ``tokenizer_config.json`` beside it if there is one."""
+    kernel.native()  # says for itself what is wrong with it
     content = _read_json(path)
     try:
         tokenizer = from_dict(content)
@@ -206,12 +210,20 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel")
     normalization = _normalization(content.get("normalizer"))
-    special_tokens = _special_tokens(content, normalization)
+    special_tokens, added_tokens = _added_tokens(content, normalization)
+    vocab = model["vocab"]
     merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    added = special_tokens | added_tokens
+    spelled = {token: string_to_bytes(token) for token in vocab if token not in added}
+
+    def part(token: str) -> bytes:
+        return spelled[token] if token in spelled else string_to_bytes(token)
+
     return BPETokenizer(
-        {string_to_bytes(token): id for token, id in model["vocab"].items() if token not in special_tokens},
-        [(string_to_bytes(left), string_to_bytes(right)) for left, right in merges],
+        {token: vocab[name] for name, token in spelled.items()},
+        [(part(left), part(right)) for left, right in merges],
         special_tokens=special_tokens,
+        added_tokens=added_tokens,
         patterns=_patterns(content["pre_tokenizer"]),
         normalization=normalization,
         ignore_merges=bool(model.get("ignore_merges")),
@@ -219,24 +231,38 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
     )
 
 
-def _special_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, int]:
-    """Text → id of the added tokens, all of which must be special and stand for nothing but their own text."""
+def _added_tokens(content: Mapping[str, Any], normalization: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Text → id of the special tokens and of other added tokens, all of which must stand for nothing but their own text."""
     vocab = content["model"]["vocab"]
     special_tokens: dict[str, int] = {}
+    others: dict[str, int] = {}
+    passes: tuple[list[str], list[str]] = ([], [])
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
-        if not token.get("special"):
-            raise NotByteLevelError(f"its added token {name!r} is not special")
         if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
             raise NotByteLevelError(f"its added token {name!r} takes in the text around it")
         if token.get("normalized") and normalization != "none":
             raise NotByteLevelError(f"its added token {name!r} is looked for after normalization")
         # What the library does: the id in the vocabulary, else the next free one, whatever is declared.
-        given = vocab.get(name, max([len(vocab), *(taken + 1 for taken in special_tokens.values())]))
+        taken = [*special_tokens.values(), *others.values()]
+        given = vocab.get(name, max([len(vocab), *(one + 1 for one in taken)]))
         if id != given:
             raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
-        special_tokens[name] = id
-    return special_tokens
+        (special_tokens if token.get("special") else others)[name] = id
+        passes[bool(token.get("normalized"))].append(name)
+    # The library looks for one kind in all of the text before the other, we for both at once.
+    for first in passes[0]:
+        for second in passes[1]:
+            if _may_overlap(first, second):
+                raise NotByteLevelError(f"its added tokens {first!r} and {second!r} may overlap, and differ in 'normalized'")
+    return special_tokens, others
+
+
+def _may_overlap(one: str, other: str) -> bool:
+    """Whether an occurrence of ``one`` and one of ``other`` can share characters."""
+    if one in other or other in one:
+        return True
+    return any(one.endswith(other[:n]) or other.endswith(one[:n]) for n in range(1, min(len(one), len(other))))
 
 
 def _normalization(normalizer: Mapping[str, Any] | None) -> str:

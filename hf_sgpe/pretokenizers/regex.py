@@ -1,8 +1,9 @@
 r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` will cut it.
 
-Two engines read a pattern: the ``regex`` package here, and the one inside ``tokenizers`` wherever the tokenizer is used.
-They agree on syntax for the patterns this package writes, but not on Unicode's newest characters, so a text that holds a
-character they see differently is handed to the latter, which is slower but right by definition.
+Patterns that the native kernels have a scanner for are split by that. The others are read by two engines: the ``regex``
+package here, and the one inside ``tokenizers`` wherever the tokenizer is used. They agree on syntax for the patterns this
+package writes, but not on Unicode's newest characters, so a text that holds a character they see differently is handed to
+the latter, which is slower but right by definition.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, resolve_pattern
 
@@ -34,6 +36,10 @@ class RegexPreTokenizer:
     Args:
         patterns: Names of `SPLIT_PATTERNS`, or regular expressions.
 
+    Attributes:
+        patterns: The expressions.
+        scanner: The native kernel that splits as they do, or None.
+
     Raises:
         SGPEError: a name is unknown, or an expression is not valid.
 
@@ -45,21 +51,27 @@ class RegexPreTokenizer:
         if not patterns:
             raise SGPEError(f"a split needs a pattern: known are {', '.join(SPLIT_PATTERNS)}, or give a regex")
         self.patterns = tuple(map(resolve_pattern, patterns))
-        self._native = self.to_native()
+        self.scanner = kernel.scanner(self.patterns)
+        self._backend = self.to_native()
         self._stages = _compile_stages(self.patterns)
+
+    def __reduce__(self) -> tuple[type[RegexPreTokenizer], tuple[str, ...]]:
+        return type(self), self.patterns
 
     def split(self, text: str) -> list[str]:
         """The words of ``text``; their concatenation is ``text``. Time grows linearly with the text for named patterns."""
+        if self.scanner is not None:
+            return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
-            return self._split_natively(text)
+            return self._split_by_backend(text)
         words = [text] if text else []
         for stage in self._stages:
             words = [piece for word in words for piece in stage(word)]
         return words
 
-    def _split_natively(self, text: str) -> list[str]:
+    def _split_by_backend(self, text: str) -> list[str]:
         try:
-            return [word for word, _ in self._native.pre_tokenize_str(text)]
+            return [word for word, _ in self._backend.pre_tokenize_str(text)]
         except BaseException as error:
             # A panic of the engine is no Exception: it gives up on patterns that take exponential time.
             if type(error).__name__ != "PanicException":

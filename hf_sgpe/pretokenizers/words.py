@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
@@ -101,13 +102,19 @@ class LinguisTriePreTokenizer:
         return RegexPreTokenizer(*self.patterns).to_native()
 
 
-@cache
 def make_pre_tokenizer(recipe: str, scripts: tuple[str, ...], pattern: str) -> RegexPreTokenizer | LinguisTriePreTokenizer:
     """The pre-tokenizer of a recipe; ``sgpe`` ignores the pattern and ``bpe`` the scripts.
 
     Raises:
         SGPEError: the recipe, a script or the pattern is unknown.
     """
+    return _make_pre_tokenizer(recipe, scripts, pattern, kernel.native() is not None)
+
+
+@cache
+def _make_pre_tokenizer(
+    recipe: str, scripts: tuple[str, ...], pattern: str, native: bool
+) -> RegexPreTokenizer | LinguisTriePreTokenizer:
     if recipe == "bpe":
         return RegexPreTokenizer(pattern)
     if recipe == "hybrid":

@@ -1,5 +1,6 @@
 import contextlib
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -179,8 +180,10 @@ def test_bad_input_ends_in_one_line(workplace, arguments, message):
 
 @pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
-    (tmp_path / "long.txt").write_text("".join(sample.values()) * 300, encoding="utf-8")
-    command = [sys.executable, "-m", "hf_sgpe", "train", "long.txt", "--out", "new/out", "--processes", "2"]
+    # Long enough for any kernel: many copies of one compressed stream are a valid file.
+    text = "".join(sample.values()).encode() * 20
+    (tmp_path / "long.txt.gz").write_bytes(gzip.compress(text, 1) * 1000)
+    command = [sys.executable, "-m", "hf_sgpe", "train", "long.txt.gz", "--out", "new/out", "--workers", "2"]
     running = subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -191,13 +194,14 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (tmp_path / "new").exists():
+        assert running.poll() is None
         time.sleep(0.05)
     time.sleep(1)
     os.killpg(running.pid, end) if end is signal.SIGINT else running.send_signal(end)
     _, said = running.communicate(timeout=60)
     assert running.returncode == code
     assert said in ("interrupted\n", "")
-    assert [file.name for file in tmp_path.iterdir()] == ["long.txt"]
+    assert [file.name for file in tmp_path.iterdir()] == ["long.txt.gz"]
 
 
 def test_text_that_is_not_valid_in_the_locale(saved):

@@ -1,9 +1,11 @@
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from support.data import corpus, needs_data
 
+from hf_sgpe import kernel
 from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts
 
 CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
@@ -16,20 +18,26 @@ def test_files_are_counted_as_their_whole_text(tmp_path, recipe):
     text = corpus("si", 1_500_000) + "<|endoftext|>" + corpus("en", 1_500_000)
     (tmp_path / "a.txt").write_text(text, encoding="utf-8", newline="")
     whole = WordCounts.from_texts([text], config)
-    for processes in (1, 3):
-        assert count_files([tmp_path / "a.txt"], config, processes=processes) == whole
+    for workers in (1, 3):
+        assert count_files([tmp_path / "a.txt"], config, workers=workers) == whole
+    with kernel.readable_only():
+        assert count_files([tmp_path / "a.txt"], config, workers=2) == whole
 
 
-@pytest.mark.parametrize("processes", [1, 2, 5])
-def test_any_number_of_processes_counts_the_same(sample, processes):
-    texts = list(sample.values()) * 20
-    assert count_texts(iter(texts), CONFIG, processes=processes) == WordCounts.from_texts(texts, CONFIG)
+@pytest.mark.parametrize("chosen", [nullcontext, kernel.readable_only])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_any_number_of_workers_counts_the_same(sample, workers, chosen):
+    texts = [*sample.values(), "of<|endoftext|>two", "e\u0301", "\ud800"] * 20
+    whole = WordCounts.from_texts(texts, CONFIG)
+    with chosen():
+        assert count_texts(iter(texts), CONFIG, workers=workers) == whole
 
 
-def test_errors_of_a_file_come_through_the_processes(tmp_path):
+@pytest.mark.parametrize("chosen", [nullcontext, kernel.readable_only])
+def test_errors_of_a_file_come_through_the_workers(tmp_path, chosen):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 900_000 + b"\xff")
-    with pytest.raises(SGPEError, match=r"a\.txt: not UTF-8 at byte offset 4500000"):
-        count_files([tmp_path / "a.txt"], CONFIG, processes=2)
+    with chosen(), pytest.raises(SGPEError, match=r"a\.txt: not UTF-8 at byte offset 4500000"):
+        count_files([tmp_path / "a.txt"], CONFIG, workers=2)
 
 
 MEMORY = """
@@ -37,7 +45,7 @@ import resource, sys
 from trainers import TrainingConfig, count_texts
 text = "the same few words again and again, " * 30_000
 config = TrainingConfig(vocab_size=999, recipe="bpe", pattern="bloom")
-count_texts((text for _ in range(int(sys.argv[1]))), config, processes=2)
+count_texts((text for _ in range(int(sys.argv[1]))), config, workers=2)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -52,11 +60,11 @@ def test_memory_does_not_grow_with_the_corpus():
 
 def test_bad_arguments():
     with pytest.raises(SGPEError, match="not one text"):
-        count_texts("hello", CONFIG, processes=2)
+        count_texts("hello", CONFIG, workers=2)
     with pytest.raises(SGPEError, match="item 1 of the iterator is no text but int"):
         count_texts(["a", 5], CONFIG)
-    with pytest.raises(SGPEError, match="processes must be at least 1"):
-        count_texts(["a"], CONFIG, processes=-1)
+    with pytest.raises(SGPEError, match="workers must be at least 1"):
+        count_texts(["a"], CONFIG, workers=-1)
 
 
 def test_progress_is_silent_off_a_terminal_and_shown_when_asked(sample, capsys):

@@ -1,0 +1,312 @@
+"""Codec: ordinary text ↔ token ids, with a bounded memory of words. `Codec` is the readable form, `NativeCodec` the fast.
+
+Both know nothing of templates and of which special tokens a caller allows; they are handed a pattern that finds the texts of
+tokens that stand for themselves.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hf_sgpe import kernel
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.normalization import normalize
+from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hf_sgpe._native import Decoder, Encoder
+
+MEMORY_BYTES = 64 << 20
+"""How much the remembered words may take up before they are forgotten; of the native kernel, in each thread."""
+
+# Longer words are rare and would crowd out others.
+_LONGEST_REMEMBERED = 256
+# Starting threads for less than this many characters takes longer than encoding them.
+_WORTH_THREADS = 1 << 18
+# More ids or merges the native kernels have no room for.
+_MOST_IDS = 1 << 21
+
+
+class CacheInfo(NamedTuple):
+    """What is remembered of words met before: look-ups that found theirs, those that did not, words, and bytes in all."""
+
+    hits: int
+    misses: int
+    words: int
+    bytes: int
+    max_bytes: int
+
+
+class Codec:
+    """The readable form.
+
+    Args:
+        vocab: Token (bytes) → id.
+        merges: Pairs of tokens in the order of their ranks.
+        added_tokens: Text → id of the tokens that stand for themselves: special ones and others.
+        special_ids: The ids that ``skip_special_tokens`` leaves out.
+        pre_tokenizer: Text → words.
+        normalization: One of `NORMALIZATIONS`.
+        ignore_merges: A word that is itself a token becomes that token at once.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[bytes, int],
+        merges: Sequence[tuple[bytes, bytes]],
+        *,
+        added_tokens: Mapping[str, int],
+        special_ids: frozenset[int],
+        pre_tokenizer: RegexPreTokenizer,
+        normalization: str,
+        ignore_merges: bool,
+    ) -> None:
+        self.vocab = vocab
+        self.merges = merges
+        self.added_tokens = added_tokens
+        self.special_ids = special_ids
+        self.pre_tokenizer = pre_tokenizer
+        self.normalization = normalization
+        self.ignore_merges = ignore_merges
+        self.bytes_of = {id: token for token, id in vocab.items()}
+        self.bytes_of.update({id: token.encode() for token, id in added_tokens.items()})
+        self._memory: dict[str, tuple[int, ...]] = {}
+        self._memory_bytes = self._hits = self._misses = 0
+
+    @cached_property
+    def _byte_ids(self) -> list[int]:
+        return [self.vocab[bytes([byte])] for byte in range(256)]
+
+    @cached_property
+    def _table(self) -> MergeTable:
+        vocab = self.vocab
+        return MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in self.merges)
+
+    # ---------------------------------------------------------------- encoding
+
+    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+        """The ids of ``text``.
+
+        Args:
+            added: Finds the texts of added tokens to be recognised; None for none.
+        """
+        if added is None:
+            return self._ordinary(text)
+        ids: list[int] = []
+        position = 0
+        for match in added.finditer(text):
+            ids += self._ordinary(text[position : match.start()])
+            ids.append(self.added_tokens[match.group()])
+            position = match.end()
+        return ids + self._ordinary(text[position:])
+
+    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        import numpy as np
+
+        return np.array(self.encode(text, added), dtype=np.int32)
+
+    def encode_batch(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``. The readable form uses one thread whatever is asked for."""
+        return [self.encode(text, added) for text in texts]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end."""
+        import numpy as np
+
+        rows = [self.encode_to_numpy(text, added) for text in texts]
+        ids = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
+        return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
+
+    def _ordinary(self, text: str) -> list[int]:
+        return self._words(self.pre_tokenizer.split(normalize(text, self.normalization)))
+
+    def _words(self, words: Iterable[str]) -> list[int]:
+        ids: list[int] = []
+        for word in words:
+            known = self._memory.get(word)
+            if known is None:
+                self._misses += 1
+                known = self._merge(word)
+                if len(word) <= _LONGEST_REMEMBERED:
+                    self._remember(word, known)
+            else:
+                self._hits += 1
+            ids += known
+        return ids
+
+    def _merge(self, word: str) -> tuple[int, ...]:
+        encoded = word.encode()
+        if self.ignore_merges and encoded in self.vocab:
+            return (self.vocab[encoded],)
+        return tuple(apply_merges([self._byte_ids[byte] for byte in encoded], self._table))
+
+    def _remember(self, word: str, ids: tuple[int, ...]) -> None:
+        # The strings, the ids (mostly shared ints) and an entry of the dictionary.
+        size = sys.getsizeof(word) + sys.getsizeof(ids) + 100
+        # Full, it begins anew: what a text uses now comes back at once, what an earlier one used does not stay for ever.
+        if self._memory_bytes + size > MEMORY_BYTES:
+            self._memory, self._memory_bytes = {}, 0
+        self._memory[word] = ids
+        self._memory_bytes += size
+
+    # ---------------------------------------------------------------- decoding
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
+        """The bytes of ``ids``.
+
+        Raises:
+            SGPEError: an id is not in the vocabulary.
+            TypeError: an id is no whole number.
+        """
+        return b"".join(self.pieces(ids, skip_special_tokens))
+
+    def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
+        """The bytes of each id as it comes; errors as for `decode`."""
+        for place, id in enumerate(ids):
+            piece = self.bytes_of.get(operator.index(id))
+            if piece is None:
+                raise SGPEError(f"id {id} at position {place} is not in the vocabulary (ids 0 to {max(self.bytes_of)})")
+            if not (skip_special_tokens and id in self.special_ids):
+                yield piece
+
+    # ---------------------------------------------------------------- the memory of words
+
+    def cache_info(self) -> CacheInfo:
+        """Look-ups and size of the memory of words."""
+        return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
+
+    def clear_cache(self) -> None:
+        """Forgets the remembered words."""
+        self._memory = {}
+        self._memory_bytes = self._hits = self._misses = 0
+
+
+class NativeCodec(Codec):
+    """The same by the native kernels. What is not the common case goes the readable way: a text with an added token's text
+    in it, one that NFC changes, a split pattern without a scanner."""
+
+    def __init__(self, *args: Any, **parts: Any) -> None:
+        super().__init__(*args, **parts)
+        self._kernel = kernel.native()
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        vocab = self.vocab
+        merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
+        wholes = list(vocab.items()) if self.ignore_merges else []
+        added = [token.encode() for token in self.added_tokens]
+        made: Encoder = self._kernel.Encoder(self._byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
+        return made
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        tokens = sorted(self.bytes_of.items())
+        made: Decoder = self._kernel.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
+        return made
+
+    @property
+    def _nfc(self) -> bool:
+        return self.normalization == "nfc"
+
+    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+        """The ids of ``text``; see `Codec.encode`."""
+        if self.pre_tokenizer.scanner is None:
+            return super().encode(text, added)
+        ids = self._encoder.encode(text, self._nfc, added is not None)
+        return super().encode(text, added) if ids is None else ids
+
+    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        if self.pre_tokenizer.scanner is None:
+            return super().encode_to_numpy(text, added)
+        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None)
+        return super().encode_to_numpy(text, added) if ids is None else ids
+
+    def encode_batch(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        if self.pre_tokenizer.scanner is None:
+            return super().encode_batch(texts, added, threads)
+        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
+        return [Codec.encode(self, texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        if self.pre_tokenizer.scanner is None:
+            return super().encode_batch_to_numpy(texts, added, threads)
+        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
+            texts, self._nfc, added is not None, _threads(texts, threads)
+        )
+        if left_out:
+            import numpy as np
+
+            rows = np.split(ids, ends[:-1])
+            for i in left_out:
+                rows[i] = Codec.encode_to_numpy(self, texts[i], added)
+            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return ids, ends
+
+    def _ordinary(self, text: str) -> list[int]:
+        if self.pre_tokenizer.scanner is None:
+            return super()._ordinary(text)
+        ids = self._encoder.encode(normalize(text, self.normalization), False, False)
+        assert ids is not None
+        return ids
+
+    def _words(self, words: Iterable[str]) -> list[int]:
+        return self._encoder.encode_words(list(words))
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
+        """The bytes of ``ids``; see `Codec.decode`."""
+        if isinstance(ids, Iterator) or ids is None:
+            ids = list(ids)
+        decoded = self._decoder.decode(ids, skip_special_tokens)
+        return super().decode(ids, skip_special_tokens) if decoded is None else decoded
+
+    def cache_info(self) -> CacheInfo:
+        """Look-ups and size of the memory of words, of all threads together."""
+        hits, misses, words, size = self._encoder.memory_info()
+        return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
+
+    def clear_cache(self) -> None:
+        """Forgets the remembered words."""
+        if "_encoder" in self.__dict__:
+            self._encoder.forget()
+
+
+def make_codec(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]], **parts: Any) -> Codec:
+    """The codec of the kernel in use; arguments as for `Codec`."""
+    ids = (*vocab.values(), *parts["added_tokens"].values())
+    chosen = Codec if kernel.native() is None or max(*ids, len(merges)) >= _MOST_IDS else NativeCodec
+    return chosen(vocab, merges, **parts)
+
+
+def _threads(texts: Sequence[str], threads: int | None) -> int:
+    if threads is not None:
+        return min(threads, len(texts) + 1)
+    return available_cores() if sum(map(len, texts)) >= _WORTH_THREADS else 1
+
+
+def available_cores() -> int:
+    """How many cores this process may use; one where ``TOKENIZERS_PARALLELISM`` says no, as for the library."""
+    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
