@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import BatchEncoding, PreTrainedTokenizerFast
 
+from hf_sgpe import fast_lane
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
@@ -53,7 +54,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer)
         del config["tokenizer_class"]
-        return cls(tokenizer_object=backend, **{**config, **kwargs})
+        made = cls(tokenizer_object=backend, **{**config, **kwargs})
+        fast_lane.open_for(made, tokenizer)
+        return made
 
     def to_bpe(self) -> BPETokenizer:
         """The same tokenizer without transformers.
@@ -61,7 +64,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Raises:
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
         """
-        tokenizer = tokenizer_json.from_dict(json.loads(self.backend_tokenizer.to_str()))
+        tokenizer = tokenizer_json.from_dict(json.loads(self._tokenizer.to_str()))
         tokenizer.metadata = tokenizer_json.checked_metadata(self.init_kwargs.get("sgpe", {}), str(self.name_or_path))
         return tokenizer
 
@@ -87,6 +90,20 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         if len(ids) < len(vocab) or ("sgpe" in loaded.init_kwargs and len(ids) <= max(ids)):
             raise SGPEError(f"{pretrained_model_name_or_path}: damaged: the ids of its tokens repeat or have gaps")
         return loaded
+
+    def _encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
+        # The one place that calls, encode, tokenize and chat templates go through.
+        encoded = fast_lane.encode(self, text, options) if text_pair is None else None
+        return super()._encode_plus(text, text_pair, **options) if encoded is None else encoded
+
+    def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
+        """The tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
+        tokens = None if pair is not None or kwargs else fast_lane.tokenize(self, text, add_special_tokens)
+        return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
+
+    def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        fast_lane.close_for(self)
+        return super()._add_tokens(new_tokens, special_tokens)
 
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], *args: Any, push_to_hub: bool = False, **kwargs: Any

@@ -1,0 +1,310 @@
+"""The fast lane of `SGPETokenizerFast`: calls whose result holds only ids, masks and lengths get them from our kernel.
+
+Everything else (pairs, offsets, overflow, words that are split already) goes to the backend, and so does a tokenizer that
+`BPETokenizer` could not follow exactly. The encodings of a result, from which transformers answers ``word_ids``,
+``char_to_token`` and the like, are made by the backend when somebody asks for them. Results are equal in every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from transformers import BatchEncoding
+from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
+
+from hf_sgpe import kernel
+from hf_sgpe.errors import SGPEError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much: so many
+# characters for each token.
+_WORTH_OPENING = 16
+# Seeing whether the added tokens are still the same takes time for each of them. For fewer characters the backend is as
+# fast.
+_WORTH_LOOKING = 16
+
+# What a call may ask for that only the backend can give.
+_BACKEND_ONLY = (
+    "is_split_into_words",
+    "return_overflowing_tokens",
+    "return_offsets_mapping",
+    "stride",
+    "sanitize_control_tokens",
+)
+
+
+def encode(tokenizer: SGPETokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
+    """What ``tokenizer._encode_plus(text, **options)`` gives, or None if that is a matter for the backend."""
+    if any(options.get(name) for name in _BACKEND_ONLY):
+        return None
+    texts = [text] if isinstance(text, str) else text
+    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(one, str) for one in texts):
+        return None
+    native = kernel.native()
+    if native is None or any(map(native.has_surrogates, texts)):  # the backend refuses those
+        return None
+    lane = _lane_of(tokenizer, texts)
+    if lane is None:
+        return None
+    return lane.encode(tokenizer, texts, options, is_batch=texts is text)
+
+
+def tokenize(tokenizer: SGPETokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
+    """What ``tokenizer.tokenize`` gives without further options, or None if that is a matter for the backend."""
+    encoded = encode(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
+    if encoded is None:
+        return None
+    return [tokenizer._tokenizer.id_to_token(id) for id in encoded["input_ids"]]
+
+
+def open_for(tokenizer: SGPETokenizerFast, bpe: BPETokenizer) -> None:
+    """Opens the lane of a tokenizer that was made from ``bpe``, unless it was given further tokens."""
+    if tokenizer.get_added_vocab() == bpe.special_tokens | bpe.added_tokens:
+        _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
+
+
+def close_for(tokenizer: SGPETokenizerFast) -> None:
+    """Closes the lane of a tokenizer whose tokens are about to change; it opens again by itself."""
+    for encodings in list(_waiting.pop(tokenizer, ())):
+        encodings.make()  # as the tokenizer was when they were asked for
+    _lanes.pop(tokenizer, None)
+
+
+class _Lane:
+    """A tokenizer's kernel, and what its backend looked like when it was made. No lane without a kernel: ``bpe`` is None."""
+
+    def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
+        self.bpe = bpe
+        self.fingerprint = fingerprint
+        self.waiting = 0
+        self.prefix: list[int] = []
+        self.suffix: list[int] = []
+        # The readable kernels are no faster than the backend.
+        self.is_open = bpe is not None and bpe.pre_tokenizer.scanner is not None
+        if bpe is not None and bpe.template is not None:
+            names = [name for name, _ in bpe.template.single]
+            place = names.index("$A")
+            self.prefix = [bpe.special_tokens[name] for name in names[:place]]
+            self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
+            # Any but all equal type ids are left to the backend.
+            self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
+
+    def encode(
+        self, tokenizer: SGPETokenizerFast, texts: Sequence[str], options: dict[str, Any], *, is_batch: bool
+    ) -> BatchEncoding | None:
+        get = options.get
+        add_special_tokens = get("add_special_tokens", True)
+        prefix, suffix = (self.prefix, self.suffix) if add_special_tokens else ([], [])
+        max_length = get("max_length")
+        room = None
+        truncation = get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+        if truncation != TruncationStrategy.DO_NOT_TRUNCATE:
+            room = 0 if max_length is None else max_length - len(prefix) - len(suffix)
+            if room < 1 or truncation == TruncationStrategy.ONLY_SECOND:
+                return None
+        split_special = get("split_special_tokens")
+        if split_special is None:
+            split_special = tokenizer.split_special_tokens
+        settings = {
+            "padding_strategy": get("padding_strategy", PaddingStrategy.DO_NOT_PAD),
+            "truncation_strategy": truncation,
+            "max_length": max_length,
+            "stride": 0,
+            "pad_to_multiple_of": get("pad_to_multiple_of"),
+            "padding_side": get("padding_side"),
+        }
+        # The backend's settings are part of what is saved, so they are left as a call of the backend would leave them.
+        tokenizer.set_truncation_and_padding(**settings)
+        tokenizer._tokenizer.encode_special_tokens = split_special
+
+        assert self.bpe is not None
+        rows = self.bpe.encode_batch(texts, allowed_special="none" if split_special else "all")
+        if room is not None:
+            left = tokenizer.truncation_side == "left"
+            rows = [row if len(row) <= room else row[-room:] if left else row[:room] for row in rows]
+        if prefix or suffix:
+            rows = [prefix + row + suffix for row in rows]
+        data = self._columns(tokenizer, rows, len(prefix), len(suffix), options)
+        for row in data["input_ids"]:
+            tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
+
+        make = _maker(tokenizer, list(texts), settings, add_special_tokens, split_special, self.fingerprint)
+        encodings = _Encodings(len(rows), make)
+        _waiting.setdefault(tokenizer, WeakSet()).add(encodings)
+        encoded = BatchEncoding(data, encodings, tensor_type=get("return_tensors"), n_sequences=1)
+        if is_batch or get("return_tensors") is not None:
+            return encoded
+        single = {name: value[0] if value and isinstance(value[0], list) else value for name, value in encoded.items()}
+        return BatchEncoding(single, encodings, n_sequences=1)
+
+    def _columns(
+        self, tokenizer: SGPETokenizerFast, rows: list[list[int]], before: int, after: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """What a call returns for rows of ids that begin with ``before`` and end in ``after`` special tokens, padded."""
+        lengths = [len(row) for row in rows]
+        pads = _missing(lengths, options)
+        on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
+
+        def padded(rows: list[list[int]], pad: int | None) -> list[list[Any]]:
+            if pad is None:
+                return rows
+            return [
+                row if not missing else [pad] * missing + row if on_left else row + [pad] * missing
+                for row, missing in zip(rows, pads, strict=True)
+            ]
+
+        def wanted(name: str, default: bool) -> bool:
+            value = options.get(f"return_{name}")
+            return default if value is None else value
+
+        def pad_with(pad: str | int) -> Any:
+            # Asked for only if need be: a property of the tokenizer takes microseconds.
+            return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
+
+        data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
+        if wanted("token_type_ids", "token_type_ids" in tokenizer.model_input_names):
+            data["token_type_ids"] = padded([[0] * length for length in lengths], pad_with("pad_token_type_id"))
+        if wanted("attention_mask", "attention_mask" in tokenizer.model_input_names):
+            data["attention_mask"] = padded([[1] * length for length in lengths], pad_with(0))
+        if wanted("special_tokens_mask", False):
+            masks = [[1] * before + [0] * (length - before - after) + [1] * after for length in lengths]
+            data["special_tokens_mask"] = padded(masks, pad_with(1))
+        if wanted("length", False):
+            data["length"] = [len(row) for row in data["input_ids"]]
+        return data
+
+
+_lanes: WeakKeyDictionary[SGPETokenizerFast, _Lane] = WeakKeyDictionary()
+# Encodings that nobody has asked for yet.
+_waiting: WeakKeyDictionary[SGPETokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
+
+
+def _lane_of(tokenizer: SGPETokenizerFast, texts: Sequence[str]) -> _Lane | None:
+    """The lane of a tokenizer as it is now, once it is worth having one."""
+    lane = _lanes.get(tokenizer)
+    if lane is None:
+        lane = _lanes[tokenizer] = _Lane(None, None)
+    characters = sum(map(len, texts))
+    if lane.bpe is not None and characters < _WORTH_LOOKING * len(lane.bpe.special_tokens | lane.bpe.added_tokens):
+        return None
+    fingerprint = _fingerprint(tokenizer)
+    if fingerprint is None:
+        return None
+    if lane.fingerprint != fingerprint:
+        lane.waiting += characters
+        if lane.waiting < _WORTH_OPENING * fingerprint[0]:
+            return None
+        try:
+            lane = _Lane(tokenizer.to_bpe(), fingerprint)
+        except SGPEError:
+            lane = _Lane(None, fingerprint)
+        _lanes[tokenizer] = lane
+    return lane if lane.is_open else None
+
+
+_MODEL_OPTIONS = (
+    "dropout",
+    "ignore_merges",
+    "unk_token",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "fuse_unk",
+    "byte_fallback",
+)
+
+
+def _fingerprint(tokenizer: SGPETokenizerFast) -> tuple[Any, ...] | None:
+    """What decides the ids that the backend gives, as far as it can be had in microseconds; None for parts made in Python.
+
+    The vocabulary and the merges are represented by their size: another model of the same size put into the backend is not
+    noticed.
+    """
+    backend = tokenizer._tokenizer
+    model = backend.model
+    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
+    try:
+        states = [part and part.__getstate__() for part in parts]
+    except Exception:  # the library raises the bare class
+        return None
+    return (
+        backend.get_vocab_size(True),
+        backend.get_vocab_size(False),
+        *(getattr(model, option, None) for option in _MODEL_OPTIONS),
+        *((id, token.__getstate__()) for id, token in backend.get_added_tokens_decoder().items()),
+        *states,
+    )
+
+
+def _missing(lengths: list[int], options: dict[str, Any]) -> list[int]:
+    """How much padding each row is to get."""
+    strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
+    if strategy == PaddingStrategy.DO_NOT_PAD:
+        return [0] * len(lengths)
+    max_length, multiple = options.get("max_length"), options.get("pad_to_multiple_of")
+    length = max_length if strategy == PaddingStrategy.MAX_LENGTH and max_length is not None else max(lengths)
+    if multiple:
+        length += -length % multiple
+    return [max(length - one, 0) for one in lengths]
+
+
+# Encodings are made with the backend set as it was for their call, by one thread at a time.
+_making = Lock()
+
+
+class _Encodings(Sequence[Any]):
+    """The backend's encodings of a batch, made when the first of them is asked for. Pickled and copied as a list."""
+
+    def __init__(self, size: int, make: Callable[[], list[Encoding]]) -> None:
+        self._size = size
+        self._make = make
+        self._made: list[Encoding] | None = None
+
+    def make(self) -> list[Encoding]:
+        """All of them, made now if need be."""
+        with _making:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.make()[item]
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Encoding]]]:
+        return list, (self.make(),)
+
+
+def _maker(
+    tokenizer: SGPETokenizerFast,
+    texts: list[str],
+    settings: dict[str, Any],
+    add_special_tokens: bool,
+    split_special: bool,
+    fingerprint: tuple[Any, ...] | None,
+) -> Callable[[], list[Encoding]]:
+    def make() -> list[Encoding]:
+        if _fingerprint(tokenizer) != fingerprint:
+            raise SGPEError("the tokenizer's backend was changed after this batch was encoded: encode it again")
+        backend = tokenizer._tokenizer
+        truncation, padding, split_before = backend.truncation, backend.padding, backend.encode_special_tokens
+        try:
+            tokenizer.set_truncation_and_padding(**settings)
+            backend.encode_special_tokens = split_special
+            encodings: list[Encoding] = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
+        finally:
+            backend.encode_special_tokens = split_before
+            backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
+            backend.no_padding() if padding is None else backend.enable_padding(**padding)
+        return encodings
+
+    return make
