@@ -410,7 +410,8 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 def trained(docs: Docs, folder: Path, **config: Any) -> Path:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    trainer = TokenizerTrainer(TrainingConfig(**config), progress=False)
+    # No special tokens: packages differ in whether their text is recognised, and some code is about them.
+    trainer = TokenizerTrainer(TrainingConfig(special_tokens=(), **config), progress=False)
     trainer.learn(trainer.count(iterator=docs)).save(folder)
     return folder
 
