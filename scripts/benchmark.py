@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -490,7 +491,7 @@ def picture(results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
             for name, value in zip(ordered, values, strict=True)
         ]
         axis.bar_label(bars, labels, padding=3, fontsize=9)
-        axis.set_title(title, fontsize=11, loc="left")
+        axis.set_title(textwrap.fill(title, 40), fontsize=10, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.15)
         axis.set_xlabel("MB of UTF-8 a second", fontsize=9)
