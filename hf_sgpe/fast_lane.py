@@ -193,7 +193,7 @@ def _lane_of(tokenizer: SGPETokenizerFast, texts: Sequence[str]) -> _Lane | None
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
     characters = sum(map(len, texts))
-    if lane.bpe is not None and characters < _WORTH_LOOKING * len(lane.bpe.special_tokens | lane.bpe.added_tokens):
+    if lane.bpe is not None and characters < _WORTH_LOOKING * (len(lane.bpe.special_tokens) + len(lane.bpe.added_tokens)):
         return None
     fingerprint = _fingerprint(tokenizer)
     if fingerprint is None:

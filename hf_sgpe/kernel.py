@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import Script
+from hf_sgpe.pretokenizers.abugidas import Ranges, Script, runs
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _scanner(patterns: tuple[str, ...]) -> Scanner | None:
             return make(names[patterns[0]], [], [])
         if sgpe := _SGPE_WORDS.fullmatch(patterns[0]):
             inside = _characters(sgpe["inside"])
-            return make("sgpe", [_runs(inside)], []) if inside and min(inside) >= 0x80 else None
+            return make("sgpe", [runs(inside)], []) if inside and min(inside) >= 0x80 else None
     if len(patterns) == 2 and patterns[1].startswith(f"{patterns[0]}|"):
         base = names.get(patterns[1][len(patterns[0]) + 1 :])
         words = _script_words(patterns[0])
@@ -120,7 +120,7 @@ def _syllables(scripts: tuple[Script, ...]) -> Syllables:
             if letter != "J":
                 members[letter].append(ord(character))
         orphans = [ord(c) for c in script.letters_and_marks() if c not in script.classes()]
-        classes = [_runs([]), *(_runs(members[letter]) for letter in "CVNHSM"), _runs(orphans)]
+        classes = [runs([]), *(runs(members[letter]) for letter in "CVNHSM"), runs(orphans)]
         states = list(script.syllable)
         grammar = [
             [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSM-J"]
@@ -151,8 +151,6 @@ _SGPE_WORDS = regex.compile(rf" \?\[(?P<inside>{_CLASS})\]\+\| \?\[\^ \\t\\n\\r\
 _ALTERNATIVE = rf"\[(?P<first>{_CLASS})\]\[(?P<rest>{_CLASS})\]\*"
 _WORDS = regex.compile(rf" \?(?:{_ALTERNATIVE}|\(\?:{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*\))")
 
-Ranges = list[tuple[int, int]]
-
 
 def _script_words(pattern: str) -> tuple[list[Ranges], Ranges] | None:
     """The scripts' letters and the joiners of a pattern made by `word_pattern`, or None if it is of another kind."""
@@ -169,7 +167,7 @@ def _script_words(pattern: str) -> tuple[list[Ranges], Ranges] | None:
     )
     if not disjoint or not same_joiners or min(map(min, rests)) < 0x80:
         return None
-    return [_runs(first) for first in firsts], _runs(joiners)
+    return [runs(first) for first in firsts], runs(joiners)
 
 
 def _characters(text: str) -> set[int]:
@@ -178,14 +176,3 @@ def _characters(text: str) -> set[int]:
     for part in regex.findall(r".-.|.", text, flags=regex.DOTALL):
         points.update(range(ord(part[0]), ord(part[-1]) + 1))
     return points
-
-
-def _runs(points: Iterable[int]) -> Ranges:
-    """Code points as (first, last) of neighbouring ones."""
-    runs: Ranges = []
-    for point in sorted(points):
-        if runs and runs[-1][1] == point - 1:
-            runs[-1] = (runs[-1][0], point)
-        else:
-            runs.append((point, point))
-    return runs

@@ -139,8 +139,9 @@ class BPETokenizer:
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}, which is no whole number from 0 to 2**31 - 1")
-            if taken.setdefault(id, name) is not name:
+            if id in taken:
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
+            taken[id] = name
         for special in self.template.special_tokens() if self.template else ():
             if special not in self.special_tokens:
                 raise SGPEError(f"the template names {special!r}, which is not among the special tokens")

@@ -82,9 +82,9 @@ def count_texts(
         return _count(counted(), config, workers)
 
 
-def bar_disabled(progress: bool | None) -> bool | None:
+def bar_disabled(progress: bool | None) -> bool:
     """tqdm's ``disable`` for our ``progress``: None leaves it to whether stderr is a terminal."""
-    return None if progress is None else not progress
+    return not (sys.stderr.isatty() if progress is None else progress)
 
 
 def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | None) -> WordCounts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
 from trainers.corpora import find_files, read_text_file
-from trainers.counting import count_files, count_texts
+from trainers.counting import bar_disabled, count_files, count_texts
 
 if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -69,8 +68,8 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        shown = sys.stderr.isatty() if self.progress is None else self.progress
-        show = {"disable": not shown, "leave": False}
+        hidden = bar_disabled(self.progress)
+        show = {"disable": hidden, "leave": False}
         merging: list[tqdm] = []
 
         def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
@@ -83,7 +82,7 @@ class TokenizerTrainer:
             return train_from_counts(
                 counts,
                 self.config,
-                on_merge=on_merge if shown else None,
+                on_merge=None if hidden else on_merge,
                 track=lambda steps, what: tqdm(steps, desc=what, unit=" words", unit_scale=True, **show),
             )
         finally:

@@ -1,7 +1,7 @@
-"""Codec: ordinary text ↔ token ids, with a bounded memory of words. `Codec` is the readable form, `NativeCodec` the fast.
+"""Codec: ordinary text ↔ token ids, with a bounded memory of words. `Codec` is the readable form.
 
-Both know nothing of templates and of which special tokens a caller allows; they are handed a pattern that finds the texts of
-tokens that stand for themselves.
+Codecs know nothing of templates and of which special tokens a caller allows; they are handed a pattern that finds the texts
+of tokens that stand for themselves.
 """
 
 from __future__ import annotations
@@ -197,8 +197,7 @@ class Codec:
 
 
 class NativeCodec(Codec):
-    """The same by the native kernels. What is not the common case goes the readable way: a text with an added token's text
-    in it, one that NFC changes, a split pattern without a scanner."""
+    """The same with words merged and ids decoded by the native kernels: for split patterns without a scanner."""
 
     def __init__(self, *args: Any, **parts: Any) -> None:
         super().__init__(*args, **parts)
@@ -219,60 +218,8 @@ class NativeCodec(Codec):
         made: Decoder = self._kernel.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
         return made
 
-    @property
-    def _nfc(self) -> bool:
-        return self.normalization == "nfc"
-
-    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
-        """The ids of ``text``; see `Codec.encode`."""
-        if self.pre_tokenizer.scanner is None:
-            return super().encode(text, added)
-        ids = self._encoder.encode(text, self._nfc, added is not None)
-        return super().encode(text, added) if ids is None else ids
-
-    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
-        """`encode` as a one-dimensional int32 array."""
-        if self.pre_tokenizer.scanner is None:
-            return super().encode_to_numpy(text, added)
-        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None)
-        return super().encode_to_numpy(text, added) if ids is None else ids
-
-    def encode_batch(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
-    ) -> list[list[int]]:
-        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
-        if self.pre_tokenizer.scanner is None:
-            return super().encode_batch(texts, added, threads)
-        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
-        return [Codec.encode(self, texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
-
-    def encode_batch_to_numpy(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
-        if self.pre_tokenizer.scanner is None:
-            return super().encode_batch_to_numpy(texts, added, threads)
-        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
-            texts, self._nfc, added is not None, _threads(texts, threads)
-        )
-        if left_out:
-            import numpy as np
-
-            rows = np.split(ids, ends[:-1])
-            for i in left_out:
-                rows[i] = Codec.encode_to_numpy(self, texts[i], added)
-            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
-        return ids, ends
-
-    def _ordinary(self, text: str) -> list[int]:
-        if self.pre_tokenizer.scanner is None:
-            return super()._ordinary(text)
-        ids = self._encoder.encode(normalize(text, self.normalization), False, False)
-        assert ids is not None
-        return ids
-
     def _words(self, words: Iterable[str]) -> list[int]:
-        return self._encoder.encode_words(list(words))
+        return self._encoder.encode_words(words)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
         """The bytes of ``ids``; see `Codec.decode`."""
@@ -292,10 +239,64 @@ class NativeCodec(Codec):
             self._encoder.forget()
 
 
+class ScanningCodec(NativeCodec):
+    """The same with a native scanner, so that whole texts go to the kernels. What is not the common case goes the readable
+    way: a text with an added token's text in it, and one that NFC changes."""
+
+    @property
+    def _nfc(self) -> bool:
+        return self.normalization == "nfc"
+
+    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+        """The ids of ``text``; see `Codec.encode`."""
+        ids = self._encoder.encode(text, self._nfc, added is not None)
+        return super().encode(text, added) if ids is None else ids
+
+    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None)
+        return self._uncommon_to_numpy(text, added) if ids is None else ids
+
+    def encode_batch(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
+        return [Codec.encode(self, texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
+            texts, self._nfc, added is not None, _threads(texts, threads)
+        )
+        if left_out:
+            import numpy as np
+
+            rows = np.split(ids, ends[:-1])
+            for i in left_out:
+                rows[i] = self._uncommon_to_numpy(texts[i], added)
+            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return ids, ends
+
+    def _uncommon_to_numpy(self, text: str, added: re.Pattern[str] | None) -> NDArray[np.int32]:
+        import numpy as np
+
+        return np.array(Codec.encode(self, text, added), dtype=np.int32)
+
+    def _ordinary(self, text: str) -> list[int]:
+        ids = self._encoder.encode(normalize(text, self.normalization), False, False)
+        assert ids is not None
+        return ids
+
+
 def make_codec(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]], **parts: Any) -> Codec:
     """The codec of the kernel in use; arguments as for `Codec`."""
     ids = (*vocab.values(), *parts["added_tokens"].values())
-    chosen = Codec if kernel.native() is None or max(*ids, len(merges)) >= _MOST_IDS else NativeCodec
+    if kernel.native() is None or max(*ids, len(merges)) >= _MOST_IDS:
+        return Codec(vocab, merges, **parts)
+    chosen = NativeCodec if parts["pre_tokenizer"].scanner is None else ScanningCodec
     return chosen(vocab, merges, **parts)
 
 

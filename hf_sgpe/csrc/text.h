@@ -93,15 +93,6 @@ class Text {
   }
 
   size_t length() const { return length_; }
-  bool ascii() const { return ascii_; }
-
-  uint32_t operator[](size_t i) const {
-    switch (kind_) {
-      case PyUnicode_1BYTE_KIND: return static_cast<const uint8_t*>(data_)[i];
-      case PyUnicode_2BYTE_KIND: return static_cast<const uint16_t*>(data_)[i];
-      default: return static_cast<const uint32_t*>(data_)[i];
-    }
-  }
 
   // Calls `function` with a pointer to the characters, of whatever width.
   template <class Function>

@@ -11,6 +11,7 @@ tables are read off Unicode's IndicSyllabicCategory. Adding a script is adding a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hf_sgpe.errors import SGPEError
@@ -18,6 +19,7 @@ from hf_sgpe.errors import SGPEError
 ZWNJ, ZWJ = "\u200c", "\u200d"
 
 Grammar = dict[str, dict[str, str]]
+Ranges = list[tuple[int, int]]
 
 # C (H J? C)* (H J)? (S | H)? M?   |   V M?
 SINHALA_SYLLABLE: Grammar = {
@@ -53,6 +55,21 @@ def _characters(ranges: str) -> str:
         first, _, last = part.partition("-")
         characters += map(chr, range(int(first, 16), int(last or first, 16) + 1))
     return "".join(characters)
+
+
+def runs(points: Iterable[int]) -> Ranges:
+    """Code points as (first, last) of neighbouring ones, in order.
+
+    >>> runs([5, 1, 2, 3])
+    [(1, 3), (5, 5)]
+    """
+    found: Ranges = []
+    for point in sorted(points):
+        if found and found[-1][1] == point - 1:
+            found[-1] = (found[-1][0], point)
+        else:
+            found.append((point, point))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,7 @@ class RegexPreTokenizer:
         self.patterns = tuple(map(resolve_pattern, patterns))
         self.scanner = kernel.scanner(self.patterns)
         self._backend = self.to_native()
-        self._stages = _compile_stages(self.patterns)
+        self._stages = _compile_stages(self.patterns) if self.scanner is None else None
 
     def __reduce__(self) -> tuple[type[RegexPreTokenizer], tuple[str, ...]]:
         return type(self), self.patterns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script, runs
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer, slices, with_offsets
 
@@ -153,12 +153,8 @@ def _character_class(characters: Iterable[str]) -> str:
     >>> _character_class("abcxe")
     'a-cex'
     """
-    points = sorted(map(ord, characters))
-    parts: list[str] = []
-    start = 0
-    for i in range(1, len(points) + 1):
-        if i == len(points) or points[i] != points[i - 1] + 1:
-            run = "".join(map(chr, points[start:i]))
-            parts.append(run if len(run) < 3 else f"{run[0]}-{run[-1]}")
-            start = i
+    parts = []
+    for first, last in runs(map(ord, characters)):
+        run = "".join(map(chr, range(first, last + 1)))
+        parts.append(run if len(run) < 3 else f"{run[0]}-{run[-1]}")
     return "".join(parts)
