@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
     from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
-    from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+    from hf_sgpe.training import TrainingConfig, train_from_counts
+    from hf_sgpe.word_counts import WordCounts
 
 _HOMES = {
     "BPETokenizer": "model",
@@ -29,7 +30,7 @@ _HOMES = {
     "SGPETokenizerFast": "tokenization_sgpe",
     "SPLIT_PATTERNS": "pretokenizers.patterns",
     "TrainingConfig": "training",
-    "WordCounts": "training",
+    "WordCounts": "word_counts",
     "segment_into_words": "pretokenizers.linguis_trie",
     "train_from_counts": "training",
 }

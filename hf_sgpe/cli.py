@@ -80,7 +80,7 @@ def train(
     script: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Script whose syllables stay whole: {', '.join(SCRIPTS)} (repeatable; default: sinhala).",
+            help=f"Script whose syllables stay whole: {', '.join(SCRIPTS)}, or all (repeatable; default: sinhala).",
             show_default=False,
         ),
     ] = None,
@@ -112,6 +112,12 @@ def train(
     special_tokens_position: Annotated[
         str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
     ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How much a file's words count, to balance languages: NAME-OR-GLOB=NUMBER (repeatable).", show_default=False
+        ),
+    ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     workers: Annotated[
         int | None,
@@ -131,7 +137,7 @@ def train(
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory, check_file
     from hf_sgpe.formats.tokenizer_json import check_folder, write
-    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files
+    from trainers import TokenizerTrainer, TrainingConfig, find_files
 
     if not corpus and not from_counts:
         raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
@@ -150,6 +156,7 @@ def train(
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
+        weights=_parse_weights(weight or []),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
@@ -162,15 +169,25 @@ def train(
         if save_counts.resolve() in [file.resolve() for file in find_files(corpus or ())]:
             raise SGPEError(f"--save-counts {save_counts} is part of the corpus: give another name")
     with atomic_directory(out) as folder:
-        parts = [WordCounts.load(path) for path in from_counts or ()]
-        if corpus:
-            parts.append(trainer.count(files=corpus, text_field=text_field))
-        counts = sum(parts[1:], start=parts[0])
+        counts = trainer.count(files=corpus or (), counts=from_counts or (), text_field=text_field)
         if save_counts:
             counts.save(save_counts)
         tokenizer = trainer.learn(counts)
         write(tokenizer, folder)
-    print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,} words ({len(counts):,} distinct)")
+    print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,.0f} words ({len(counts):,} distinct)")
+
+
+def _parse_weights(given: list[str]) -> dict[str, float]:
+    weights = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise SGPEError(f"--weight {text!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'")
+    return weights
 
 
 @app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")
@@ -329,6 +346,8 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         shown = ("recipe", "scripts", "pattern", "min_frequency", "letter_coverage", "syllable_coverage", "tie_break")
         training = loaded.metadata["training"]
         facts |= {name.replace("_", " "): training[name] for name in shown if name in training}
+        if training.get("weights"):
+            facts["weights"] = training["weights"]
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
     else:
         named = {pattern: name for name, pattern in SPLIT_PATTERNS.items()}

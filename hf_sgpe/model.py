@@ -178,7 +178,8 @@ class BPETokenizer:
         Raises:
             SGPEError: a value is out of range or the iterator gives no text.
         """
-        from hf_sgpe.training import TrainingConfig, make_word_counter, only_texts, train_from_counts
+        from hf_sgpe.training import TrainingConfig, train_from_counts
+        from hf_sgpe.word_counts import make_word_counter, only_texts
 
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")

@@ -158,7 +158,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """
         from dataclasses import fields
 
-        from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+        from hf_sgpe.training import TrainingConfig, train_from_counts
+        from hf_sgpe.word_counts import WordCounts
 
         trained_with = self.to_bpe()
         values = dict(trained_with.metadata.get("training") or _config_of(trained_with))

@@ -1,36 +1,30 @@
-"""From counted words to a tokenizer: the configuration, the counts as a value, and the two tiers put together.
+"""From counted words to a tokenizer: the configuration, and the two tiers put together.
 
 Nothing here reads files; that is the business of `trainers`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import os
 import unicodedata
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hf_sgpe import kernel
-from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import Pair, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer, Template, any_of
+from hf_sgpe.model import BPETokenizer, Template
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
+from hf_sgpe.word_counts import WordCounts, exact_weight
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +54,7 @@ class TrainingConfig:
         vocab_size: Number of tokens in the finished tokenizer, special tokens included.
         recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``sgpe`` (the SGPE document's words)
             or ``bpe`` (``pattern`` only).
-        scripts: Scripts whose syllables are units; unused by ``bpe``.
+        scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
         min_frequency: A pair that occurs less often is never merged.
         letter_coverage: Share of each script's running letters that get a token of their own.
@@ -70,6 +64,8 @@ class TrainingConfig:
         normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
         special_tokens: Their text; none of it is ever learned from. None takes the recipe's own.
         special_tokens_position: Where their ids lie: ``end``, ``start`` or ``after-bytes``. None takes the recipe's own.
+        weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
+            glob → number. Of several that fit a file the first counts; without one it counts once.
 
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known ones.
@@ -90,6 +86,7 @@ class TrainingConfig:
     normalization: str | None = None
     special_tokens: tuple[str, ...] | None = None
     special_tokens_position: str | None = None
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_known("recipe", self.recipe, RECIPES)
@@ -103,7 +100,16 @@ class TrainingConfig:
             if not isinstance(value, Iterable):
                 raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, tuple(value))
-        object.__setattr__(self, "scripts", tuple(dict.fromkeys(self.scripts)))
+        scripts = tuple(SCRIPTS) if self.scripts == ("all",) else tuple(dict.fromkeys(self.scripts))
+        object.__setattr__(self, "scripts", scripts)
+        if not isinstance(self.weights, Mapping):
+            raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
+        object.__setattr__(self, "weights", dict(self.weights))
+        for name, weight in self.weights.items():
+            try:
+                exact_weight(weight)
+            except SGPEError as error:
+                raise SGPEError(f"weights, {name!r}: {error}") from None
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
         _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
@@ -172,231 +178,6 @@ def _check_special_token(token: str, normalization: str) -> None:
         raise SGPEError(f"special token {token!r} holds a character that NFC composes: use another")
 
 
-class WordCounts:
-    """How often each word occurs in some text: all that training needs to know of it, and a value.
-
-    Counts of parts add up to the counts of the whole, wherever and in whatever order the parts were counted; training on
-    the sum gives the identical tokenizer. Memory grows with distinct words.
-
-    Args:
-        counts: Word (UTF-8) → how often it occurs.
-        counting: `TrainingConfig.counting` of the configuration that the words were cut with.
-
-    >>> config = TrainingConfig(vocab_size=1000, recipe="bpe", pattern="gpt2")
-    >>> counts = WordCounts.from_texts(["a b"], config) + WordCounts.from_texts(["a"], config)
-    >>> sorted(counts.items())
-    [(b' b', 1), (b'a', 2)]
-    """
-
-    def __init__(self, counts: Mapping[bytes, int], counting: Mapping[str, Any]) -> None:
-        self.counting = dict(counting)
-        self._counts = dict(counts)
-
-    @classmethod
-    def from_texts(cls, texts: Iterable[str], config: TrainingConfig) -> WordCounts:
-        """Counts the words of ``texts``, each text by itself, without its special tokens.
-
-        Raises:
-            SGPEError: ``texts`` is one text, whose characters would be taken for texts, or holds something else.
-        """
-        counter = make_word_counter(config)
-        for batch in in_batches(only_texts(texts)):
-            counter.add(batch)
-        return counter.result()
-
-    def __add__(self, other: WordCounts) -> WordCounts:
-        if self.counting != other.counting:
-            raise SGPEError("word counts cannot be added: they were cut by different patterns, normalization or specials")
-        total = Counter(self._counts)
-        total.update(other._counts)
-        return WordCounts(total, self.counting)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WordCounts):
-            return NotImplemented
-        return self.counting == other.counting and self._counts == other._counts
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __len__(self) -> int:
-        """The number of distinct words."""
-        return len(self._counts)
-
-    def __getitem__(self, word: bytes) -> int:
-        return self._counts.get(word, 0)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._counts)
-
-    def items(self) -> Collection[tuple[bytes, int]]:
-        """(word, count), in no particular order."""
-        return self._counts.items()
-
-    def values(self) -> Collection[int]:
-        """The counts, in the order of `items`."""
-        return self._counts.values()
-
-    def total(self) -> int:
-        """The number of running words."""
-        return sum(self._counts.values())
-
-    def __repr__(self) -> str:
-        return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
-
-    def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
-        hasher = hashlib.sha256()
-        for array in self._arrays().values():
-            hasher.update(array.tobytes())
-        return hasher.hexdigest()
-
-    def _arrays(self) -> dict[str, Any]:
-        """What is saved: the words in order, one after another, their lengths and counts, and how they were cut."""
-        import numpy as np
-
-        words = sorted(self._counts)
-        return {
-            "counting": np.frombuffer(json.dumps(self.counting, sort_keys=True).encode(), dtype=np.uint8),
-            "words": np.frombuffer(b"".join(words), dtype=np.uint8),
-            "lengths": np.array(list(map(len, words)), dtype=np.int64),
-            "counts": np.array(list(map(self._counts.__getitem__, words)), dtype=np.int64),
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file (a numpy ``.npz`` whatever its name), the same bytes for the same counts."""
-        import numpy as np
-
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **self._arrays())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Reads what `save` wrote.
-
-        Raises:
-            SGPEError: the file holds no word counts, or damaged ones.
-            OSError: the file cannot be opened.
-        """
-        import numpy as np
-
-        with Path(path).open("rb") as raw:
-            try:
-                if not zipfile.is_zipfile(raw):
-                    raise ValueError("no .npz")
-                raw.seek(0)
-                with np.load(raw, allow_pickle=False) as file:
-                    counting = json.loads(file["counting"].tobytes())
-                    blob, lengths, counts = file["words"].tobytes(), file["lengths"], file["counts"]
-                return cls(_unpack_words(blob, lengths, counts), dict(counting))
-            except Exception as error:  # each layer of the format has exceptions of its own
-                reason = str(error) or type(error).__name__
-                raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
-
-
-def _unpack_words(blob: bytes, lengths: Any, counts: Any) -> dict[bytes, int]:
-    if lengths.dtype.kind != "i" or counts.dtype.kind != "i" or lengths.shape != counts.shape or lengths.ndim != 1:
-        raise ValueError("its arrays do not fit together")
-    if lengths.sum() != len(blob) or (lengths <= 0).any() or (counts <= 0).any():
-        raise ValueError("its numbers do not fit together")
-    words: dict[bytes, int] = {}
-    start = 0
-    for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
-        words[blob[start : start + length]] = count
-        start += length
-    if len(words) != len(counts):
-        raise ValueError("a word occurs twice")
-    b"\n".join(words).decode()  # words are text; better known here than in the middle of training
-    return words
-
-
-def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """``texts`` as they are.
-
-    Raises:
-        SGPEError: it is a single text, whose characters would be taken for texts, or gives something that is none.
-    """
-    if isinstance(texts, str):
-        raise SGPEError("expected an iterable of texts, not one text: put it in a list")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise SGPEError(f"item {number} of the iterator is no text but {type(text).__name__}")
-        yield text
-
-
-def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """The texts in lists of at least so many characters, the last one excepted."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= characters:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-class WordCounter:
-    """Counts words as texts come: special tokens taken out, the rest normalized and split. The readable form.
-
-    Args:
-        config: Decides what a word is.
-    """
-
-    def __init__(self, config: TrainingConfig) -> None:
-        self._counting = config.counting()
-        self._splitter = RegexPreTokenizer(*config.pre_tokenizer().patterns)
-        self._normalization = config.normalization or "none"
-        self._special_pattern = any_of(frozenset(config.special_tokens)) if config.special_tokens else None
-        self._counts: Counter[str] = Counter()
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Counts the words of texts, each by itself."""
-        for text in texts:
-            for part in self._prepared(text):
-                self._counts.update(self._splitter.split(part))
-
-    def result(self) -> WordCounts:
-        """What was counted so far, as a value."""
-        return WordCounts({word.encode(): count for word, count in self._counts.items()}, self._counting)
-
-    def _prepared(self, text: str) -> list[str]:
-        """The parts of a text between special tokens, normalized."""
-        pattern = self._special_pattern
-        parts = pattern.split(text) if pattern and pattern.search(text) else [text]
-        return [normalize(part, self._normalization) for part in parts]
-
-
-class NativeWordCounter(WordCounter):
-    """The same by the native kernels, which release the GIL: several counters can be at work in threads."""
-
-    def __init__(self, config: TrainingConfig) -> None:
-        super().__init__(config)
-        special_tokens = [token.encode() for token in config.special_tokens or ()]
-        scanner = self._splitter.scanner
-        self._native = kernel.native().WordCounter(scanner, self._normalization == "nfc", special_tokens)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Counts the words of texts, each by itself."""
-        for left_out in self._native.add(texts):
-            self._native.add_prepared(self._prepared(texts[left_out]))
-
-    def update(self, other: NativeWordCounter) -> None:
-        """Adds what ``other``, of the same configuration, has counted."""
-        self._native.merge(other._native)
-
-    def result(self) -> WordCounts:
-        """What was counted so far, as a value."""
-        return WordCounts(self._native.counts(), self._counting)
-
-
-def make_word_counter(config: TrainingConfig) -> WordCounter:
-    """The word counter of the kernel in use; the readable one where no native scanner knows the split pattern."""
-    chosen = NativeWordCounter if kernel.scanner(config.pre_tokenizer().patterns) is not None else WordCounter
-    return chosen(config)
-
-
 def train_from_counts(
     counts: WordCounts,
     config: TrainingConfig,
@@ -410,7 +191,7 @@ def train_from_counts(
 
     Args:
         on_merge: Called at each merge of the statistical tier with the number of tokens before it, the pair (two such
-            numbers) and its count.
+            numbers) and its count in parts of 1 / ``counts.scale``.
         track: Given a collection and what is done with it, yields its items: a progress bar's place.
 
     Raises:
@@ -432,7 +213,7 @@ def train_from_counts(
             pre_tokenizer.trie,
             letter_coverage=config.letter_coverage,
             syllable_coverage=config.syllable_coverage,
-            min_unit_frequency=config.min_unit_frequency,
+            min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
         )
     unit_merges = build_unit_tier([unit.encode() for unit in chosen])
 
@@ -460,7 +241,7 @@ def train_from_counts(
             vocabulary=vocabulary,
             num_merges=num_merges,
             tie_break=config.tie_break,
-            min_frequency=config.min_frequency,
+            min_frequency=config.min_frequency * counts.scale,
             on_merge=on_merge,
         )
     for left, right in learned:

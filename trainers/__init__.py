@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.training import TrainingConfig, train_from_counts
+from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
 from trainers.counting import count_files, count_texts
 from trainers.tokenizer import TokenizerTrainer, train_bpe

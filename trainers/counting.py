@@ -6,9 +6,10 @@ import multiprocessing
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from fnmatch import fnmatch
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
@@ -17,14 +18,8 @@ from tqdm import tqdm
 
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.training import (
-    NativeWordCounter,
-    TrainingConfig,
-    WordCounts,
-    in_batches,
-    make_word_counter,
-    only_texts,
-)
+from hf_sgpe.training import TrainingConfig
+from hf_sgpe.word_counts import NativeWordCounter, WordCounts, in_batches, make_word_counter, only_texts
 from trainers.corpora import read_texts
 
 # Below this, starting processes takes longer than counting.
@@ -37,35 +32,56 @@ def count_files(
     files: Iterable[Path],
     config: TrainingConfig,
     *,
+    counts: Sequence[Path] = (),
     text_field: str = "text",
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Counts the words of files. Memory grows with distinct words and the number of workers, not with the files.
+    """Counts the words of files, weighted as ``config.weights`` says.
+
+    Memory grows with distinct words and the number of workers, not with the files.
 
     Args:
         files: As `trainers.find_files` gives them.
+        counts: Files of words counted before, to be added up with them.
         text_field: The field with the text in JSON Lines and Parquet.
         workers: How many to use, threads with the native kernels and processes without; None for one a core, or one in all
             for small corpora.
         progress: Show a bar on stderr; None for only on a terminal.
 
     Raises:
-        SGPEError: a file cannot be read; the message names it and the place.
+        SGPEError: a file cannot be read; the message names it and the place. Or a weight fits none of the files.
     """
     files = list(files)
+    weigh = _weights(config.weights, [*files, *counts])
     size = sum(file.stat().st_size for file in files)
     if workers is None:
         workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
     with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
 
-        def texts() -> Iterator[str]:
+        def texts(files: list[Path]) -> Iterator[str]:
             for file in files:
                 yield from read_texts(
                     file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
                 )
 
-        return _count(in_batches(texts()), config, workers)
+        total = WordCounts({}, config.counting())
+        for weight in dict.fromkeys(map(weigh, files)):
+            some = [file for file in files if weigh(file) == weight]
+            counted = _count(in_batches(texts(some)), config, workers)
+            total = counted if weight == 1 and not total else total + counted * weight
+        for file in counts:
+            total += WordCounts.load(file) * weigh(file)
+        return total
+
+
+def _weights(weights: Mapping[str, float], files: Sequence[Path]) -> Callable[[Path], float]:
+    """What `TrainingConfig.weights` means for these files."""
+    fitting = {file: [name for name in weights if fnmatch(file.name, name) or fnmatch(str(file), name)] for file in files}
+    for name in weights:
+        if not any(name in names for names in fitting.values()):
+            raise SGPEError(f"weights: {name!r} fits none of the files: give the name of one, or a glob")
+    return lambda file: weights[fitting[file][0]] if fitting[file] else 1
 
 
 def count_texts(

@@ -11,7 +11,8 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer
-from hf_sgpe.training import TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.training import TrainingConfig, train_from_counts
+from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import find_files, read_text_file
 from trainers.counting import bar_disabled, count_files, count_texts
 
@@ -42,6 +43,8 @@ class TokenizerTrainer:
         *,
         files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
         iterator: Iterable[str] | None = None,
+        text: str | None = None,
+        counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
         """Counts the words of a corpus; counts of several corpora can be added up and trained on.
@@ -49,18 +52,30 @@ class TokenizerTrainer:
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2).
             iterator: Texts, in place of files.
+            text: One text, in place of files.
+            counts: Files of words counted before (`WordCounts.save`), besides ``files`` or alone.
             text_field: The field with the text in .jsonl and .parquet.
 
         Raises:
-            SGPEError: both or neither are given, or a file cannot be read.
+            SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
+                configuration, or the configuration weights files that are not there.
         """
-        if (files is None) == (iterator is None):
-            raise SGPEError("give either files or an iterator to train on")
-        if iterator is not None:
-            return count_texts(iterator, self.config, workers=self.workers, progress=self.progress)
-        assert files is not None
-        paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
-        return count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
+        paths = [files] if isinstance(files, (str, os.PathLike)) else files or ()
+        kept = [Path(file) for file in counts]
+        if sum((iterator is not None, text is not None, bool(files is not None or kept))) != 1:
+            raise SGPEError("give one kind of text to train on: files, an iterator or a text")
+        if iterator is not None or text is not None:
+            texts = iterator if text is None else [text]
+            assert texts is not None
+            return count_texts(texts, self.config, workers=self.workers, progress=self.progress)
+        return count_files(
+            find_files(paths),
+            self.config,
+            counts=kept,
+            text_field=text_field,
+            workers=self.workers,
+            progress=self.progress,
+        )
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
         """Trains on counted words.
@@ -94,6 +109,7 @@ class TokenizerTrainer:
         *,
         files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
         iterator: Iterable[str] | None = None,
+        text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
         """Counts a corpus (arguments as for `count`) and trains on it.
@@ -103,7 +119,8 @@ class TokenizerTrainer:
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
-        return SGPETokenizerFast.from_bpe(self.learn(self.count(files=files, iterator=iterator, text_field=text_field)))
+        counts = self.count(files=files, iterator=iterator, text=text, text_field=text_field)
+        return SGPETokenizerFast.from_bpe(self.learn(counts))
 
 
 def train_bpe(

@@ -39,7 +39,7 @@ from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
-from hf_sgpe.training import make_word_counter
+from hf_sgpe.word_counts import make_word_counter
 
 native = kernel.native()
 needs_native = pytest.mark.skipif(native is None, reason=f"compares the native kernels: {kernel.describe()}")

@@ -3,7 +3,6 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.data import corpus, needs_data, sinhala_words
 from support.texts import texts
 from support.unit_level import UnitLevelEncoder
@@ -214,87 +213,6 @@ def test_normalization_is_an_option():
 def test_config_survives_json():
     config = TrainingConfig(vocab_size=999, scripts=["tamil"], special_tokens=["<|x|>"])
     assert TrainingConfig.from_dict({**config.to_dict(), "from the future": 1}) == config
-
-
-# ---------------------------------------------------------------- counts as a value
-
-
-@given(st.lists(texts, max_size=6), st.integers(0, 6))
-def test_counts_of_parts_add_up(parts, cut):
-    config = TrainingConfig(vocab_size=999)
-    whole = WordCounts.from_texts(parts, config)
-    assert WordCounts.from_texts(parts[:cut], config) + WordCounts.from_texts(parts[cut:], config) == whole
-    assert WordCounts.from_texts(parts[::-1], config).digest() == whole.digest()
-
-
-def test_counts_survive_saving(tmp_path, sample, config):
-    counts = WordCounts.from_texts(sample.values(), config)
-    counts.save(tmp_path / "counts")
-    assert WordCounts.load(tmp_path / "counts") == counts
-    assert list(tmp_path.iterdir()) == [tmp_path / "counts"]
-    first = (tmp_path / "counts").read_bytes()
-    WordCounts.load(tmp_path / "counts").save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == first
-    empty = WordCounts.from_texts([], config)
-    empty.save(tmp_path / "empty")
-    assert WordCounts.load(tmp_path / "empty") == empty
-
-
-def test_training_on_a_sum_gives_the_identical_tokenizer(sample, config):
-    counts = [WordCounts.from_texts([text], config) for text in sample.values()]
-    whole = WordCounts.from_texts(sample.values(), config)
-    total = counts[3] + counts[1] + counts[0] + counts[2]
-    assert train_from_counts(total, config).get_vocab() == train_from_counts(whole, config).get_vocab()
-
-
-@pytest.mark.parametrize("damage", [b"", b"not a zip", b"cut"])
-def test_damaged_counts_are_named(tmp_path, damage, config):
-    path = tmp_path / "counts.npz"
-    WordCounts.from_texts(["a b c"], config).save(path)
-    path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
-    with pytest.raises(SGPEError, match=r"counts\.npz: not a file of word counts"):
-        WordCounts.load(path)
-
-
-def test_any_damage_to_counts_is_named(tmp_path, sample, config):
-    import random
-
-    path = tmp_path / "counts.npz"
-    counts = WordCounts.from_texts([sample["si"]], config)
-    counts.save(path)
-    whole, generator = path.read_bytes(), random.Random(3)
-    for _ in range(300):
-        damaged = bytearray(whole)
-        for _ in range(generator.randint(1, 4)):
-            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
-        path.write_bytes(damaged)
-        try:
-            assert WordCounts.load(path) == counts  # where nothing that matters was hit
-        except SGPEError as error:
-            assert str(error).startswith(f"{path}: not a file of word counts")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"counts": [-1]}, {"lengths": [-1]}, {"lengths": [9]}, {"counts": [1.5]}, {"counts": [1, 2]}, {"words": b"\xff"}],
-)
-def test_counts_that_cannot_be_are_named(tmp_path, wrong):
-    import numpy as np
-
-    parts = {"words": b"a", "lengths": [1], "counts": [1], "counting": b"{}"} | wrong
-    arrays = {k: np.frombuffer(v, dtype=np.uint8) if isinstance(v, bytes) else np.array(v) for k, v in parts.items()}
-    np.savez(tmp_path / "counts.npz", **arrays)
-    with pytest.raises(SGPEError, match="not a file of word counts"):
-        WordCounts.load(tmp_path / "counts.npz")
-
-
-def test_counts_of_different_cuts_do_not_add_or_train():
-    one, other = TrainingConfig(vocab_size=999), TrainingConfig(vocab_size=999, pattern="gpt2")
-    counts = WordCounts.from_texts(["a"], one)
-    with pytest.raises(SGPEError, match="cannot be added"):
-        counts + WordCounts.from_texts(["a"], other)
-    with pytest.raises(SGPEError, match="were cut by other patterns"):
-        train_from_counts(counts, other)
 
 
 # ---------------------------------------------------------------- bad input

@@ -6,7 +6,7 @@ import pytest
 from support.data import corpus, needs_data
 
 from hf_sgpe import kernel
-from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts
+from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts, find_files
 
 CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
 
@@ -72,3 +72,21 @@ def test_progress_is_silent_off_a_terminal_and_shown_when_asked(sample, capsys):
     assert capsys.readouterr().err == ""
     count_texts(sample.values(), CONFIG, progress=True)
     assert "Reading" in capsys.readouterr().err
+
+
+def test_files_are_weighted_by_the_first_name_that_fits(tmp_path):
+    for name, text in {"a.txt": "one", "b.txt": "two", "c.txt": "three"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    options = {"vocab_size": 300, "recipe": "bpe", "pattern": "gpt2"}
+    kept = tmp_path / "kept.npz"
+    WordCounts({b"four": 2}, TrainingConfig(**options).counting()).save(kept)
+    config = TrainingConfig(**options, weights={"b.txt": 2, str(tmp_path / "[bc].txt"): 0.5, "kept*": 5})
+    counts = count_files(find_files([tmp_path]), config, counts=[kept])
+    assert {word: count / counts.scale for word, count in counts.items()} == {
+        b"one": 1,
+        b"two": 2,
+        b"three": 0.5,
+        b"four": 10,
+    }
+    with pytest.raises(SGPEError, match=r"weights: 'd\.txt' fits none of the files"):
+        count_files(find_files([tmp_path]), TrainingConfig(**options, weights={"d.txt": 2}))

@@ -67,8 +67,8 @@ def test_progress_of_merging(sample, config, capsys):
 
 
 def test_bad_arguments(config):
-    for arguments in ({}, {"files": ["a"], "iterator": ["b"]}):
-        with pytest.raises(SGPEError, match="either files or an iterator"):
+    for arguments in ({}, {"files": ["a"], "iterator": ["b"]}, {"iterator": ["a"], "text": "b"}):
+        with pytest.raises(SGPEError, match="give one kind of text to train on"):
             TokenizerTrainer(config).train(**arguments)
     with pytest.raises(SGPEError, match="corpus is empty"):
         TokenizerTrainer(TrainingConfig(vocab_size=999)).train(iterator=[])

@@ -1,0 +1,152 @@
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.texts import texts
+
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
+
+
+@given(st.lists(texts, max_size=6), st.integers(0, 6))
+def test_counts_of_parts_add_up(parts, cut):
+    config = TrainingConfig(vocab_size=999)
+    whole = WordCounts.from_texts(parts, config)
+    assert WordCounts.from_texts(parts[:cut], config) + WordCounts.from_texts(parts[cut:], config) == whole
+    assert WordCounts.from_texts(parts[::-1], config).digest() == whole.digest()
+
+
+def test_counts_survive_saving(tmp_path, sample, config):
+    counts = WordCounts.from_texts(sample.values(), config)
+    counts.save(tmp_path / "counts")
+    assert WordCounts.load(tmp_path / "counts") == counts
+    assert list(tmp_path.iterdir()) == [tmp_path / "counts"]
+    first = (tmp_path / "counts").read_bytes()
+    WordCounts.load(tmp_path / "counts").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == first
+    empty = WordCounts.from_texts([], config)
+    empty.save(tmp_path / "empty")
+    assert WordCounts.load(tmp_path / "empty") == empty
+
+
+def test_training_on_a_sum_gives_the_identical_tokenizer(sample, config):
+    counts = [WordCounts.from_texts([text], config) for text in sample.values()]
+    whole = WordCounts.from_texts(sample.values(), config)
+    total = counts[3] + counts[1] + counts[0] + counts[2]
+    assert train_from_counts(total, config).get_vocab() == train_from_counts(whole, config).get_vocab()
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a zip", b"cut"])
+def test_damaged_counts_are_named(tmp_path, damage, config):
+    path = tmp_path / "counts.npz"
+    WordCounts.from_texts(["a b c"], config).save(path)
+    path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
+    with pytest.raises(SGPEError, match=r"counts\.npz: not a file of word counts"):
+        WordCounts.load(path)
+
+
+def test_any_damage_to_counts_is_named(tmp_path, sample, config):
+    import random
+
+    path = tmp_path / "counts.npz"
+    counts = WordCounts.from_texts([sample["si"]], config)
+    counts.save(path)
+    whole, generator = path.read_bytes(), random.Random(3)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(generator.randint(1, 4)):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            assert WordCounts.load(path) == counts  # where nothing that matters was hit
+        except SGPEError as error:
+            assert str(error).startswith(f"{path}: not a file of word counts")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"counts": [-1]},
+        {"lengths": [-1]},
+        {"lengths": [9]},
+        {"counts": [1.5]},
+        {"counts": [1, 2]},
+        {"words": b"\xff"},
+        {"scale": 0},
+    ],
+)
+def test_counts_that_cannot_be_are_named(tmp_path, wrong):
+    import numpy as np
+
+    parts = {"words": b"a", "lengths": [1], "counts": [1], "counting": b"{}", "scale": 1} | wrong
+    arrays = {k: np.frombuffer(v, dtype=np.uint8) if isinstance(v, bytes) else np.array(v) for k, v in parts.items()}
+    np.savez(tmp_path / "counts.npz", **arrays)
+    with pytest.raises(SGPEError, match="not a file of word counts"):
+        WordCounts.load(tmp_path / "counts.npz")
+
+
+def test_counts_of_different_cuts_do_not_add_or_train():
+    one, other = TrainingConfig(vocab_size=999), TrainingConfig(vocab_size=999, pattern="gpt2")
+    counts = WordCounts.from_texts(["a"], one)
+    with pytest.raises(SGPEError, match="cannot be added"):
+        counts + WordCounts.from_texts(["a"], other)
+    with pytest.raises(SGPEError, match="were cut by other patterns"):
+        train_from_counts(counts, other)
+
+
+# ---------------------------------------------------------------- weights
+
+BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())
+WEIGHTS = st.sampled_from([1, 2, 3, 0.5, 0.25, 0.3, 1.7, 0.000001])
+
+
+@given(st.lists(st.tuples(st.text("ab c", max_size=8), WEIGHTS), max_size=5))
+def test_weighted_counts_are_exact(parts):
+    total = WordCounts({}, BPE.counting())
+    expected = {}
+    for text, weight in parts:
+        counts = WordCounts.from_texts([text], BPE)
+        total += counts * weight
+        for word, count in counts.items():
+            expected[word] = expected.get(word, 0) + count * Fraction(str(weight))
+    assert {word: Fraction(count, total.scale) for word, count in total.items()} == expected
+    assert total.total() == pytest.approx(float(sum(expected.values())))
+
+
+def test_equal_counts_are_equal_however_they_were_weighted(tmp_path):
+    counts = WordCounts.from_texts(["a b a"], BPE)
+    for same in (counts * 0.5 * 2, counts * 0.3 + counts * 0.7, 4 * (0.25 * counts)):
+        assert same == counts
+        assert same.digest() == counts.digest()
+    assert counts * 0.3 != counts
+    (counts * 0.3).save(tmp_path / "counts")
+    assert WordCounts.load(tmp_path / "counts") == counts * 0.3
+
+
+def test_a_whole_weight_is_that_many_copies_of_the_text():
+    one, other = ["low low lower"], ["newest widest wider"]
+    copies = WordCounts.from_texts(one * 3 + other, BPE)
+    weighted = WordCounts.from_texts(one, BPE) * 3 + WordCounts.from_texts(other, BPE)
+    assert weighted == copies
+
+
+def test_scaling_all_weights_and_the_least_frequency_changes_no_merge(sample):
+    counts = [WordCounts.from_texts([text], BPE) for text in sample.values()]
+    plain = train_from_counts(counts[0] + counts[1] * 3, replace(BPE, vocab_size=700, min_frequency=5))
+    halved = train_from_counts(counts[0] * 0.2 + counts[1] * 0.6, replace(BPE, vocab_size=700, min_frequency=1))
+    assert halved.merges == plain.merges
+    assert len(plain.merges) > 200
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), 1e-7, 0.1234567, "2", None])
+def test_weights_that_cannot_be_are_named(weight):
+    with pytest.raises(SGPEError, match="a weight must be a number above 0 with no more than six decimals"):
+        WordCounts({b"a": 1}, BPE.counting()) * weight
+    with pytest.raises(SGPEError, match=r"weights, 'si\.txt': a weight must be"):
+        TrainingConfig(vocab_size=999, weights={"si.txt": weight})
+
+
+def test_weights_too_large_to_count_are_named():
+    with pytest.raises(SGPEError, match="too large"):
+        WordCounts({b"a": 1 << 50}, BPE.counting()) * 1_000_000
