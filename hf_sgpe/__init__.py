@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
     from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
     from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
+    from hf_sgpe.sgpe import SGPEEncoder, SGPEVocabulary
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
     from hf_sgpe.training import TrainingConfig, train_from_counts
     from hf_sgpe.word_counts import WordCounts
@@ -26,8 +27,10 @@ _HOMES = {
     "LinguisTrie": "pretokenizers.linguis_trie",
     "LinguisTriePreTokenizer": "pretokenizers.words",
     "RegexPreTokenizer": "pretokenizers.regex",
+    "SGPEEncoder": "sgpe",
     "SGPEError": "errors",
     "SGPETokenizerFast": "tokenization_sgpe",
+    "SGPEVocabulary": "sgpe",
     "SPLIT_PATTERNS": "pretokenizers.patterns",
     "TrainingConfig": "training",
     "WordCounts": "word_counts",
@@ -41,8 +44,10 @@ __all__ = [
     "LinguisTrie",
     "LinguisTriePreTokenizer",
     "RegexPreTokenizer",
+    "SGPEEncoder",
     "SGPEError",
     "SGPETokenizerFast",
+    "SGPEVocabulary",
     "TrainingConfig",
     "WordCounts",
     "__version__",

@@ -30,6 +30,7 @@ def learn_merges(
     words: Sequence[Sequence[int]],
     counts: Sequence[int],
     vocabulary: Sequence[bytes],
+    merged: Sequence[tuple[int, int]],
     num_merges: int,
     tie_break: str,
     min_frequency: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -57,6 +58,16 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(directory: str | os.PathLike[str]) -> None:
+    """Removes what a killed process left behind of writing into ``directory``; nobody else may be writing there."""
+    folder = Path(directory)
+    for file in folder.glob(".*.tmp"):
+        if file.stem.rpartition(".")[2].isdecimal():
+            file.unlink(missing_ok=True)
+    for below in folder.glob(f".{glob.escape(folder.name)}-????????"):
+        shutil.rmtree(below, ignore_errors=True)
 
 
 def check_file(path: str | os.PathLike[str]) -> None:

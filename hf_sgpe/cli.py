@@ -177,6 +177,46 @@ def train(
     print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {counts.total():,.0f} words ({len(counts):,} distinct)")
 
 
+@app.command(
+    "train-sgpe",
+    epilog="Example: [bold]hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20[/bold]",
+)
+def train_sgpe(
+    corpus: Annotated[list[str], typer.Argument(help="As for train; the document's are .jsonl.", show_default=False)],
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    vocab_size: Annotated[int, typer.Option(help="Number of tokens to aim for, special tokens included.")] = 100_000,
+    prune_freq: Annotated[int, typer.Option(help="Syllables that occur less often become \\[UNK].")] = 100,
+    min_freq: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
+    checkpoint_every: Annotated[int, typer.Option(help="Merges between checkpoints.")] = 20_000,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out, if there is one.")
+    ] = False,
+    script: Annotated[
+        list[str] | None,
+        typer.Option(help="Script (repeatable; default: sinhala, the document's).", show_default=False),
+    ] = None,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    workers: Annotated[int | None, typer.Option(help="As for train.", show_default=False)] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log the first ten merges and every thousandth.")] = False,
+) -> None:
+    """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
+    from trainers import SGPETrainer
+
+    if verbose:
+        logging.getLogger("trainers").setLevel(logging.INFO)
+    trainer = SGPETrainer(
+        vocab_size=vocab_size,
+        prune_freq=prune_freq,
+        min_freq=min_freq,
+        checkpoint_every=checkpoint_every,
+        scripts=tuple(script or ("sinhala",)),
+        workers=workers,
+    )
+    vocabulary = trainer.train(corpus, out, text_field=text_field, resume=resume)
+    print(f"{out}: {len(vocabulary.vocab):,} tokens, {len(vocabulary.merges):,} merges")
+
+
 def _parse_weights(given: list[str]) -> dict[str, float]:
     weights = {}
     for text in given:
@@ -396,7 +436,9 @@ def main() -> None:
         _write_utf8(stream)
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    logging.basicConfig(format="warning: %(message)s", level=logging.WARNING)
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.addLevelName(logging.WARNING, "warning")
+    logging.addLevelName(logging.INFO, "info")
     try:
         sys.exit(app(standalone_mode=False))
     except BrokenPipeError:

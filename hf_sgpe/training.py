@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from hf_sgpe.bpe.encoder import Pair, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, order_units
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer, Template
@@ -205,33 +205,37 @@ def train_from_counts(
 
     pre_tokenizer = config.pre_tokenizer()
     words, times = list(counts), list(counts.values())
-    chosen: list[str] = []
+    chosen, ordered = ChosenUnits(set(), set()), []
     if isinstance(pre_tokenizer, LinguisTriePreTokenizer):
+        trie = pre_tokenizer.trie
         _warn_of_other_scripts(words, times, pre_tokenizer)
+        units = trie.count_units(track(words, "Finding units"), times, every_word=config.recipe == "sgpe")
         chosen = choose_units(
-            pre_tokenizer.trie.count_units(track(words, "Finding units"), times, every_word=config.recipe == "sgpe"),
-            pre_tokenizer.trie,
+            units,
+            trie,
             letter_coverage=config.letter_coverage,
             syllable_coverage=config.syllable_coverage,
             min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
         )
-    unit_merges = build_unit_tier([unit.encode() for unit in chosen])
+        ordered = order_units(chosen, trie, characters={character for unit in units for character in unit})
+    unit_merges = build_unit_tier([unit.encode() for unit in ordered])
 
     specials = config.special_tokens or ()
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
     if num_merges < 0:
         raise SGPEError(
-            f"vocab_size {config.vocab_size} is too small for the {len(chosen)} chosen units: it takes at least "
+            f"vocab_size {config.vocab_size} is too small for the {len(ordered)} chosen units: it takes at least "
             f"{config.vocab_size - num_merges}, or a lower letter_coverage or syllable_coverage"
         )
 
     vocabulary = list(BYTES)
     for left, right in unit_merges:
         vocabulary.append(vocabulary[left] + vocabulary[right])
-    sequences: Sequence[Sequence[int]] = words
     if config.recipe == "sgpe":
-        sequences, times = _runs_of_chosen(track(words, "Applying units"), times, pre_tokenizer, vocabulary, set(chosen))
-    elif unit_merges:
+        runs = known_runs(track(words, "Cutting words"), times, trie, chosen.syllables)
+        words, times = ["".join(run).encode() for run in runs], list(runs.values())
+    sequences: Sequence[Sequence[int]] = words
+    if unit_merges:
         sequences = merge_words(track(words, "Applying units"), unit_merges)
     with ThreadPoolExecutor(1) as beside:
         digest = beside.submit(counts.digest)  # merging natively leaves the interpreter to others
@@ -270,28 +274,27 @@ def _warn_of_other_scripts(words: list[bytes], counts: list[int], pre_tokenizer:
             )
 
 
-def _runs_of_chosen(
-    words: Iterable[bytes],
-    counts: Iterable[int],
-    pre_tokenizer: RegexPreTokenizer | LinguisTriePreTokenizer,
-    vocabulary: list[bytes],
-    chosen: set[str],
-) -> tuple[list[tuple[int, ...]], list[int]]:
-    """What ``sgpe`` learns from: a unit without a token takes no part in any pair, so it ends one run and the next begins
-    after it."""
-    ids = {token: id for id, token in enumerate(vocabulary)}
-    runs: Counter[tuple[int, ...]] = Counter()
+def known_runs(
+    words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
+) -> Counter[tuple[str, ...]]:
+    """What SGPE learns from: runs of known units, and how often each occurs. A unit that is not known takes no part in any
+    pair, so it ends one run and the next begins after it.
+
+    >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
+    Counter({('ක',): 2, ('ක', 'ක'): 2})
+    """
+    runs: Counter[tuple[str, ...]] = Counter()
     for word, count in zip(words, counts, strict=True):
-        run: list[int] = []
-        for unit in pre_tokenizer.segment(word.decode()):
-            assert isinstance(unit, str)
-            if unit in chosen:
-                run.append(ids[unit.encode()])
-            else:
+        run: list[str] = []
+        for unit in trie.tokenize(word.decode(), leading_space=True):
+            if unit in known:
+                run.append(unit)
+            elif run:
                 runs[tuple(run)] += count
                 run = []
-        runs[tuple(run)] += count
-    return list(runs), list(runs.values())
+        if run:
+            runs[tuple(run)] += count
+    return runs
 
 
 def _assemble(

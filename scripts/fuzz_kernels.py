@@ -121,6 +121,8 @@ class Fuzzer:
         counts = [source.randint(0, 5) for _ in words]
         options = {"vocabulary": [b"b", b"a", b"\xff", b"ab"], "num_merges": 30, "tie_break": source.choice(TIE_BREAKS)}
         found = learn_merges(words, counts, **options)  # type: ignore[arg-type]
+        stop = source.randint(0, len(found))
+        assert found[stop:] == learn_merges(words, counts, merged=found[:stop], **options)[: len(found) - stop]  # type: ignore[arg-type]
         with kernel.readable_only():
             assert found == learn_merges(words, counts, **options)  # type: ignore[arg-type]
         assert len(set(pairwise(map(tuple, found)))) >= len(found) - 1
@@ -138,9 +140,10 @@ class Fuzzer:
             lambda: native.Decoder([(5, b"a")], [], 2),  # type: ignore[attr-defined]
             lambda: native.Scanner("gpt3", [], []),  # type: ignore[attr-defined]
             lambda: native.Scanner("gpt2", [[(0xD80, 0x110000)]], []),  # type: ignore[attr-defined]
-            lambda: native.learn_merges([[4]], [1], [b"a"], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
-            lambda: native.learn_merges([[4, -1]], [1], [b"a"], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
-            lambda: native.learn_merges([b"ab"], [], [b"a"], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
+            lambda: native.learn_merges([[4]], [1], [b"a"], [], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
+            lambda: native.learn_merges([[4, -1]], [1], [b"a"], [], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
+            lambda: native.learn_merges([b"aa"], [1], [b"a"] * 98, [(97, 5)], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
+            lambda: native.learn_merges([b"ab"], [], [b"a"], [], 1, "smallest-pair-id", 1, None),  # type: ignore[attr-defined]
             lambda: self.encoder.encode_batch([1], False, False, 1),
             lambda: self.encoder.merge_words([b"\xff"]),
             lambda: self.trie.count_units([b"\xe0\xb6"], [1]),

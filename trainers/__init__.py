@@ -7,11 +7,13 @@ from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
 from trainers.counting import count_files, count_texts
+from trainers.sgpe import SGPETrainer
 from trainers.tokenizer import TokenizerTrainer, train_bpe
 
 __all__ = [
     "SAMPLE",
     "SGPEError",
+    "SGPETrainer",
     "TokenizerTrainer",
     "TrainingConfig",
     "WordCounts",

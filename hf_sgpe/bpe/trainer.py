@@ -90,11 +90,12 @@ def learn_merges(
     *,
     vocabulary: Sequence[bytes],
     num_merges: int,
+    merged: Sequence[Pair] = (),
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
+    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
 
     The result depends neither on the order of the words nor on how equal words are spread over entries. With the native
     kernel, time grows with the number of symbols, and with a logarithm for choosing the next pair. In the readable form a
@@ -105,6 +106,8 @@ def learn_merges(
         words: Token ids of each word; not changed.
         counts: How often each word occurs.
         vocabulary: The bytes of every token that ``words`` may use, by id.
+        merged: Merges that were learned from the same words before. They are done again first; then learning goes on as if
+            it had never stopped.
         tie_break: One of `TIE_BREAKS`.
         min_frequency: Stop before the first pair that occurs less often.
         on_merge: Called at each merge with the new token's id, the pair and its count.
@@ -113,7 +116,7 @@ def learn_merges(
         The merged pairs in order; fewer than asked for when no pair is left.
 
     Raises:
-        SGPEError: the tie rule is unknown.
+        SGPEError: the tie rule is unknown, or ``merged`` cannot have been learned from these words.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
 
@@ -124,10 +127,34 @@ def learn_merges(
     tie_key = _tie_key(tie_break, token_bytes)
     native = kernel.native()
     if native is not None:
-        learned: list[Pair] = native.learn_merges(words, counts, vocabulary, num_merges, tie_break, min_frequency, on_merge)
+        try:
+            learned: list[Pair] = native.learn_merges(
+                words, counts, vocabulary, list(merged), num_merges, tie_break, min_frequency, on_merge
+            )
+        except ValueError as error:
+            raise SGPEError(str(error)) from None
         return learned
     state = [Word(list(ids)) for ids in words]
     pair_counts, where_to_update = _count_pairs(state, counts)
+
+    def merge(pair: Pair) -> set[Pair]:
+        """Does a merge, and gives the pairs that it makes."""
+        new_id = len(token_bytes)
+        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
+        appeared: set[Pair] = set()
+        for index in where_to_update.pop(pair):
+            for changed, change in state[index].merge_pair(pair, new_id):
+                pair_counts[changed] += change * counts[index]
+                if change > 0:
+                    appeared.add(changed)
+                    where_to_update[changed].add(index)
+        del pair_counts[pair]
+        return appeared
+
+    for rank, pair in enumerate(merged):
+        if pair_counts.get(pair, 0) < max(min_frequency, 1):
+            raise SGPEError(f"merge {rank} is not one of these words")
+        merge(pair)
     heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in pair_counts.items() if count > 0]
     heapq.heapify(heap)
 
@@ -142,21 +169,10 @@ def learn_merges(
         if count < min_frequency:
             break
 
-        new_id = len(token_bytes)
-        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
         merges.append(pair)
         if on_merge:
-            on_merge(new_id, pair, count)
-
-        appeared: set[Pair] = set()
-        for index in where_to_update.pop(pair):
-            for changed, change in state[index].merge_pair(pair, new_id):
-                pair_counts[changed] += change * counts[index]
-                if change > 0:
-                    appeared.add(changed)
-                    where_to_update[changed].add(index)
-        del pair_counts[pair]
-        for new_pair in appeared:
+            on_merge(len(token_bytes), pair, count)
+        for new_pair in merge(pair):
             if pair_counts[new_pair] > 0:
                 heapq.heappush(heap, MergeJob(-pair_counts[new_pair], tie_key(new_pair), new_pair))
     return merges

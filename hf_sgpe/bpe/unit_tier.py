@@ -1,6 +1,7 @@
 """The unit tier: merges that only ever build whole units out of bytes, ranked before everything learned from statistics.
 
-`choose_units` says which letters and syllables are worth a token, `build_unit_tier` turns them into merges. Why this works:
+`choose_units` says which letters and syllables are worth a token, `order_units` what has to be built on the way to them, and
+`build_unit_tier` turns it all into merges. Why this works:
 a unit that comes out whole stays whole, since merges added later have higher ranks; and no merge crosses a syllable
 boundary, since its left part begins a unit and its right part continues it.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
@@ -43,6 +45,13 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     return merges
 
 
+class ChosenUnits(NamedTuple):
+    """What is to have a token of its own: syllables, each with its leading space if it has one, and letters."""
+
+    syllables: set[str]
+    letters: set[str]
+
+
 def choose_units(
     units: Mapping[str, int],
     trie: LinguisTrie,
@@ -50,13 +59,11 @@ def choose_units(
     letter_coverage: float,
     syllable_coverage: float,
     min_unit_frequency: int | None = None,
-) -> list[str]:
-    """Which units get a token, in the order in which `build_unit_tier` wants them.
+) -> ChosenUnits:
+    """Which units get a token.
 
-    First all characters that occur, then consonants with their virama (and joiner), then letters, then syllables, then
-    syllables with their leading space; each group by length in bytes. Letters and syllables are chosen script by script:
-    the most frequent ones that together make up the given share of that script's running text, as SentencePiece's
-    ``character_coverage`` does for characters. A syllable chosen with its leading space is chosen without it, too.
+    Letters and syllables are chosen script by script: the most frequent ones that together make up the given share of that
+    script's running text, as SentencePiece's ``character_coverage`` does for characters.
 
     Args:
         units: Syllables, each with its leading space if it has one, with their counts. Units that begin in none of the
@@ -80,9 +87,22 @@ def choose_units(
     for script, counted in syllables_of.items():
         syllables.update(_cover(counted, syllable_coverage, min_unit_frequency))
         letters_chosen.update(_cover(letters_of[script], letter_coverage, min_unit_frequency))
+    return ChosenUnits(syllables, letters_chosen)
+
+
+def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
+    """The chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
+
+    First all characters, then consonants with their virama (and joiner), then letters, then syllables, then syllables with
+    their leading space; each group by length in bytes. A syllable chosen with its leading space comes without it, too.
+
+    Args:
+        characters: Further characters to have a token.
+    """
+    syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
-    characters = {character for unit in units for character in unit}
-    groups = (characters, _half_forms(letters_chosen | plain, trie), letters_chosen, plain, syllables)
+    all_characters = {character for unit in plain for character in unit} | set(characters)
+    groups = (all_characters, _half_forms(letters | plain, trie), letters, plain, syllables)
     ordered = [unit for group in groups for unit in sorted(group, key=lambda unit: (len(unit.encode()), unit))]
     return list(dict.fromkeys(ordered))
 

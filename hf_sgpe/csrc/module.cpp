@@ -251,8 +251,9 @@ TieBreak tie_break_of(const std::string& name) {
   throw std::invalid_argument("unknown tie rule " + name);
 }
 
-nb::object learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, int64_t num_merges,
-                        const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
+nb::object learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary,
+                        const std::vector<std::pair<Id, Id>>& merged, int64_t num_merges, const std::string& tie_break,
+                        int64_t min_frequency, nb::object on_merge) {
   std::vector<std::string> tokens;
   const Sequence token_list(vocabulary);
   for (size_t i = 0; i < token_list.size(); ++i) {
@@ -304,7 +305,7 @@ nb::object learn_merges(nb::handle words, nb::handle counts, nb::handle vocabula
   {
     nb::gil_scoped_release release;
     size_t steps = 0;
-    merges = trainer.learn(static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency,
+    merges = trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency,
                            [&](Id new_id, Id left, Id right, int64_t count) {
                              if (!on_merge.is_none()) {
                                nb::gil_scoped_acquire acquire;
@@ -818,8 +819,8 @@ NB_MODULE(_native, m) {
     return std::vector<Id>(ids, ids + n);
   });
 
-  m.def("learn_merges", &learn_merges, nb::arg("words"), nb::arg("counts"), nb::arg("vocabulary"), nb::arg("num_merges"),
-        nb::arg("tie_break"), nb::arg("min_frequency"), nb::arg("on_merge").none());
+  m.def("learn_merges", &learn_merges, nb::arg("words"), nb::arg("counts"), nb::arg("vocabulary"), nb::arg("merged"),
+        nb::arg("num_merges"), nb::arg("tie_break"), nb::arg("min_frequency"), nb::arg("on_merge").none());
   m.def("build_unit_tier", &build_unit_tier, nb::arg("units"));
 
   nb::class_<PyEncoder>(m, "Encoder")

@@ -49,20 +49,25 @@ class Trainer {
 
   using OnMerge = std::function<void(Id, Id, Id, int64_t)>;  // new id, left, right, count
 
-  std::vector<std::pair<Id, Id>> learn(size_t num_merges, int64_t min_frequency, const OnMerge& on_merge) {
+  // `merged`: merges learned before, which are done again first and are not among those returned.
+  std::vector<std::pair<Id, Id>> learn(const std::vector<std::pair<Id, Id>>& merged, size_t num_merges, int64_t min_frequency,
+                                       const OnMerge& on_merge) {
     least_ = std::max<int64_t>(min_frequency, 1);
     count_pairs();
+    for (size_t rank = 0; rank < merged.size(); ++rank) {
+      const uint32_t known = index_.find(merged[rank].first, merged[rank].second);
+      if (known == kEnd || pairs_[known].count < least_)
+        throw std::invalid_argument("merge " + std::to_string(rank) + " is not one of these words");
+      merge(known);
+    }
     std::vector<std::pair<Id, Id>> merges;
     while (merges.size() < num_merges) {
       const uint32_t best = take_best();
       if (best == kEnd) break;
       const Pair pair = pairs_[best];
-      const auto new_id = static_cast<Id>(tokens_.size());
-      tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[pair.left] + tokens_[pair.right] : std::string());
       merges.emplace_back(pair.left, pair.right);
-      if (on_merge) on_merge(new_id, pair.left, pair.right, pair.count);
-      merge(pair, new_id);
-      pairs_[best].count = 0;
+      if (on_merge) on_merge(static_cast<Id>(tokens_.size()), pair.left, pair.right, pair.count);
+      merge(best);
     }
     return merges;
   }
@@ -220,7 +225,10 @@ class Trainer {
     std::push_heap(heap_.begin(), heap_.end(), [this](const Job& a, const Job& b) { return later(a, b); });
   }
 
-  void merge(const Pair& pair, Id new_id) {
+  void merge(uint32_t merged) {
+    const Pair pair = pairs_[merged];  // a copy, since pairs_ grows
+    const auto new_id = static_cast<Id>(tokens_.size());
+    tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[pair.left] + tokens_[pair.right] : std::string());
     left_.resize(tokens_.size());
     right_.resize(tokens_.size());
     for (size_t i = 0; i < pair.size; ++i) {
@@ -250,6 +258,7 @@ class Trainer {
     born_.clear();
     clear(left_, before_);
     clear(right_, after_);
+    pairs_[merged].count = 0;
   }
 
   struct Side {

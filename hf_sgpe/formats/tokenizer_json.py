@@ -168,7 +168,7 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
 def read(path: Path) -> BPETokenizer:
     """Reads one ``tokenizer.json``, and the metadata from the ``tokenizer_config.json`` beside it if there is one."""
     kernel.native()  # says for itself what is wrong with it
-    content = _read_json(path)
+    content = read_json(path)
     try:
         tokenizer = from_dict(content)
     except SGPEError as error:
@@ -177,7 +177,7 @@ def read(path: Path) -> BPETokenizer:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
     config_file = path.with_name(CONFIG_FILE)
     if config_file.exists():
-        tokenizer.metadata = checked_metadata(_read_json(config_file).get("sgpe", {}), str(config_file))
+        tokenizer.metadata = checked_metadata(read_json(config_file).get("sgpe", {}), str(config_file))
     return tokenizer
 
 
@@ -331,7 +331,13 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
     return None if template == empty else template
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        SGPEError: the file holds none.
+        FileNotFoundError: there is no such file.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

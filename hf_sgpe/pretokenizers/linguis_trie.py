@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import regex
@@ -180,29 +181,38 @@ def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int) -> i
     return position
 
 
+def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
+    """Whether a unit has no character of the scripts' blocks and no joiner of theirs (document, section 3.1).
+
+    >>> is_boundary(" a"), is_boundary(" ක")
+    (True, False)
+    """
+    return not any(map(_inside(tuple(scripts)).__contains__, unit))
+
+
+@cache
+def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
+    tables = [resolve_script(name) for name in scripts]
+    blocks = (chr(point) for table in tables for point in range(table.block[0], table.block[1] + 1))
+    return frozenset("".join(table.joiners for table in tables)).union(blocks)
+
+
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
     """Groups the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
 
-    A unit with no character of the scripts' blocks and no joiner of theirs is a boundary: a word of its own. Other units
-    join the word before them unless they begin with a space.
+    A boundary is a word of its own. Other units join the word before them unless they begin with a space.
 
     >>> segment_into_words(["ශ්‍රී", " ලං", "කා", "ව", ".", " ", "a"])
     [['ශ්\u200dරී'], [' ලං', 'කා', 'ව'], ['.'], [' '], ['a']]
     """
-    tables = [resolve_script(name) for name in scripts]
-    joiners = frozenset("".join(table.joiners for table in tables))
-    blocks = [range(table.block[0], table.block[1] + 1) for table in tables]
-
-    def inside(character: str) -> bool:
-        return character in joiners or any(ord(character) in block for block in blocks)
-
+    names = tuple(scripts)
     words: list[list[str]] = []
     open_word = False
     for unit in syllables:
-        is_boundary = not any(map(inside, unit))
-        if is_boundary or not open_word or unit[0] in _WHITE_SPACE:
+        stands_alone = is_boundary(unit, names)
+        if stands_alone or not open_word or unit[0] in _WHITE_SPACE:
             words.append([unit])
         else:
             words[-1].append(unit)
-        open_word = not is_boundary
+        open_word = not stands_alone
     return words

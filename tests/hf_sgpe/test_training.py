@@ -8,7 +8,7 @@ from support.texts import texts
 from support.unit_level import UnitLevelEncoder
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.bpe.unit_tier import choose_units
+from hf_sgpe.bpe.unit_tier import choose_units, order_units
 from hf_sgpe.normalization import normalize
 
 
@@ -31,7 +31,7 @@ def sinhala(request):
     units = Counter(trie.tokenize(normalize(text, config.normalization), leading_space=True))
     coverage = {"letter_coverage": config.letter_coverage, "syllable_coverage": config.syllable_coverage}
     syllables = {unit: count for unit, count in units.items() if trie.script_of(unit)}
-    known = set(choose_units(syllables, trie, **coverage))
+    known = set(order_units(choose_units(syllables, trie, **coverage), trie, characters="".join(syllables)))
     return tokenizer, trie, known, set(syllables) - known
 
 

@@ -81,6 +81,23 @@ def test_reports_each_merge_and_stops_when_nothing_is_left():
     assert seen == [(2, (0, 1), 6), (3, (2, 2), 3)]
 
 
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@given(corpus=corpora, stop=st.integers(0, 25), min_frequency=st.integers(1, 4))
+@settings(max_examples=300)
+def test_learning_goes_on_where_it_stopped(tie_break, corpus, stop, min_frequency):
+    words, counts = zip(*corpus, strict=True)
+    options = {"vocabulary": LETTERS, "tie_break": tie_break, "min_frequency": min_frequency}
+    whole = learn_merges(words, counts, num_merges=25, **options)
+    merged = learn_merges(words, counts, num_merges=stop, **options)
+    assert merged + learn_merges(words, counts, num_merges=25 - stop, merged=merged, **options) == whole
+
+
+@pytest.mark.parametrize("merged", [[(0, 2)], [(0, 1), (0, 1)], [(4, 0)], [(0, 1), (1, 0)]])
+def test_merges_of_other_words_cannot_be_done_again(merged):
+    with pytest.raises(SGPEError, match=r"merge \d is not one of these words"):
+        learn_merges([[0, 1, 0, 1]], [1], vocabulary=LETTERS, num_merges=3, merged=merged)
+
+
 def test_words_given_are_not_changed():
     words = [[0, 1]]
     learn_merges(words, [1], vocabulary=[b"a", b"b"], num_merges=1)

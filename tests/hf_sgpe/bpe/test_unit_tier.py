@@ -7,7 +7,12 @@ from support.texts import indic
 
 from hf_sgpe import LinguisTrie
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units, order_units
+
+
+def units_of(counts, trie, **options):
+    chosen = choose_units(counts, trie, **options)
+    return order_units(chosen, trie, characters={character for unit in counts for character in unit})
 
 
 def table_and_tokens(units):
@@ -38,7 +43,7 @@ def test_units_come_out_whole_and_nothing_occurs_twice_whatever_the_units(units)
 def test_chosen_syllables_come_out_whole(words):
     trie = LinguisTrie(["sinhala", "devanagari"])
     counts = Counter(unit for word in words for unit in trie.tokenize(word, leading_space=True))
-    units = choose_units(counts, trie, letter_coverage=1, syllable_coverage=1)
+    units = units_of(counts, trie, letter_coverage=1, syllable_coverage=1)
     assert set(counts) <= {*units, ""}
     check(units)
 
@@ -48,7 +53,7 @@ def test_no_merge_crosses_a_syllable_in_any_real_word():
     trie = LinguisTrie()
     words = sinhala_words()
     counts = Counter(unit for word in words[:5000] for unit in trie.tokenize(f" {word}", leading_space=True))
-    units = choose_units(counts, trie, letter_coverage=0.999, syllable_coverage=0.99)
+    units = units_of(counts, trie, letter_coverage=0.999, syllable_coverage=0.99)
     table, tokens = check(units)
     for word in words[:2000] + words[-2000:]:
         text = f" {word}"
@@ -67,7 +72,7 @@ def test_no_merge_crosses_a_syllable_in_any_real_word():
 def test_coverage_takes_the_most_frequent_of_each_script():
     trie = LinguisTrie(["sinhala", "devanagari"])
     counts = {"කා": 98, "ගා": 2, "का": 1, "a": 1}
-    chosen = choose_units(counts, trie, letter_coverage=0.98, syllable_coverage=0.98)
+    chosen = units_of(counts, trie, letter_coverage=0.98, syllable_coverage=0.98)
     assert "කා" in chosen
     assert "ගා" not in chosen
     assert {"का", "a"} <= set(chosen)
@@ -75,13 +80,13 @@ def test_coverage_takes_the_most_frequent_of_each_script():
 
 
 def test_min_unit_frequency_in_place_of_coverage():
-    chosen = choose_units({"කා": 3, "ගා": 2}, LinguisTrie(), letter_coverage=1, syllable_coverage=1, min_unit_frequency=3)
+    chosen = units_of({"කා": 3, "ගා": 2}, LinguisTrie(), letter_coverage=1, syllable_coverage=1, min_unit_frequency=3)
     assert "කා" in chosen
     assert "ගා" not in chosen
 
 
 def test_order_is_characters_half_forms_letters_syllables_spaced():
-    chosen = choose_units({" න්ද්‍රි": 1}, LinguisTrie(), letter_coverage=1, syllable_coverage=1)
+    chosen = units_of({" න්ද්‍රි": 1}, LinguisTrie(), letter_coverage=1, syllable_coverage=1)
     assert chosen.index("ර") < chosen.index("ද්") < chosen.index("ද්\u200d") < chosen.index("ද්‍රි") < chosen.index("න්ද්‍රි")
     assert chosen[-1] == " න්ද්‍රි"
 
@@ -91,4 +96,4 @@ def test_equally_frequent_units_are_chosen_in_the_same_order_every_time():
     forward = {"කා": 1, "ගා": 1, "චා": 1}
     backward = dict(reversed(forward.items()))
     options = {"letter_coverage": 0.5, "syllable_coverage": 0.5}
-    assert choose_units(forward, trie, **options) == choose_units(backward, trie, **options)
+    assert units_of(forward, trie, **options) == units_of(backward, trie, **options)

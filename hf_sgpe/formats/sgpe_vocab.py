@@ -1,0 +1,103 @@
+"""The two files of the SGPE document: ``vocab.json`` (section 3.7) and ``checkpoint_N.json`` (section 3.8)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.sgpe import SGPEVocabulary
+
+VOCAB_FILE = "vocab.json"
+VERSION = "sgpe_v1.0.0"
+
+Merges = list[tuple[str, str]]
+
+
+def write(vocabulary: SGPEVocabulary, path: str | os.PathLike[str]) -> None:
+    """Writes ``vocab.json``. ``scripts`` is written for other scripts than the document's Sinhala only."""
+    content: dict[str, Any] = {
+        "version": VERSION,
+        "vocab_size": len(vocabulary.vocab),
+        "special_tokens": list(vocabulary.special_tokens),
+        "num_merges": len(vocabulary.merges),
+        "prune_freq": vocabulary.prune_freq,
+        "leading_space": vocabulary.leading_space,
+        "merges": [list(pair) for pair in vocabulary.merges],
+        "vocab": dict(sorted(vocabulary.vocab.items(), key=lambda item: item[1])),
+    }
+    if vocabulary.scripts != ("sinhala",):
+        content["scripts"] = list(vocabulary.scripts)
+    _write(content, path)
+
+
+def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
+    """Reads ``vocab.json``, ours or the document's.
+
+    Raises:
+        SGPEError: the file is damaged or of another kind.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    content = read_json(path)
+    vocab, special_tokens = content.get("vocab"), content.get("special_tokens", [])
+    if not isinstance(vocab, dict) or not all(type(id) is int and id >= 0 for id in vocab.values()):
+        raise SGPEError(f"{path}: no SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
+    if not isinstance(special_tokens, list) or not all(isinstance(token, str) for token in special_tokens):
+        raise SGPEError(f"{path}: no SGPE vocabulary: its entry 'special_tokens' is no list of tokens")
+    prune_freq, scripts = content.get("prune_freq", 1), content.get("scripts", ["sinhala"])
+    if type(prune_freq) is not int or not isinstance(scripts, list):
+        raise SGPEError(f"{path}: its prune_freq is no whole number, or its scripts are no list")
+    merges = _merges(content, path)
+    try:
+        return SGPEVocabulary(
+            vocab,
+            merges,
+            special_tokens=tuple(special_tokens),
+            prune_freq=prune_freq,
+            leading_space=bool(content.get("leading_space", False)),
+            scripts=tuple(scripts),
+        )
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {error}") from None
+
+
+def write_checkpoint(merges: Merges, elapsed_seconds: float, path: str | os.PathLike[str]) -> None:
+    """Writes the merges learned so far; there are as many as steps. Time grows with their number."""
+    pairs = [list(pair) for pair in merges]
+    _write({"step": len(merges), "merges": pairs, "elapsed_seconds": round(elapsed_seconds, 1)}, path)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
+    """The merges and seconds of a checkpoint.
+
+    Raises:
+        SGPEError: the file is damaged or of another kind.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    content = read_json(path)
+    merges, elapsed = _merges(content, path), content.get("elapsed_seconds", 0.0)
+    if content.get("step") != len(merges) or not isinstance(elapsed, (int, float)):
+        raise SGPEError(f"{path}: damaged: it holds {len(merges)} merges for step {content.get('step')!r}")
+    return merges, float(elapsed)
+
+
+def _merges(content: dict[str, Any], path: Path) -> Merges:
+    merges = content.get("merges")
+    if not isinstance(merges, list):
+        raise SGPEError(f"{path}: holds no list 'merges'")
+    for rank, pair in enumerate(merges):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
+            raise SGPEError(f"{path}: merge {rank} is not two tokens but {pair!r}")
+    return [(left, right) for left, right in merges]
+
+
+def _write(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    with atomic_file(path) as temporary:
+        text = json.dumps(content, ensure_ascii=False, indent=1)
+        temporary.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -1,0 +1,159 @@
+import json
+import logging
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.data import corpus, needs_data
+
+from hf_sgpe import BPETokenizer, SGPEEncoder
+from hf_sgpe.formats import sgpe_vocab
+from trainers import SGPEError, SGPETrainer
+
+OPTIONS = {"vocab_size": 900, "prune_freq": 2, "min_freq": 2, "checkpoint_every": 100}
+RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json")
+
+
+@pytest.fixture
+def text(tmp_path, sample):
+    path = tmp_path / "si.jsonl"
+    lines = (json.dumps({"text": line}, ensure_ascii=False) for line in sample["si"].splitlines())
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_writes_the_documents_files_and_a_folder_that_loads(tmp_path, text, sample):
+    vocabulary = SGPETrainer(**OPTIONS).train(text, tmp_path / "out")
+    steps = len(vocabulary.merges)
+    assert 400 < steps < 500
+    expected = [f"checkpoint_{step}.json" for step in (100, 200, 300, 400, steps)]
+    assert files(tmp_path / "out") == sorted([*expected, *RESULT, "training.json"])
+    assert sgpe_vocab.read(tmp_path / "out" / "vocab.json") == vocabulary
+    checkpoint = json.loads((tmp_path / "out" / "checkpoint_100.json").read_text(encoding="utf-8"))
+    assert list(checkpoint) == ["step", "merges", "elapsed_seconds"]
+    assert checkpoint["step"] == 100
+    assert checkpoint["merges"] == [list(pair) for pair in vocabulary.merges[:100]]
+    assert checkpoint["elapsed_seconds"] == round(checkpoint["elapsed_seconds"], 1)
+    loaded = BPETokenizer.from_pretrained(tmp_path / "out")
+    assert loaded.get_vocab() == vocabulary.to_bpe().get_vocab()
+    assert SGPEEncoder(vocabulary).decode(loaded.encode("ලංකාව")) == "ලංකාව"
+
+
+def test_the_log_has_the_documents_cadence(tmp_path, text, caplog):
+    with caplog.at_level(logging.INFO, logger="trainers"):
+        SGPETrainer(**{**OPTIONS, "vocab_size": 2000, "prune_freq": 1, "min_freq": 1}).train(text, tmp_path / "out")
+    steps = [int(record.getMessage().split()[1]) for record in caplog.records]
+    assert steps == [*range(1, 11), 1000]
+
+
+@pytest.mark.parametrize("stop", [100, 200])
+def test_goes_on_from_any_checkpoint_to_the_same_result(tmp_path, text, stop):
+    SGPETrainer(**OPTIONS).train(text, tmp_path / "whole")
+    (tmp_path / "stopped").mkdir()
+    for name in ("training.json", f"checkpoint_{stop}.json"):
+        (tmp_path / "stopped" / name).write_bytes((tmp_path / "whole" / name).read_bytes())
+    SGPETrainer(**OPTIONS).train(text, tmp_path / "stopped", resume=True)
+    SGPETrainer(**OPTIONS).train(text, tmp_path / "named", resume=tmp_path / "whole" / f"checkpoint_{stop}.json")
+    for name in RESULT:
+        whole = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "named" / name).read_bytes() == whole
+
+
+def test_goes_on_to_a_larger_vocabulary(tmp_path, text):
+    SGPETrainer(**OPTIONS).train(text, tmp_path / "small")
+    larger = SGPETrainer(**{**OPTIONS, "vocab_size": 1000})
+    larger.train(text, tmp_path / "small", resume=True)
+    assert larger.train(text, tmp_path / "fresh") == sgpe_vocab.read(tmp_path / "small" / "vocab.json")
+    with pytest.raises(SGPEError, match=r"allows \d+ merges, fewer than the \d+ learned"):
+        SGPETrainer(**{**OPTIONS, "vocab_size": 800}).train(text, tmp_path / "small", resume=True)
+
+
+def test_resuming_where_there_is_nothing_begins(tmp_path, text):
+    assert SGPETrainer(**OPTIONS).train(text, tmp_path / "out", resume=True).merges
+
+
+def test_nothing_goes_on_from_another_run(tmp_path, text):
+    out = tmp_path / "out"
+    SGPETrainer(**OPTIONS).train(text, out)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json: left by an earlier run"):
+        SGPETrainer(**OPTIONS).train(text, out)
+    with pytest.raises(SGPEError, match=r"training\.json: .* differs: prune_freq was 2"):
+        SGPETrainer(**{**OPTIONS, "prune_freq": 3}).train(text, out, resume=True)
+    other = tmp_path / "other.txt"
+    other.write_text("කමල " * 30, encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"training\.json: .* differs: the text is not the same"):
+        SGPETrainer(**OPTIONS).train(other, out, resume=True)
+    with pytest.raises(SGPEError, match="was not learned from this text"):
+        SGPETrainer(**OPTIONS).train(other, tmp_path / "new", resume=out / "checkpoint_100.json")
+    (out / "checkpoint_100.json").write_text("{", encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"checkpoint_100\.json: not valid JSON"):
+        SGPETrainer(**OPTIONS).train(text, tmp_path / "new", resume=out / "checkpoint_100.json")
+    (out / "checkpoint_100.json").write_bytes(before[out / "checkpoint_100.json"])
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vocab_size": 4}, "vocab_size must be a whole number of at least 5"),
+        ({"prune_freq": 0}, "prune_freq must be a whole number of at least 1"),
+        ({"checkpoint_every": 1.5}, "checkpoint_every must be"),
+        ({"scripts": ["klingon"]}, "unknown script 'klingon'"),
+    ],
+)
+def test_bad_settings_are_named(options, message):
+    with pytest.raises(SGPEError, match=message):
+        SGPETrainer(**options)
+
+
+# ---------------------------------------------------------------- killed at any moment
+
+
+@needs_data
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
+    text = tmp_path / "si.jsonl"
+    lines = corpus("si", 3_000_000).splitlines()
+    text.write_text("\n".join(json.dumps({"text": line}, ensure_ascii=False) for line in lines), encoding="utf-8")
+    options = ["--vocab-size", "4000", "--prune-freq", "20", "--checkpoint-every", "20"]
+
+    def start(out):
+        command = [sys.executable, "-m", "hf_sgpe", "train-sgpe", str(text), "--out", str(out), "--resume", *options]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    began = time.monotonic()
+    _, errors = start(tmp_path / "whole").communicate()
+    assert errors == b""
+    seconds = time.monotonic() - began
+
+    source = random.Random(5)
+    kills = resumed = finished = 0
+    out = tmp_path / "killed-0"
+    while kills < 25 or not finished:
+        # Most of the time goes to start and reading; what is interesting happens late.
+        began_with = len(list(out.glob("checkpoint_*.json")))
+        process = start(out)
+        time.sleep(seconds * source.uniform(0.3, 1.05) if kills < 25 else 0)
+        if kills < 25 and process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL
+            process.communicate()
+            resumed += began_with > 0
+            continue
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        for name in RESULT:
+            assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert files(out) == files(tmp_path / "whole")
+        finished += 1
+        out = tmp_path / f"killed-{finished}"
+    assert kills >= 25
+    assert resumed >= 5
