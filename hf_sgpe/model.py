@@ -23,6 +23,7 @@ from hf_sgpe.pretokenizers.stream import cut_stream
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from tiktoken import Encoding
 
 AllowedSpecial = Literal["all", "none"] | Collection[str]
 
@@ -232,6 +233,16 @@ class BPETokenizer:
         tokenizer_json.check_folder(directory)
         with atomic_directory(directory) as temporary:
             tokenizer_json.write(self, temporary)
+
+    def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
+        """The same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
+
+        Raises:
+            SGPEError: tiktoken is not installed, or would give other ids.
+        """
+        from hf_sgpe.formats import tiktoken
+
+        return tiktoken.to_tiktoken(self, name)
 
     def __reduce__(self) -> tuple[Callable[..., BPETokenizer], tuple[Any, ...]]:
         parts = {

@@ -18,12 +18,9 @@ from hf_sgpe import kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer, Template
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, is_name
+from hf_sgpe.pretokenizers.patterns import COVERING, SPLIT_PATTERNS, is_name
 
 TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
-
-# Patterns that match every character of every text.
-_COVERING = [pattern for name, pattern in SPLIT_PATTERNS.items() if name != "bloom"]
 
 # Which special tokens have a part to play in transformers, by the spellings in use.
 _ROLES = {
@@ -286,7 +283,7 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
             raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split by a regex")
         # Keeping only the matches is the same where a pattern leaves nothing between them.
         keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
-        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and regex in _COVERING):
+        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and regex in COVERING):
             inverted = ", inverted" if part.get("invert") else ""
             raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
         # A regex that looks like a name is none.

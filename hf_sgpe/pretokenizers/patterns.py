@@ -44,6 +44,10 @@ SPLIT_PATTERNS: dict[str, str] = {
 """Name of a pattern → the regular expression, in the syntax that the ``regex`` package and ``tokenizers`` share."""
 
 
+COVERING = frozenset(pattern for name, pattern in SPLIT_PATTERNS.items() if name != "bloom")
+"""The patterns that match every character of every text, so that nothing lies between two matches."""
+
+
 def is_name(pattern: str) -> bool:
     """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
     return pattern.replace("-", "").replace("_", "").isalnum()

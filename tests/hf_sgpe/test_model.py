@@ -9,7 +9,6 @@ from support.texts import texts
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, WordCounts, train_from_counts
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
 from hf_sgpe.model import Template
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
 
@@ -136,25 +135,6 @@ def test_what_it_is_made_of(plain):
     assert plain.get_pattern() == SPLIT_PATTERNS["cl100k"]
     assert plain.token_bytes(plain.encode(" the")[0]) == b" the"
     assert repr(plain) == "BPETokenizer(2,000 tokens, 1,740 merges, normalization=none)"
-
-
-def test_mergeable_ranks_work_in_tiktoken(plain, tokenizer, sample):
-    tiktoken = pytest.importorskip("tiktoken")
-    for ours in (plain, tokenizer):
-        if len(ours.pre_tokenizer.patterns) == 1:
-            encoding = tiktoken.Encoding(
-                "x", pat_str=ours.get_pattern(), mergeable_ranks=dict(ours.get_mergeable_ranks()), special_tokens={}
-            )
-            for text in sample.values():
-                assert encoding.encode_ordinary(text) == ours.encode(text)
-        else:
-            # tiktoken has one pattern only: compare word by word.
-            encoding = tiktoken.Encoding(
-                "x", pat_str=r"(?s:.+)", mergeable_ranks=dict(ours.get_mergeable_ranks()), special_tokens={}
-            )
-            for text in sample.values():
-                for word in RegexPreTokenizer(*ours.pre_tokenizer.patterns).split(text):
-                    assert encoding.encode_ordinary(word) == ours.encode(word)
 
 
 def test_cache_counts_and_clears(plain):

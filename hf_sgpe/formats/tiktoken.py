@@ -1,0 +1,162 @@
+"""``.tiktoken`` files, and tokenizers of the ``tiktoken`` package: to and from `BPETokenizer`.
+
+tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest id first, and knows one
+split pattern and no normalization. What it would not encode exactly alike is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Mapping, Sequence
+from operator import gt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.model import BPETokenizer
+from hf_sgpe.pretokenizers.patterns import COVERING
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+
+def write(tokenizer: BPETokenizer, path: str | os.PathLike[str]) -> None:
+    """Writes each token but the special ones with its id, the lowest first; the file holds nothing else.
+
+    Raises:
+        SGPEError: tiktoken would give other tokens.
+    """
+    _check(tokenizer)
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        file.writelines(b"%s %d\n" % (base64.b64encode(token), id) for token, id in tokenizer.get_mergeable_ranks())
+
+
+def read(
+    path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
+) -> BPETokenizer:
+    """The tokenizer of a ``.tiktoken`` file. Neither the split pattern nor the special tokens are in the file.
+
+    Args:
+        pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
+        special_tokens: Text → id.
+
+    Raises:
+        SGPEError: the file is damaged (the message names the line), or its parts do not make a tokenizer.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    vocab: dict[bytes, int] = {}
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if not line:
+            continue
+        try:
+            token, id = line.split()
+            decoded = base64.b64decode(token, validate=True)
+            vocab[decoded] = int(id)
+        except (ValueError, binascii.Error):
+            raise SGPEError(f"{path}, line {number}: expected a token in base64 and its id, not {line[:40]!r}") from None
+    merges, unreachable = _merges(vocab)
+    try:
+        return BPETokenizer(
+            vocab, merges, special_tokens=special_tokens, patterns=[pattern], ignore_merges=bool(unreachable)
+        )
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {error}") from None
+
+
+def to_tiktoken(tokenizer: BPETokenizer, name: str = "hf_sgpe") -> Encoding:
+    """The tokenizer as one of the ``tiktoken`` package, with the same ids for text that is already normalized.
+
+    Raises:
+        SGPEError: tiktoken is not installed, or would give other ids.
+    """
+    try:
+        import tiktoken
+    except ImportError:
+        raise SGPEError("this needs the package tiktoken: pip install tiktoken") from None
+    _check(tokenizer)
+    try:
+        return tiktoken.Encoding(
+            name,
+            pat_str=one_pattern(tokenizer.pre_tokenizer.patterns),
+            mergeable_ranks=tokenizer.vocab,
+            special_tokens=tokenizer.special_tokens | tokenizer.added_tokens,
+        )
+    except ValueError as error:
+        raise SGPEError(f"tiktoken does not take this tokenizer's split pattern ({error})") from None
+
+
+def one_pattern(patterns: Sequence[str]) -> str:
+    """One split pattern that matches the words which ``patterns`` cut one after another, the words in between included.
+
+    Two are joined where the second begins with the first, as in the recipe ``hybrid``: all else is then kept from reaching
+    into a word of the first.
+
+    Raises:
+        SGPEError: several patterns that are not of this kind.
+    """
+    *firsts, last = patterns
+    if not firsts:
+        return last if last in COVERING else _with_gaps(last)
+    (first,) = firsts if len(firsts) == 1 else ("",)
+    if not first or not last.startswith(f"{first}|"):
+        raise SGPEError("this tokenizer splits in several steps, which tiktoken cannot do")
+    other = last[len(first) + 1 :]
+    guarded = _MATCHES_SOME_CHARACTER.sub(lambda atom: f"(?:(?!{first}){atom[0]})", other)
+    joined = f"{first}|{guarded}"
+    return joined if other in COVERING else _with_gaps(joined)
+
+
+# The parts of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
+_MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| ")
+
+
+def _with_gaps(pattern: str) -> str:
+    """What a pattern matches, and what lies between two matches."""
+    return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
+
+
+def _check(tokenizer: BPETokenizer) -> None:
+    """Makes sure that tiktoken's rule gives this tokenizer's tokens."""
+    merges, unreachable = _merges(tokenizer.vocab)
+    vocab = tokenizer.vocab
+    results = [vocab[left + right] for left, right in tokenizer.merges]
+    if any(map(gt, results, results[1:])):
+        raise SGPEError("its ids do not follow the order of its merges, which tiktoken takes them for")
+    # More merges than needed do no harm: what they would merge never stands side by side.
+    if missing := set(merges).difference(tokenizer.merges):
+        left, right = min(missing, key=lambda pair: vocab[pair[0] + pair[1]])
+        raise SGPEError(f"it has no merge of {left!r} and {right!r}, but tiktoken would merge them into {left + right!r}")
+    if unreachable and not tokenizer.ignore_merges:
+        raise SGPEError(f"its token {unreachable[0]!r} comes from no merge, but tiktoken would use it for a whole word")
+
+
+def _merges(vocab: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+    """The merges that tiktoken's rule amounts to, and the tokens that merges in this order do not reach.
+
+    A token is merged from what its bytes come to by all merges before its own; every longer text that holds it gets there
+    by the same way, or never has it. So one merge for each token is enough, if that is always two tokens. Else (Llama 3)
+    every pair that makes a token is listed, in case one of them comes about later.
+    """
+    ranked = sorted(vocab.items(), key=lambda item: item[1])
+    longer = [token for token, _ in ranked if len(token) > 1]
+    names = [*BYTES, *longer]
+    found = [(names[left], names[right]) for left, right in build_unit_tier(longer) if max(left, right) < len(names)]
+    if list(map(b"".join, found)) == longer:  # found natively
+        return found, []
+    table = MergeTable()
+    unreachable: list[bytes] = []
+    for token in longer:
+        pieces = apply_merges(token, table)
+        if len(pieces) == 2:
+            table.add((pieces[0], pieces[1]), vocab[token] + len(BYTES))
+        else:
+            unreachable.append(token)
+    splits = ((token[:place], token[place:]) for token in longer for place in range(1, len(token)))
+    return [(left, right) for left, right in splits if left in vocab and right in vocab], unreachable

@@ -1,0 +1,152 @@
+import base64
+import json
+import sys
+import unicodedata
+
+import pytest
+import tiktoken
+import tiktoken.load
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.data import DATA, corpus, needs_data
+from support.texts import texts
+
+from hf_sgpe import (
+    SPLIT_PATTERNS,
+    BPETokenizer,
+    SGPEError,
+    SGPEVocabulary,
+    TrainingConfig,
+    WordCounts,
+    train_from_counts,
+)
+from hf_sgpe.formats import gpt2_files
+from hf_sgpe.formats import tiktoken as tiktoken_format
+
+RECIPES = [("bpe", name) for name in SPLIT_PATTERNS] + [("hybrid", name) for name in SPLIT_PATTERNS] + [("sgpe", "gpt2")]
+
+
+@pytest.fixture(scope="module", params=RECIPES, ids="-".join)
+def both(request, sample):
+    """A tokenizer, and the same in tiktoken."""
+    recipe, pattern = request.param
+    config = TrainingConfig(
+        vocab_size=3000,
+        recipe=recipe,
+        pattern=pattern,
+        scripts=["sinhala", "devanagari"],
+        special_tokens=["<|endoftext|>", "<|x|>"],
+        special_tokens_position="end",
+    )
+    tokenizer = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+    return tokenizer, tokenizer.to_tiktoken()
+
+
+def ids_of(encoding, tokenizer, text):
+    return encoding.encode_ordinary(unicodedata.normalize("NFC", text) if tokenizer.normalization == "nfc" else text)
+
+
+@given(text=texts)
+@settings(max_examples=300)
+def test_the_same_ids_on_random_text(both, text):
+    tokenizer, encoding = both
+    assert ids_of(encoding, tokenizer, text) == tokenizer.encode(text)
+
+
+@needs_data
+@pytest.mark.parametrize("language", ["si", "hi", "en", "zh"])
+def test_the_same_ids_on_real_text(both, language):
+    tokenizer, encoding = both
+    for line in corpus(language, 60_000).splitlines(keepends=True):
+        assert ids_of(encoding, tokenizer, line) == tokenizer.encode(line)
+
+
+def test_special_tokens_and_decoding(both):
+    tokenizer, encoding = both
+    text = "a<|x|> b<|endoftext|>"
+    assert encoding.encode(text, allowed_special="all") == tokenizer.encode(text, allowed_special="all")
+    assert encoding.decode(tokenizer.encode(text)) == text
+    assert encoding.n_vocab == tokenizer.vocab_size
+
+
+def test_files_survive(both, tmp_path):
+    tokenizer, _ = both
+    path = tmp_path / "x.tiktoken"
+    tiktoken_format.write(tokenizer, path)
+    read = tiktoken_format.read(path, special_tokens=tokenizer.special_tokens)
+    assert read.vocab == tokenizer.vocab
+    assert read.merges == tokenizer.merges
+    assert read.special_tokens == tokenizer.special_tokens
+    assert read.ignore_merges is False
+    assert tiktoken.load.load_tiktoken_bpe(str(path)) == tokenizer.vocab
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "cases"), [("gpt2", "gpt-2"), ("llama3", "llama-bpe")])
+def test_published_vocabularies(tmp_path, name, cases):
+    if name == "gpt2":
+        files = (DATA / "suites/cs336/gpt2_vocab.json", DATA / "suites/cs336/gpt2_merges.txt")
+        tokenizer = gpt2_files.read(*files, pattern="gpt2", special_tokens=["<|endoftext|>"])
+    else:
+        folder = DATA / "suites/vocabs/llama3"
+        tokenizer = gpt2_files.read(folder / "vocab.json", folder / "merges.txt", pattern="llama3", ignore_merges=True)
+        with pytest.raises(SGPEError, match="it has no merge of"):  # nor has tiktoken a list without it
+            tokenizer.to_tiktoken()
+    lines = (b"%s %d\n" % (base64.b64encode(token), id) for token, id in tokenizer.vocab.items())
+    (tmp_path / "published.tiktoken").write_bytes(b"".join(lines))
+    read = tiktoken_format.read(tmp_path / "published.tiktoken", pattern=name)
+    assert read.ignore_merges == tokenizer.ignore_merges
+    tiktoken_format.write(read, tmp_path / "again.tiktoken")
+    assert tiktoken.load.load_tiktoken_bpe(str(tmp_path / "again.tiktoken")) == tokenizer.vocab
+    encoding = read.to_tiktoken()
+    for repeated in ("maktanmaktanmakt", " nghiệp.:.:.:.:", "===" * 9):
+        assert read.encode(repeated) == encoding.encode_ordinary(repeated)
+    checked = 0
+    for case in json.loads((DATA / f"suites/vocabs/cases/{cases}.json").read_text(encoding="utf-8")):
+        text, ids = case["text"], case["ids"]
+        assert read.encode(text) == encoding.encode_ordinary(text) == tokenizer.encode(text) == ids
+        checked += 1
+    assert checked == 47
+
+
+@given(st.lists(st.text("abc", min_size=2, max_size=5), max_size=12, unique=True), st.text("abc", max_size=12))
+@settings(max_examples=1000)
+def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, longer, text):
+    """Tokens that no merge reaches included: tiktoken takes them for whole words only."""
+    vocab = {token: id for id, token in enumerate([bytes([byte]) for byte in range(256)] + [t.encode() for t in longer])}
+    path = tmp_path_factory.mktemp("any") / "x.tiktoken"
+    path.write_text("".join(f"{base64.b64encode(token).decode()} {id}\n" for token, id in vocab.items()), encoding="ascii")
+    encoding = tiktoken.Encoding("x", pat_str="[a-c]+", mergeable_ranks=vocab, special_tokens={})
+    assert tiktoken_format.read(path, pattern="[a-c]+").encode(text) == encoding.encode_ordinary(text)
+
+
+def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
+    by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
+    with pytest.raises(SGPEError, match="ids do not follow the order of its merges"):
+        by_frequency.to_bpe().to_tiktoken()
+    byte_tokens = {bytes([byte]): byte for byte in range(256)}
+    unreachable = BPETokenizer(byte_tokens | {b"abc": 256}, [])
+    with pytest.raises(SGPEError, match="'abc' comes from no merge"):
+        tiktoken_format.write(unreachable, tmp_path / "x.tiktoken")
+    with pytest.raises(SGPEError, match="splits in several steps"):
+        BPETokenizer(byte_tokens, [], patterns=[r"\d", "gpt2"]).to_tiktoken()
+    with pytest.raises(SGPEError, match="does not take this tokenizer's split pattern"):
+        BPETokenizer(byte_tokens, [], patterns=[r"\X"]).to_tiktoken()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"Y 3", b"\xff 3", b"YQ== 1 2"])
+def test_damaged_files_are_named(tmp_path, line):
+    path = tmp_path / "x.tiktoken"
+    path.write_bytes(b"YQ== 0\n\n" + line + b"\n")
+    with pytest.raises(SGPEError, match=r"x\.tiktoken, line 3: expected a token in base64"):
+        tiktoken_format.read(path)
+    path.write_bytes(b"YQ== 0\n")
+    with pytest.raises(SGPEError, match=r"x\.tiktoken: the vocabulary lacks the byte"):
+        tiktoken_format.read(path)
+
+
+def test_without_tiktoken(both, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(SGPEError, match="pip install tiktoken"):
+        both[0].to_tiktoken()

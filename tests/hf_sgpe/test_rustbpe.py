@@ -1,0 +1,50 @@
+"""What the incremental BPE document describes is rustbpe: the same training, and the same ranks and ids."""
+
+import pytest
+import rustbpe
+from support.data import corpus, needs_data
+
+from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
+
+
+def lines(language, characters=300_000):
+    return corpus(language, characters).splitlines(keepends=True)
+
+
+@needs_data
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k"])
+@pytest.mark.parametrize("buffer_size", [1, 700, 8192])
+def test_the_same_mergeable_ranks_and_ids(pattern, buffer_size):
+    texts = [*lines("si"), *lines("en"), *lines("hi"), *lines("zh", 30_000)]
+    theirs = rustbpe.Tokenizer()
+    theirs.train_from_iterator(iter(texts), 3000, buffer_size=buffer_size, pattern=SPLIT_PATTERNS[pattern])
+    ours = BPETokenizer.train_from_iterator(iter(texts), 3000, buffer_size=buffer_size, pattern=pattern)
+    assert ours.get_mergeable_ranks() == [(bytes(token), rank) for token, rank in theirs.get_mergeable_ranks()]
+    assert ours.get_pattern() == theirs.get_pattern() == SPLIT_PATTERNS[pattern]
+    for text in texts[::20]:
+        assert ours.encode(text) == theirs.encode(text)
+
+
+def test_what_a_pattern_does_not_match_is_kept():
+    """The document and rustbpe lose it."""
+    theirs = rustbpe.Tokenizer()
+    theirs.train_from_iterator(iter(["a, b"]), 256, pattern=r"\w+")
+    ours = BPETokenizer.train_from_iterator(iter(["a, b"]), 256, pattern=r"\w+")
+    assert bytes(theirs.encode("a, b")) == b"ab"
+    assert bytes(ours.encode("a, b")) == b"a, b"
+
+
+@needs_data
+def test_the_same_with_a_pattern_of_ones_own():
+    pattern, texts = r"\p{L}{1,4}|\s|[^\s\p{L}]", lines("si", 100_000)
+    theirs = rustbpe.Tokenizer()
+    theirs.train_from_iterator(iter(texts), 1000, pattern=pattern)
+    ours = BPETokenizer.train_from_iterator(iter(texts), 1000, pattern=pattern)
+    assert ours.get_mergeable_ranks() == [(bytes(token), rank) for token, rank in theirs.get_mergeable_ranks()]
+
+
+def test_fewer_merges_than_asked_for():
+    theirs = rustbpe.Tokenizer()
+    theirs.train_from_iterator(iter(["aaa bb", "ab"]), 400, pattern=SPLIT_PATTERNS["gpt2"])
+    ours = BPETokenizer.train_from_iterator(iter(["aaa bb", "ab"]), 400, pattern="gpt2")
+    assert ours.get_mergeable_ranks() == [(bytes(token), rank) for token, rank in theirs.get_mergeable_ranks()]
