@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import functools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.batch import make_batch
 from hf_sgpe.bpe.codec import CacheInfo, make_codec
 from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import NORMALIZATIONS
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.stream import cut_stream
+from hf_sgpe.special_tokens import Template, any_of, roles_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,37 +29,11 @@ if TYPE_CHECKING:
 AllowedSpecial = Literal["all", "none"] | Collection[str]
 
 
-@dataclass(frozen=True)
-class Template:
-    """Which special tokens ``add_special_tokens=True`` puts around one text, and around two.
-
-    Args:
-        single: Special tokens and ``$A``, which stands for the text, each with its token type id.
-        pair: The same with ``$A`` and ``$B``.
-
-    >>> Template.around(["[CLS]"], ["[SEP]"]).pair
-    (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
-    """
-
-    single: tuple[tuple[str, int], ...]
-    pair: tuple[tuple[str, int], ...]
-
-    @classmethod
-    def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """BERT's kind: ``prefix`` once before, ``suffix`` after each text."""
-        first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
-        return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
-
-    def special_tokens(self) -> list[str]:
-        """The special tokens it names, each once, in order."""
-        return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
-
-    def renamed(self, names: Mapping[str, str]) -> Template:
-        """The same with other special tokens: present name → new name."""
-        single, pair = (
-            tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
-        )
-        return Template(single, pair)
+def _role(name: str) -> tuple[Any, Any]:
+    """Two properties: the special token that plays a part, and its id; None where none does."""
+    token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
+    id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
+    return token, id
 
 
 class BPETokenizer:
@@ -77,6 +52,8 @@ class BPETokenizer:
         normalization: ``none`` or ``nfc``.
         ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
         template: What ``add_special_tokens=True`` puts around a text; None for nothing.
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
+            names say (`hf_sgpe.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
 
     Raises:
@@ -100,6 +77,7 @@ class BPETokenizer:
         normalization: str = "none",
         ignore_merges: bool = False,
         template: Template | None = None,
+        roles: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.vocab = dict(vocab)
@@ -110,6 +88,7 @@ class BPETokenizer:
         self.normalization = normalization
         self.ignore_merges = ignore_merges
         self.template = template
+        self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
         self.metadata = dict(metadata or {})
         self._check()
 
@@ -146,6 +125,9 @@ class BPETokenizer:
         for special in self.template.special_tokens() if self.template else ():
             if special not in self.special_tokens:
                 raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
+        for role, special in self.roles.items():
+            if special not in self.special_tokens:
+                raise SGPEError(f"the {role} {special!r} is not among the special tokens")
         for token, _ in added:
             if not token:
                 raise SGPEError("a special token without text would stand everywhere: give it one")
@@ -165,8 +147,9 @@ class BPETokenizer:
         pattern: str = "cl100k",
         buffer_size: int = 8192,
         min_frequency: int = 1,
-        special_tokens: Sequence[str] = (),
+        special_tokens: Sequence[str] | Mapping[str, int] = (),
         tie_break: str = "smallest-pair-id",
+        normalization: str = "none",
     ) -> BPETokenizer:
         """Trains plain byte-level BPE (recipe ``bpe``) on an iterator of texts, read once and lazily.
 
@@ -174,7 +157,8 @@ class BPETokenizer:
             vocab_size: Number of tokens, special tokens included.
             pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
             buffer_size: How many texts to take from the iterator at once. No result depends on it.
-            special_tokens: Get the last ids.
+            special_tokens: Get the last ids, or those they are mapped to.
+            normalization: ``none`` or ``nfc``.
 
         Raises:
             SGPEError: a value is out of range or the iterator gives no text.
@@ -189,8 +173,9 @@ class BPETokenizer:
             recipe="bpe",
             pattern=pattern,
             min_frequency=min_frequency,
-            special_tokens=tuple(special_tokens),
+            special_tokens=special_tokens,
             tie_break=tie_break,
+            normalization=normalization,
         )
         counter = make_word_counter(config)
         texts = only_texts(iterator)
@@ -252,6 +237,7 @@ class BPETokenizer:
             "normalization": self.normalization,
             "ignore_merges": self.ignore_merges,
             "template": self.template,
+            "roles": self.roles,
             "metadata": self.metadata,
         }
         return _rebuild, (self.vocab, self.merges, parts)
@@ -297,6 +283,79 @@ class BPETokenizer:
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         return [self._add_template(ids) for ids in batch] if add_special_tokens else batch
 
+    def __call__(
+        self,
+        texts: str | Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = "none",
+        padding: bool = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+    ) -> dict[str, Any]:
+        """``input_ids`` and ``attention_mask`` of texts, one row each, or of one text, as models take them.
+
+        Args:
+            padding: Fill rows up to the longest with the padding token, or id 0 if there is none.
+            truncation: Cut rows after ``max_length`` ids, special tokens of the template included.
+            return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length); a single text is one row then.
+
+        Raises:
+            SGPEError: truncation without a length, an unknown kind of tensor, or rows of different lengths in a tensor.
+
+        >>> BPETokenizer.train_from_iterator(["a"], 256)(["ab", "c"], padding=True)
+        {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
+        """
+        single = isinstance(texts, str)
+        batch = make_batch(
+            self.encode_batch(
+                [texts] if isinstance(texts, str) else texts,
+                add_special_tokens=add_special_tokens,
+                allowed_special=allowed_special,
+            ),
+            pad_id=self.pad_token_id,
+            padding=padding,
+            truncation=truncation,
+            max_length=max_length,
+            return_tensors=return_tensors,
+        )
+        return {name: rows[0] for name, rows in batch.items()} if single and return_tensors is None else batch
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        template: str = "llama3",
+        *,
+        add_generation_prompt: bool = True,
+        system_prompt: str | None = None,
+        tokenize: bool = True,
+    ) -> list[int] | str:
+        """A conversation as ids, or as text. Special tokens written in a message stay text: only the template's are special.
+
+        Args:
+            messages: Each with a ``role`` and a ``content``.
+            template: ``llama3``, ``chatml`` or ``alpaca``, or Jinja source.
+            add_generation_prompt: End with what the assistant's answer begins with.
+            system_prompt: Put first, as a system message, unless there is one.
+
+        Raises:
+            SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
+        """
+        from hf_sgpe.chat import templates
+
+        options: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "system_prompt": system_prompt}
+        text = templates.render(messages, template, **options)
+        if not tokenize:
+            return text
+        for token in templates.SPECIAL_TOKENS.get(template, ()):
+            if token in text and token not in self.special_tokens:
+                raise SGPEError(f"this tokenizer lacks the special token {token!r} of the chat template {template}")
+        ids: list[int] = []
+        for part in templates.render_parts(messages, template, self.special_tokens, **options):
+            ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
+        return ids
+
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> NDArray[np.int32]:
@@ -325,8 +384,12 @@ class BPETokenizer:
         """
         return self._codec.encode_batch_to_numpy(_checked(texts, threads), self._added_pattern(allowed_special), threads)
 
-    def encode_streaming(self, chunks: Iterable[str], *, allowed_special: AllowedSpecial = "none") -> Iterator[int]:
+    def encode_streaming(
+        self, chunks: Iterable[str] | Iterable[bytes], *, allowed_special: AllowedSpecial = "none"
+    ) -> Iterator[int]:
         """The ids of a text that arrives in pieces, however it is cut: the same as ``encode`` of the whole.
+
+        Pieces of UTF-8 bytes may be cut inside a character, too. What is not UTF-8 in them becomes U+FFFD.
 
         Ids come as soon as no later piece can change them; memory grows with the longest stretch without a place where
         that is sure (see `hf_sgpe.pretokenizers.stream`), not with the text. This holds for the named split patterns.
@@ -336,37 +399,45 @@ class BPETokenizer:
         True
         """
         pattern = self._added_pattern(allowed_special)
-        for text in cut_stream(chunks, (*self.special_tokens, *self.added_tokens) if pattern else ()):
+        for text in cut_stream(_decoded(chunks), (*self.special_tokens, *self.added_tokens) if pattern else ()):
             yield from self._codec.encode(text, pattern)
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
         """The tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes them."""
-        names = {id: token for token, id in self._codec.added_tokens.items()}
-        ids = self.encode(text, allowed_special=allowed_special)
-        return [names[id] if id in names else bytes_to_string(self._codec.bytes_of[id]) for id in ids]
+        return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
         """How many tokens ``text`` has."""
         return len(self.encode(text, allowed_special=allowed_special))
 
-    def truncate(self, text: str, max_tokens: int) -> str:
+    def truncate(
+        self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
+    ) -> str:
         """A beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut where one of its tokens ends.
 
-        The limit holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left.
+        The limit holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left,
+        by ever more tokens, so that time grows with a logarithm of their number.
+
+        Args:
+            add_special_tokens: The limit includes the special tokens of the tokenizer's template.
+            allowed_special: As for `encode`.
 
         Raises:
             SGPEError: ``max_tokens`` is negative.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
-        ids = self.encode(text)
-        if len(ids) <= max_tokens:
+        most = max_tokens - (len(self._add_template([])) if add_special_tokens else 0)
+        ids = self.encode(text, allowed_special=allowed_special)
+        if len(ids) <= most:
             return text
-        for kept in range(max_tokens, 0, -1):
+        kept, step = most, 1
+        while kept > 0:
             # A token may end inside a character; that character goes.
             beginning = self._codec.decode(ids[:kept]).decode(errors="ignore")
-            if self.count_tokens(beginning) <= max_tokens:
+            if self.count_tokens(beginning, allowed_special=allowed_special) <= most:
                 return beginning
+            kept, step = kept - step, 2 * step
         return ""
 
     def _added_pattern(self, allowed: AllowedSpecial) -> re.Pattern[str] | None:
@@ -411,10 +482,20 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens)
 
     def decode_batch(
-        self, batch: Iterable[Iterable[int]], skip_special_tokens: bool = False, errors: str = "replace"
+        self,
+        batch: Iterable[Iterable[int]],
+        skip_special_tokens: bool = False,
+        errors: str = "replace",
+        *,
+        skip_padding: bool = True,
     ) -> list[str]:
-        """`decode` for each sequence of ids."""
-        return [self.decode(ids, skip_special_tokens, errors) for ids in batch]
+        """`decode` for each sequence of ids.
+
+        Args:
+            skip_padding: Leave out the padding tokens at the end of each; a tokenizer without one has no padding.
+        """
+        pad = self.pad_token_id if skip_padding else None
+        return [self.decode(ids if pad is None else _unpadded(ids, pad), skip_special_tokens, errors) for ids in batch]
 
     def decode_stream(self, ids: Iterable[int], skip_special_tokens: bool = False, errors: str = "replace") -> Iterator[str]:
         """The text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
@@ -434,6 +515,11 @@ class BPETokenizer:
 
     # ---------------------------------------------------------------- what it is made of
 
+    bos_token, bos_token_id = _role("bos_token")
+    eos_token, eos_token_id = _role("eos_token")
+    pad_token, pad_token_id = _role("pad_token")
+    unk_token, unk_token_id = _role("unk_token")
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special tokens included."""
@@ -451,6 +537,30 @@ class BPETokenizer:
         """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
         tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens | self.added_tokens
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
+        """The id of a vocabulary string, or a list of ids; -1 where the vocabulary has no such token."""
+        if isinstance(tokens, str):
+            return self._ids_of.get(tokens, -1)
+        return [self._ids_of.get(token, -1) for token in tokens]
+
+    def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
+        """The vocabulary string of an id, or a list of them; empty where the vocabulary has no such id."""
+        if isinstance(ids, int):
+            return self._tokens_of.get(ids, "")
+        return [self._tokens_of.get(int(id), "") for id in ids]
+
+    def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
+        """The text of vocabulary strings; those that the vocabulary does not have give nothing."""
+        return self.decode(id for id in self.convert_tokens_to_ids(tokens) if id >= 0)
+
+    @cached_property
+    def _ids_of(self) -> dict[str, int]:
+        return self.get_vocab()
+
+    @cached_property
+    def _tokens_of(self) -> dict[int, str]:
+        return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes of one token; a special token's are its text.
@@ -477,6 +587,20 @@ class BPETokenizer:
         self._codec.clear_cache()
 
 
+def _decoded(chunks: Iterable[str] | Iterable[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in chunks:
+        yield chunk if isinstance(chunk, str) else decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+def _unpadded(ids: Iterable[int], pad: int) -> list[int]:
+    ids = list(ids)
+    while ids and ids[-1] == pad:
+        ids.pop()
+    return ids
+
+
 def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise SGPEError(f"threads must be a whole number of at least 1, not {threads!r}")
@@ -487,12 +611,6 @@ def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
         if not isinstance(text, str):
             raise TypeError(f"expected texts, not {type(text).__name__}")
     return texts
-
-
-@functools.lru_cache(256)
-def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """A pattern that finds special tokens in text: the leftmost, and of those that begin there the longest."""
-    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
 
 def _rebuild(vocab: dict[bytes, int], merges: list[tuple[bytes, bytes]], parts: dict[str, Any]) -> BPETokenizer:

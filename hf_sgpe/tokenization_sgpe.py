@@ -172,6 +172,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         unknown = set(kwargs) - {field.name for field in fields(TrainingConfig)}
         if unknown:
             raise SGPEError(f"train_new_from_iterator does not know {', '.join(sorted(unknown))}")
+        if values.get("special_tokens_position") == "given":
+            del values["special_tokens_position"]  # ids that were given for another size
         values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
         config = TrainingConfig.from_dict(values)
         tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)

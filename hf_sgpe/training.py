@@ -18,19 +18,20 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, order_units
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer, Template
+from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
+from hf_sgpe.special_tokens import Template
 from hf_sgpe.word_counts import WordCounts, exact_weight
 
 logger = logging.getLogger(__name__)
 
 Track = Callable[[Collection[Any], str], Iterable[Any]]
 
-SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes")
+SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 # What a recipe takes where the configuration says None.
 _RECIPE_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -62,8 +63,9 @@ class TrainingConfig:
         min_unit_frequency: Instead of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
         tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
         normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
-        special_tokens: Their text; none of it is ever learned from. None takes the recipe's own.
-        special_tokens_position: Where their ids lie: ``end``, ``start`` or ``after-bytes``. None takes the recipe's own.
+        special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
+        special_tokens_position: Where their ids lie: ``end``, ``start``, ``after-bytes``, or ``given`` where they are mapped
+            to ids. None takes ``given`` for those, else the recipe's own.
         weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
             glob → number. Of several that fit a file the first counts; without one it counts once.
 
@@ -84,17 +86,23 @@ class TrainingConfig:
     min_unit_frequency: int | None = None
     tie_break: str = "smallest-pair-id"
     normalization: str | None = None
-    special_tokens: tuple[str, ...] | None = None
+    special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
     special_tokens_position: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_known("recipe", self.recipe, RECIPES)
+        if isinstance(self.special_tokens, Mapping) and self.special_tokens_position is None:
+            object.__setattr__(self, "special_tokens_position", "given")
         for name, default in _RECIPE_DEFAULTS[self.recipe].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
+        if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
+            raise SGPEError("special_tokens_position 'given' is for special tokens that are mapped to ids, and those for it")
         for name in ("scripts", "special_tokens"):
             value = getattr(self, name)
+            if isinstance(value, Mapping):
+                continue
             if isinstance(value, str):
                 raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
             if not isinstance(value, Iterable):
@@ -124,7 +132,10 @@ class TrainingConfig:
         assert self.special_tokens is not None
         for token in self.special_tokens:
             _check_special_token(token, str(self.normalization))
-        if len(set(self.special_tokens)) < len(self.special_tokens):
+        if isinstance(self.special_tokens, Mapping):
+            object.__setattr__(self, "special_tokens", dict(self.special_tokens))
+            _check_ids(self.special_tokens, self.vocab_size)
+        elif len(set(self.special_tokens)) < len(self.special_tokens):
             raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
         if not isinstance(self.vocab_size, int):
             raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
@@ -162,6 +173,16 @@ class TrainingConfig:
 def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
+
+
+def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:
+    taken: dict[int, str] = {}
+    for token, id in special_tokens.items():
+        if type(id) is not int or not 0 <= id < vocab_size:
+            raise SGPEError(f"special token {token!r} has the id {id!r}, which is not one of 0 to {vocab_size - 1}")
+        if id in taken:
+            raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}")
+        taken[id] = token
 
 
 def _check_special_token(token: str, normalization: str) -> None:
@@ -304,15 +325,25 @@ def _assemble(
     patterns: tuple[str, ...],
     digest: str,
 ) -> BPETokenizer:
-    """Gives tokens their final ids, special tokens where the configuration wants them."""
+    """Gives tokens their final ids, special tokens where the configuration wants them, the others in order around them."""
     specials = config.special_tokens or ()
-    before_specials = {"start": 0, "after-bytes": len(BYTES), "end": len(vocabulary)}[config.special_tokens_position or ""]
-    vocab = {token: rank + (len(specials) if rank >= before_specials else 0) for rank, token in enumerate(vocabulary)}
+    if isinstance(specials, Mapping):
+        special_ids = dict(specials)
+    else:
+        first = {"start": 0, "after-bytes": len(BYTES), "end": len(vocabulary)}[config.special_tokens_position or ""]
+        special_ids = {token: first + number for number, token in enumerate(specials)}
+    taken, size = set(special_ids.values()), len(vocabulary) + len(specials)
+    if beyond := [token for token, id in special_ids.items() if id >= size]:
+        raise SGPEError(
+            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus gives only {size} tokens: "
+            f"give a vocab_size of {size}, and ids below it"
+        )
+    vocab = dict(zip(vocabulary, (id for id in range(size) if id not in taken), strict=True))
     has_template = config.recipe == "sgpe" and {"[CLS]", "[SEP]"} <= set(specials)
     return BPETokenizer(
         vocab,
         [(vocabulary[left], vocabulary[right]) for left, right in merges],
-        special_tokens={token: before_specials + number for number, token in enumerate(specials)},
+        special_tokens=special_ids,
         patterns=patterns,
         normalization=config.normalization or "none",
         template=Template.around(["[CLS]"], ["[SEP]"]) if has_template else None,

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe import kernel
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import any_of
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+from hf_sgpe.special_tokens import any_of
 
 if TYPE_CHECKING:
     from hf_sgpe.training import TrainingConfig
@@ -62,6 +62,7 @@ class WordCounts:
     Raises:
         SGPEError: weights and counts together are too large to be counted.
 
+    >>> from hf_sgpe import TrainingConfig
     >>> config = TrainingConfig(vocab_size=1000, recipe="bpe", pattern="gpt2")
     >>> counts = WordCounts.from_texts(["a b"], config) + WordCounts.from_texts(["a"], config)
     >>> sorted(counts.items())

@@ -46,6 +46,11 @@ class CacheInfo(NamedTuple):
     bytes: int
     max_bytes: int
 
+    @property
+    def hit_rate(self) -> float:
+        """Share of the look-ups that found their word, 0 to 1."""
+        return self.hits / max(self.hits + self.misses, 1)
+
 
 class Codec:
     """The readable form.

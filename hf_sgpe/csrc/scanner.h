@@ -21,7 +21,7 @@
 
 namespace hf_sgpe {
 
-enum class Base { kGpt2, kCl100k, kQwen2, kTypographic, kO200k, kBloom };
+enum class Base { kGpt2, kCl100k, kQwen2, kAnySpace, kTypographic, kO200k, kBloom };
 
 namespace scan {
 
@@ -135,7 +135,8 @@ inline Pointer gpt2(Pointer p, Pointer end) {
   return white_space<false>(p, end);
 }
 
-template <int most_digits, bool typographic>
+// Two patterns let any white space stand before punctuation; one of them has contractions with U+2019, too.
+template <int most_digits, bool any_space = false, bool typographic = false>
 inline Pointer cl100k(Pointer p, Pointer end) {
   if (const Pointer word = plain_word<false>(p, end)) return word;
   Pointer after = p;
@@ -147,7 +148,7 @@ inline Pointer cl100k(Pointer p, Pointer end) {
     if (const size_t length = contraction<true>(after, end)) return after + length;
   const unsigned next = after < end ? class_at(after) : unsigned{kNewline};
   if (klass != kNewline && kLetters >> next & 1) return run<kLetters>(after, end);
-  const bool space_before = typographic ? (kSpaces >> klass & 1) : point == ' ';
+  const bool space_before = any_space ? (kSpaces >> klass & 1) : point == ' ';
   if (kPunctuation >> klass & 1 || (space_before && after < end && kPunctuation >> next & 1))
     return run<bit(kNewline)>(run<kPunctuation>(after, end), end);
   return white_space<true>(p, end);
@@ -240,9 +241,10 @@ inline Pointer bloom(Pointer p, Pointer end) {
 template <Base base>
 inline Pointer next(Pointer p, Pointer end) {
   if constexpr (base == Base::kGpt2) return gpt2(p, end);
-  if constexpr (base == Base::kCl100k) return cl100k<3, false>(p, end);
-  if constexpr (base == Base::kQwen2) return cl100k<1, false>(p, end);
-  if constexpr (base == Base::kTypographic) return cl100k<3, true>(p, end);
+  if constexpr (base == Base::kCl100k) return cl100k<3>(p, end);
+  if constexpr (base == Base::kQwen2) return cl100k<1>(p, end);
+  if constexpr (base == Base::kAnySpace) return cl100k<3, true>(p, end);
+  if constexpr (base == Base::kTypographic) return cl100k<3, true, true>(p, end);
   if constexpr (base == Base::kO200k) return o200k(p, end);
   if constexpr (base == Base::kBloom) return bloom(p, end);
 }
@@ -260,7 +262,7 @@ class Scanner {
     static const std::pair<const char*, Base> names[] = {
         {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
         {"qwen2", Base::kQwen2}, {"o200k", Base::kO200k},   {"bloom", Base::kBloom},
-        {"cl100k-typographic", Base::kTypographic}};
+        {"cl100k-any-space", Base::kAnySpace}, {"cl100k-typographic", Base::kTypographic}};
     sgpe_ = base == "sgpe";
     bool known = sgpe_;
     for (const auto& [name, value] : names)
@@ -283,6 +285,7 @@ class Scanner {
       case Base::kGpt2: return words<Base::kGpt2>(text, text + size, emit);
       case Base::kCl100k: return words<Base::kCl100k>(text, text + size, emit);
       case Base::kQwen2: return words<Base::kQwen2>(text, text + size, emit);
+      case Base::kAnySpace: return words<Base::kAnySpace>(text, text + size, emit);
       case Base::kTypographic: return words<Base::kTypographic>(text, text + size, emit);
       case Base::kO200k: return words<Base::kO200k>(text, text + size, emit);
       case Base::kBloom: return words<Base::kBloom>(text, text + size, emit);

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,11 @@ from typing import Any
 from hf_sgpe import kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.model import BPETokenizer, Template
+from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import COVERING, SPLIT_PATTERNS, is_name
+from hf_sgpe.special_tokens import Template
 
 TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
-
-# Which special tokens have a part to play in transformers, by the spellings in use.
-_ROLES = {
-    "<|endoftext|>": ("bos_token", "eos_token"),
-    "<|begin_of_text|>": ("bos_token",),
-    "<|end_of_text|>": ("eos_token",),
-    "<s>": ("bos_token",),
-    "</s>": ("eos_token",),
-    "<pad>": ("pad_token",),
-    "<|pad|>": ("pad_token",),
-    "<unk>": ("unk_token",),
-    "<mask>": ("mask_token",),
-    "[PAD]": ("pad_token",),
-    "[UNK]": ("unk_token",),
-    "[CLS]": ("cls_token",),
-    "[SEP]": ("sep_token",),
-    "[MASK]": ("mask_token",),
-}
-
 
 # ---------------------------------------------------------------- writing
 
@@ -82,7 +64,7 @@ def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
 
 def config(tokenizer: BPETokenizer) -> dict[str, Any]:
     """The content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
-    roles = {role: token for token in tokenizer.special_tokens for role in _ROLES.get(token, ())}
+    roles = tokenizer.roles
     extra = [token for token in tokenizer.special_tokens if token not in roles.values()]
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -174,8 +156,18 @@ def read(path: Path) -> BPETokenizer:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
     config_file = path.with_name(CONFIG_FILE)
     if config_file.exists():
-        tokenizer.metadata = checked_metadata(read_json(config_file).get("sgpe", {}), str(config_file))
+        settings = read_json(config_file)
+        tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file))
+        tokenizer.roles.update(_roles(settings, tokenizer.special_tokens))
     return tokenizer
+
+
+def _roles(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """The roles that a ``tokenizer_config.json`` gives to special tokens, which are texts or objects with one."""
+    for role, token in settings.items():
+        content = token.get("content") if isinstance(token, dict) else token
+        if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
+            yield role, content
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:

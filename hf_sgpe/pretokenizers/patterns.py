@@ -35,7 +35,12 @@ SPLIT_PATTERNS: dict[str, str] = {
     ),
     # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
     "bloom": r" ?[^(\s|.,!?…。，、।۔،)]+",
-    # cl100k that also knows contractions written with U+2019, and lets any white space stand before punctuation
+    # cl100k that lets any white space stand before punctuation; tutorials show it as GPT-2's or Llama 3's
+    "cl100k-any-space": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"|\s?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    # the same with contractions written with U+2019, too
     "cl100k-typographic": (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d|\u2019s|\u2019t|\u2019re|\u2019ve|\u2019m|\u2019ll|\u2019d)"
         r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

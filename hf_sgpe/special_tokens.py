@@ -1,0 +1,73 @@
+"""Special tokens: which parts they play, how a template puts them around texts, and finding them in text."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+_ROLES_BY_NAME = {
+    "<|endoftext|>": ("bos_token", "eos_token"),
+    "<|begin_of_text|>": ("bos_token",),
+    "<|end_of_text|>": ("eos_token",),
+    "<s>": ("bos_token",),
+    "</s>": ("eos_token",),
+    "<pad>": ("pad_token",),
+    "<|pad|>": ("pad_token",),
+    "<unk>": ("unk_token",),
+    "<mask>": ("mask_token",),
+    "[PAD]": ("pad_token",),
+    "[UNK]": ("unk_token",),
+    "[CLS]": ("cls_token",),
+    "[SEP]": ("sep_token",),
+    "[MASK]": ("mask_token",),
+}
+
+
+def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
+    """Which of some special tokens plays which part in transformers, by the spellings in use.
+
+    >>> roles_of(["<s>", "[PAD]", "<|x|>"])
+    {'bos_token': '<s>', 'pad_token': '[PAD]'}
+    """
+    return {role: token for token in special_tokens for role in _ROLES_BY_NAME.get(token, ())}
+
+
+@dataclass(frozen=True)
+class Template:
+    """Which special tokens ``add_special_tokens=True`` puts around one text, and around two.
+
+    Args:
+        single: Special tokens and ``$A``, which stands for the text, each with its token type id.
+        pair: The same with ``$A`` and ``$B``.
+
+    >>> Template.around(["[CLS]"], ["[SEP]"]).pair
+    (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
+    """
+
+    single: tuple[tuple[str, int], ...]
+    pair: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
+        """BERT's kind: ``prefix`` once before, ``suffix`` after each text."""
+        first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
+        return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
+
+    def special_tokens(self) -> list[str]:
+        """The special tokens it names, each once, in order."""
+        return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
+
+    def renamed(self, names: Mapping[str, str]) -> Template:
+        """The same with other special tokens: present name → new name."""
+        single, pair = (
+            tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
+        )
+        return Template(single, pair)
+
+
+@functools.lru_cache(256)
+def any_of(names: frozenset[str]) -> re.Pattern[str]:
+    """A pattern that finds special tokens in text: the leftmost, and of those that begin there the longest."""
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
