@@ -115,15 +115,15 @@ def syllables(scripts: tuple[Script, ...]) -> Syllables | None:
 def _syllables(scripts: tuple[Script, ...]) -> Syllables:
     tables = []
     for script in scripts:
-        members: dict[str, list[int]] = {letter: [] for letter in "CVNHSM"}
+        members: dict[str, list[int]] = {letter: [] for letter in "CVNHSMR"}
         for character, letter in script.classes().items():
             if letter != "J":
                 members[letter].append(ord(character))
         orphans = [ord(c) for c in script.letters_and_marks() if c not in script.classes()]
-        classes = [runs([]), *(runs(members[letter]) for letter in "CVNHSM"), runs(orphans)]
+        classes = [runs([]), *(runs(members[letter]) for letter in "CVNHSMR"), runs(orphans)]
         states = list(script.syllable)
         grammar = [
-            [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSM-J"]
+            [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSMR-J"]
             for row in script.syllable.values()
         ]
         tables.append((classes, list(map(ord, script.joiners)), grammar))

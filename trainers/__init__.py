@@ -7,11 +7,13 @@ from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
 from trainers.counting import count_files, count_texts
+from trainers.merge_steps import MergeStep, merge_steps
 from trainers.sgpe import SGPETrainer
 from trainers.tokenizer import TokenizerTrainer, train_bpe
 
 __all__ = [
     "SAMPLE",
+    "MergeStep",
     "SGPEError",
     "SGPETrainer",
     "TokenizerTrainer",
@@ -20,6 +22,7 @@ __all__ = [
     "count_files",
     "count_texts",
     "find_files",
+    "merge_steps",
     "read_lines",
     "read_texts",
     "train_bpe",

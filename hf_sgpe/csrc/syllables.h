@@ -12,8 +12,8 @@ namespace hf_sgpe {
 
 class Syllables {
  public:
-  // 0: none; 1 to 6: those of the tables; 7: a letter or mark that no syllable takes up; 8: joiners
-  static constexpr int kTableClasses = 8, kJoiner = 8, kClasses = 9;
+  // 0: none; 1 to 7: those of the tables; 8: a letter or mark that no syllable takes up; 9: joiners
+  static constexpr int kTableClasses = 9, kJoiner = 9, kClasses = 10;
   using State = std::array<int, kClasses>;  // class → next state, or -1
 
   struct Script {
@@ -23,7 +23,7 @@ class Syllables {
   };
 
   explicit Syllables(std::vector<Script> scripts) : scripts_(std::move(scripts)), table_(kCodePoints) {
-    if (scripts_.size() > 30) throw std::invalid_argument("too many scripts");
+    if (scripts_.size() > 15) throw std::invalid_argument("too many scripts");
     for (size_t script = 0; script < scripts_.size(); ++script) {
       if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script without a grammar");
       for (const State& state : scripts_[script].grammar)
@@ -32,7 +32,7 @@ class Syllables {
       for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
         for (auto [first, last] : scripts_[script].classes[klass])
           for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
-            table_[point] = static_cast<uint8_t>(script << 3 | klass);
+            table_[point] = static_cast<uint8_t>(script << 4 | klass);
     }
   }
 
@@ -43,7 +43,7 @@ class Syllables {
   int script_of(const Character* word, size_t n) const {
     if (n && word[0] == ' ') ++word, --n;
     const uint8_t value = n ? value_of(word[0]) : 0;
-    return value ? value >> 3 : -1;
+    return value ? value >> 4 : -1;
   }
 
   // Calls emit(start, end) for each unit, in characters.
@@ -74,14 +74,14 @@ class Syllables {
   size_t syllable_end(const Character* text, size_t n, size_t place) const {
     const uint8_t first = value_of(text[place++]);
     if (!first) return place;
-    const Script& script = scripts_[first >> 3];
-    int state = script.grammar[0][first & 7];
+    const Script& script = scripts_[first >> 4];
+    int state = script.grammar[0][first & 15];
     while (state >= 0 && place < n) {
       const uint32_t point = text[place];
       const uint8_t value = value_of(point);
       int klass = 0;
       if (value) {
-        klass = value >> 3 == first >> 3 ? value & 7 : 0;
+        klass = value >> 4 == first >> 4 ? value & 15 : 0;
       } else {
         for (const uint32_t joiner : script.joiners)
           if (joiner == point) klass = kJoiner;

@@ -1,7 +1,8 @@
 """The script tables: which characters play which part, and the grammar of a written syllable. Data, no logic.
 
 Characters fall into classes, each with one letter: consonant ``C``, independent vowel ``V``, nukta ``N``, virama ``H``,
-joiner ``J``, dependent vowel sign ``S``, modifier ``M`` (anusvara, visarga and the like). A grammar is a table of states:
+joiner ``J``, dependent vowel sign ``S``, modifier ``M`` (anusvara, visarga and the like), repha ``R`` that is written before
+its consonant. A grammar is a table of states:
 from a state, a character's class leads to the next state, or ends the syllable where no entry is given. Every state is a
 valid end, so the longest walk is the syllable.
 
@@ -35,15 +36,18 @@ SINHALA_SYLLABLE: Grammar = {
 # and ends the letter.
 SINHALA_LETTER: Grammar = SINHALA_SYLLABLE | {"virama": {"J": "joiner", "M": "end"}}
 
-# C N? (H J? C N?)* (H J? | S+)? M*   |   V N? S* M*
+# (R? C | V) N? J? (S* H J? C N? J?)* (S* H J? | S+)? M*
+# A vowel can carry a consonant below it (Bengali a with ya-phalaa), a vowel sign a virama (Malayalam half-u), and a joiner
+# before the virama chooses the form of a conjunct (Bengali and Kannada ra).
 BRAHMIC_SYLLABLE: Grammar = {
-    "start": {"C": "consonant", "V": "vowel"},
-    "consonant": {"N": "nukta", "H": "virama", "S": "signs", "M": "modifiers"},
-    "nukta": {"H": "virama", "S": "signs", "M": "modifiers"},
-    "virama": {"J": "joiner", "C": "consonant", "M": "modifiers"},
-    "joiner": {"C": "consonant", "M": "modifiers"},
-    "vowel": {"N": "signs", "S": "signs", "M": "modifiers"},
-    "signs": {"S": "signs", "M": "modifiers"},
+    "start": {"C": "letter", "V": "letter", "R": "repha"},
+    "repha": {"C": "letter"},
+    "letter": {"N": "nukta", "J": "joined", "H": "virama", "S": "signs", "M": "modifiers"},
+    "nukta": {"J": "joined", "H": "virama", "S": "signs", "M": "modifiers"},
+    "joined": {"H": "virama", "S": "signs", "M": "modifiers"},
+    "virama": {"J": "joiner", "C": "letter", "M": "modifiers"},
+    "joiner": {"C": "letter", "M": "modifiers"},
+    "signs": {"H": "virama", "S": "signs", "M": "modifiers"},
     "modifiers": {"M": "modifiers"},
 }
 
@@ -79,7 +83,7 @@ class Script:
     Attributes:
         block: First and last code point of the Unicode block.
         others: Letters and marks of the script that no syllable takes up; each is a unit of its own (an orphan).
-        joiners: The joiners that may follow a virama inside a syllable.
+        joiners: The joiners that may stand inside a syllable.
         letter: The grammar of a visible letter; ``None`` where that is the extended grapheme cluster.
     """
 
@@ -91,6 +95,7 @@ class Script:
     signs: str
     modifiers: str
     nukta: str = ""
+    repha: str = ""
     others: str = ""
     joiners: str = ZWNJ + ZWJ
     syllable: Grammar = field(default_factory=lambda: BRAHMIC_SYLLABLE)
@@ -105,6 +110,7 @@ class Script:
             "H": self.virama,
             "S": self.signs,
             "M": self.modifiers,
+            "R": self.repha,
         }
         table = {character: letter for letter, text in ranges.items() for character in _characters(text)}
         return table | dict.fromkeys(self.joiners, "J")
@@ -226,7 +232,8 @@ SCRIPTS: dict[str, Script] = {
             virama="0D4D",
             signs="0D3B-0D3C 0D3E-0D44 0D46-0D48 0D4A-0D4C 0D57 0D62-0D63",
             modifiers="0D00-0D04",
-            others="0D3D 0D4E",
+            repha="0D4E",
+            others="0D3D",
         ),
     )
 }

@@ -8,6 +8,7 @@ from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 ROLES = {
     "Consonant": "C",
     "Consonant_Dead": "C",
+    "Consonant_Preceding_Repha": "R",
     "Vowel_Independent": "V",
     "Nukta": "N",
     "Virama": "H",

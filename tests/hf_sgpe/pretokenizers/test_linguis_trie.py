@@ -101,10 +101,10 @@ def test_other_scripts_follow_the_general_grammar(name, text):
         classes[letter] = classes.get(letter, "") + character
     sets = (
         {letter: f"[{''.join(characters)}]" for letter, characters in classes.items()}
-        | {"N": "(?!)"}
+        | {"N": "(?!)", "R": "(?!)"}
         | {letter: f"[{characters}]" for letter, characters in classes.items()}
     )
-    grammar = "CN?(?:HJ?CN?)*(?:HJ?|S+)?M*|VN?S*M*"
+    grammar = "(?:R?C|V)N?J?(?:S*HJ?CN?J?)*(?:S*HJ?|S+)?M*|R"
     pattern = regex.compile("".join(sets.get(letter, letter) for letter in grammar) + "|.", regex.DOTALL)
     assert LinguisTrie([name]).tokenize(text) == pattern.findall(text)
 
