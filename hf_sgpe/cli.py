@@ -89,10 +89,10 @@ def train(
     ] = "o200k",
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
     letter_coverage: Annotated[
-        float | None, typer.Option(help="Share of running letters that get a token (default: 0.99999).", show_default=False)
+        float | None, typer.Option(help="Share of running letters that get a token (default: 0.9999).", show_default=False)
     ] = None,
     syllable_coverage: Annotated[
-        float | None, typer.Option(help="Share of running syllables that get a token (default: 0.9998).", show_default=False)
+        float | None, typer.Option(help="Share of running syllables that get a token (default: 0.999).", show_default=False)
     ] = None,
     min_unit_frequency: Annotated[
         int | None, typer.Option(help="Instead: letters and syllables that occur so often.", show_default=False)
@@ -156,7 +156,7 @@ def train(
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
-        weights=_parse_weights(weight or []),
+        weights=dict(_pairs(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
@@ -217,17 +217,61 @@ def train_sgpe(
     print(f"{out}: {len(vocabulary.vocab):,} tokens, {len(vocabulary.merges):,} merges")
 
 
-def _parse_weights(given: list[str]) -> dict[str, float]:
-    weights = {}
+class Export(str, Enum):
+    folder = "folder"
+    tiktoken = "tiktoken"
+
+
+@app.command(epilog="Example: [bold]hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken[/bold]")
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A tokenizer (folder, tokenizer.json or Hub repository), a .tiktoken file or an SGPE vocab.json.",
+            show_default=False,
+        ),
+    ],
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder or file to write.", show_default=False)],
+    output: Annotated[
+        Export, typer.Option("--format", help="folder: what AutoTokenizer loads; tiktoken: a .tiktoken file.")
+    ] = Export.folder,
+    pattern: Annotated[str, typer.Option(help="Split pattern of a .tiktoken file, which does not hold it.")] = "cl100k",
+    special_token: Annotated[
+        list[str] | None,
+        typer.Option(help="Special token of a .tiktoken file: TEXT=ID (repeatable).", show_default=False),
+    ] = None,
+) -> None:
+    """Write a tokenizer in another form, with the same ids."""
+    from hf_sgpe.formats import sgpe_vocab, tiktoken
+    from hf_sgpe.model import BPETokenizer
+
+    if source.endswith(".tiktoken"):
+        special_tokens = {name: int(id) for name, id in _pairs(special_token or [], "--special-token", "TEXT=ID", int)}
+        tokenizer = tiktoken.read(source, pattern=pattern, special_tokens=special_tokens)
+    elif special_token:
+        raise SGPEError("--special-token is for .tiktoken files: other forms hold their own")
+    elif source.endswith(sgpe_vocab.VOCAB_FILE):
+        tokenizer = sgpe_vocab.read(source).to_bpe()
+    else:
+        tokenizer = BPETokenizer.from_pretrained(source)
+    if output is Export.folder:
+        tokenizer.save(out)
+    else:
+        tiktoken.write(tokenizer, out)
+    print(f"{out}: {tokenizer.vocab_size:,} tokens")
+
+
+def _pairs(given: list[str], option: str, form: str, number: type[float]) -> Iterator[tuple[str, float]]:
+    """The names and numbers of options such as ``--weight si.txt=2``."""
     for text in given:
-        name, _, number = text.rpartition("=")
+        name, _, value = text.rpartition("=")
         try:
-            weights[name] = float(number)
+            if not name:
+                raise ValueError
+            yield name, number(value)
         except ValueError:
-            name = ""
-        if not name:
-            raise SGPEError(f"--weight {text!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'")
-    return weights
+            raise SGPEError(f"{option} {text!r}: write {form}") from None
 
 
 @app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")

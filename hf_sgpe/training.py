@@ -81,8 +81,8 @@ class TrainingConfig:
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
     min_frequency: int = 2
-    letter_coverage: float = 0.99999
-    syllable_coverage: float = 0.9998
+    letter_coverage: float = 0.9999
+    syllable_coverage: float = 0.999
     min_unit_frequency: int | None = None
     tie_break: str = "smallest-pair-id"
     normalization: str | None = None

@@ -51,6 +51,18 @@ def test_bad_input_ends_in_one_line(tmp_path, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_tour_shows_and_checks_every_feature(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "example_usage.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert re.findall(r"^(\d+)\. ", done.stdout, re.MULTILINE) == [str(number) for number in range(1, 12)]
+    assert done.stdout.count(": yes") == 22
+    assert ": NO" not in done.stdout
+    assert done.stdout.endswith("All of it holds.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_readme_python_runs(tmp_path, sample):
     (tmp_path / "en.jsonl").write_text('{"text": "one two three"}\n' * 20, encoding="utf-8")
     import lzma

@@ -319,3 +319,52 @@ def test_evaluate_on_held_out_text_by_a_tokenizer_of_others(tmp_path):
     )
     assert rows[0]["tokens_per_word"] == pytest.approx(16.8, abs=0.1)
     assert rows[0]["cut_letter_share"] == 1
+
+
+# ---------------------------------------------------------------- weights, SGPE, other forms
+
+
+def test_weights_of_files(tmp_path):
+    (tmp_path / "a.txt").write_text("low low lower\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("newest widest\n", encoding="utf-8")
+    options = ["--recipe", "bpe", "--vocab-size", 262]
+    done = hf_sgpe("train", "a.txt", "b.txt", "-o", "t", *options, "--weight", "a*=0.5", "--weight", "b.txt=3", cwd=tmp_path)
+    assert done.stdout == "t: 262 tokens, learned from 11 words (6 distinct)\n"
+    assert json.loads(hf_sgpe("info", tmp_path / "t", "--format", "json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
+    for weight in ("a.txt", "=2", "a.txt=x"):
+        done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, check=False, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr == f"error: --weight {weight!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
+
+
+def test_train_sgpe_resume_and_export(tmp_path, sample):
+    text = tmp_path / "si.txt"
+    text.write_text(sample["si"], encoding="utf-8")
+    out = tmp_path / "out"
+    options = [text, "--out", out, "--vocab-size", 800, "--prune-freq", 2, "--checkpoint-every", 100]
+    done = hf_sgpe("train-sgpe", *options, "--verbose")
+    assert re.match(r".*out: 800 tokens, \d+ merges\n", done.stdout)
+    steps = re.findall(r"^info: step (\d+) of \d+: '.*' \+ '.*', \d+ times$", done.stderr, re.MULTILINE)
+    assert steps == list(map(str, range(1, 11)))
+    done = hf_sgpe("train-sgpe", *options, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("left by an earlier run: resume it, or choose another folder\n")
+    vocab = (out / "vocab.json").read_bytes()
+    assert hf_sgpe("train-sgpe", *options, "--resume").stderr == ""
+    assert (out / "vocab.json").read_bytes() == vocab
+
+    hf_sgpe("export", out / "vocab.json", "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
+    done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "ids do not follow the order of its merges" in done.stderr
+
+
+def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
+    special = tokenizer.special_tokens["<|endoftext|>"]
+    hf_sgpe("export", saved, "--format", "tiktoken", "--out", tmp_path / "x.tiktoken")
+    options = ["--pattern", tokenizer.get_pattern(), "--special-token", f"<|endoftext|>={special}"]
+    hf_sgpe("export", tmp_path / "x.tiktoken", "--out", tmp_path / "back", *options)
+    assert BPETokenizer.from_pretrained(tmp_path / "back").get_vocab() == tokenizer.get_vocab()
+    done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", check=False)
+    assert done.stderr == "error: --special-token is for .tiktoken files: other forms hold their own\n"

@@ -1,0 +1,163 @@
+"""Which letter_coverage and syllable_coverage to take: trains with each pair of values and measures on held-out text.
+
+The best pair is the cheapest in tokens whose cuts stay within both limits in every file; a file that no coverage brings
+within them, since its letters are not in the corpus, is left out of that. Counts the corpus once; each pair takes a training
+and a measurement. Writes sweep.json and a picture, sweep.png.
+
+Example: python scripts/sweep_coverage.py corpora/si.txt.xz corpora/en.txt.xz --eval si-held-out.txt --vocab-size 32000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from itertools import accumulate, product
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tqdm import tqdm
+
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.atomic import atomic_directory
+from hub_cards.metrics import evaluate
+from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
+
+LETTERS = (0.999, 0.9995, 0.9999, 0.99999, 1.0)
+SYLLABLES = (0.98, 0.99, 0.995, 0.998, 0.999, 0.9998, 1.0)
+CUTS = {"cut_syllable_share": 0.01, "cut_letter_share": 0.001}
+"""Measure → the most of it that is allowed in each file."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
+    parser.add_argument(
+        "--from-counts", nargs="+", default=[], metavar="FILE", help="words counted before, in place of text"
+    )
+    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, one file a language")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
+    parser.add_argument("--script", action="append", help="script (repeatable; default: all)")
+    parser.add_argument("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
+    parser.add_argument("--letters", type=float, nargs="+", default=LETTERS, help="letter coverages to try")
+    parser.add_argument("--syllables", type=float, nargs="+", default=SYLLABLES, help="syllable coverages to try")
+    parser.add_argument("--out", type=Path, default=Path("sweep"), help="folder to write to (default: %(default)s)")
+    args = parser.parse_args()
+    try:
+        run(args)
+    except (SGPEError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(args: argparse.Namespace) -> None:
+    try:
+        import matplotlib  # noqa: F401 - better missed now than after an hour
+    except ImportError:
+        raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
+    weights = {name: float(number) for name, _, number in (text.rpartition("=") for text in args.weight)}
+    options: dict[str, Any] = {
+        "vocab_size": args.vocab_size,
+        "scripts": tuple(args.script or ("all",)),
+        "weights": weights,
+    }
+    lines = {file.stem: [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
+    counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.from_counts)
+    results: list[dict[str, Any]] = []
+    for letters, syllables in tqdm(list(product(args.letters, args.syllables)), desc="Sweeping", disable=None):
+        config = TrainingConfig(**options, letter_coverage=letters, syllable_coverage=syllables)
+        try:
+            tokenizer = TokenizerTrainer(config, progress=False).learn(counts)
+        except SGPEError as error:
+            print(f"letters {letters}, syllables {syllables}: left out ({error})", file=sys.stderr)
+            continue
+        measures = {name: measure(tokenizer, text) for name, text in lines.items()}
+        results.append({"letter_coverage": letters, "syllable_coverage": syllables, "files": measures})
+    if not results:
+        raise SGPEError("no pair of coverages could be trained: give a larger vocab_size")
+    best = summarize(results)
+    with atomic_directory(args.out) as folder:
+        (folder / "sweep.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+        draw(results, best, args.vocab_size, folder / "sweep.png")
+    print("letters  syllables  tokens/word  cut syllables (worst)  cut letters (worst)")
+    for result in sorted(results, key=lambda result: result["tokens_per_word"]):
+        mark = "  ← best" if result is best else ""
+        print(
+            f"{result['letter_coverage']:<8} {result['syllable_coverage']:<10} {result['tokens_per_word']:<12.4f}"
+            f" {result['cut_syllable_share']:7.3%} ({result['worst']['cut_syllable_share']:7.3%})     "
+            f" {result['cut_letter_share']:7.4%} ({result['worst']['cut_letter_share']:7.4%}){mark}"
+        )
+    print(f"\nWritten to {args.out}: sweep.json, sweep.png")
+
+
+def measure(tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
+    lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
+    found = evaluate(lambda text: list(accumulate(map(lengths.__getitem__, tokenizer.encode(text)))), lines).to_dict()
+    return {name: found[name] for name in ("tokens_per_word", *CUTS)}
+
+
+def summarize(results: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Adds means over files to each result, and gives the best: the cheapest within the limits."""
+    within_reach = {
+        (name, file)
+        for name, limit in CUTS.items()
+        for file in results[0]["files"]
+        if min(result["files"][file][name] or 0 for result in results) <= limit
+    }
+    for result in results:
+        files = result["files"]
+        # The geometric mean: one per cent counts the same in every language.
+        result["tokens_per_word"] = exp(fmean(log(measures["tokens_per_word"]) for measures in files.values()))
+        result["worst"] = {}
+        for name in CUTS:
+            shares = {file: measures[name] for file, measures in files.items() if measures[name] is not None}
+            result[name] = fmean(shares.values()) if shares else 0.0
+            result["worst"][name] = max(
+                (share for file, share in shares.items() if (name, file) in within_reach), default=0.0
+            )
+    allowed = [result for result in results if all(result["worst"][name] <= limit for name, limit in CUTS.items())]
+    return min(allowed, key=lambda result: result["tokens_per_word"], default=None)
+
+
+def draw(results: list[dict[str, Any]], best: dict[str, Any] | None, vocab_size: int, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    cheapest = min(result["tokens_per_word"] for result in results)
+    titles = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}
+    for axis, (name, limit) in zip(axes, CUTS.items(), strict=True):
+        for letters in sorted({result["letter_coverage"] for result in results}):
+            line = [result for result in results if result["letter_coverage"] == letters]
+            line.sort(key=lambda result: result["syllable_coverage"])
+            xs = [100 * (result["tokens_per_word"] / cheapest - 1) for result in line]
+            ys = [100 * result["worst"][name] for result in line]
+            axis.plot(xs, ys, "o-", ms=4, label=f"letter coverage {letters}")
+            if name == "cut_syllable_share" and letters == (best or results[0])["letter_coverage"]:
+                for x, result in zip(xs, line, strict=True):
+                    place = (x, 100 * result["worst"][name])
+                    axis.annotate(f" {result['syllable_coverage']}", place, fontsize=8, va="bottom")
+        if best:
+            x = 100 * (best["tokens_per_word"] / cheapest - 1)
+            axis.plot(x, 100 * best["worst"][name], "o", ms=12, mfc="none", mec="black", label="best")
+        axis.axhline(100 * limit, ls=":", color="gray", label="limit")
+        axis.set_xlabel("tokens per word above the cheapest, %")
+        axis.set_ylabel(f"{titles[name]}, worst file, %")
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.suptitle(f"Coverage of letters and syllables, {vocab_size:,} tokens (points: syllable coverage)")
+    figure.savefig(path, dpi=130, format="png")
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
