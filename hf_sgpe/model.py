@@ -345,14 +345,13 @@ class BPETokenizer:
         from hf_sgpe.chat import templates
 
         options: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "system_prompt": system_prompt}
-        text = templates.render(messages, template, **options)
         if not tokenize:
-            return text
-        for token in templates.SPECIAL_TOKENS.get(template, ()):
-            if token in text and token not in self.special_tokens:
-                raise SGPEError(f"this tokenizer lacks the special token {token!r} of the chat template {template}")
+            return templates.render(messages, template, **options)
+        special_tokens = {*self.special_tokens, *templates.SPECIAL_TOKENS.get(template, ())}
         ids: list[int] = []
-        for part in templates.render_parts(messages, template, self.special_tokens, **options):
+        for part in templates.render_parts(messages, template, special_tokens, **options):
+            if part.is_special and part.text not in self.special_tokens:
+                raise SGPEError(f"this tokenizer lacks the special token {part.text!r} of the chat template {template}")
             ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
         return ids
 

@@ -3,7 +3,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
-make_environment "$root/.venv-test" -e "$root[test]"
+make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"
 cd "$root"
 export PATH="$root/.venv-test/bin:$PATH"
 ruff check .

@@ -2,12 +2,13 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.data import needs_data, sinhala_words
+from support.data import corpus, needs_data, sinhala_words
 from support.texts import indic
 
 from hf_sgpe import LinguisTrie
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges, apply_merges_by_rescan
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units, order_units
+from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script
 
 
 def units_of(counts, trie, **options):
@@ -97,3 +98,33 @@ def test_equally_frequent_units_are_chosen_in_the_same_order_every_time():
     backward = dict(reversed(forward.items()))
     options = {"letter_coverage": 0.5, "syllable_coverage": 0.5}
     assert units_of(forward, trie, **options) == units_of(backward, trie, **options)
+
+
+@needs_data
+def test_scripts_side_by_side_leave_each_others_words_as_they_were():
+    texts = {"si": "sinhala", "hi": "devanagari", "bn": "bengali", "gu": "gujarati", "ta": "tamil"}
+    texts |= {"te": "telugu", "kn": "kannada", "ml": "malayalam"}
+    together = LinguisTrie(texts.values())
+    words = {language: corpus(language, 100_000).split() for language in texts}
+    counted = {
+        language: Counter(unit for word in words[language] for unit in together.tokenize(f" {word}", leading_space=True))
+        for language in texts
+    }
+    options = {"letter_coverage": 0.999, "syllable_coverage": 0.99}
+
+    def pieces(units):
+        table, tokens = table_and_tokens(units)
+        return lambda word: [tokens[id] for id in apply_merges(f" {word}".encode(), table)]
+
+    def of(script, units):
+        return Counter({unit: count for unit, count in units.items() if together.script_of(unit) == script})
+
+    everything = sum((of(script, counted[language]) for language, script in texts.items()), Counter())
+    all_together = pieces(units_of(everything, together, **options))
+    for language, script in texts.items():
+        alone = pieces(units_of(of(script, counted[language]), LinguisTrie([script]), **options))
+        characters = resolve_script(script).letters_and_marks() | {ZWJ, ZWNJ}
+        inside = [word for word in words[language] if characters.issuperset(word) and together.script_of(word)]
+        assert len(inside) > 5000
+        for word in inside:
+            assert all_together(word) == alone(word), word
