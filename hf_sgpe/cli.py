@@ -156,7 +156,7 @@ def train(
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
-        weights=dict(_pairs(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)),
+        weights=dict(named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
@@ -247,7 +247,9 @@ def export(
     from hf_sgpe.model import BPETokenizer
 
     if source.endswith(".tiktoken"):
-        special_tokens = {name: int(id) for name, id in _pairs(special_token or [], "--special-token", "TEXT=ID", int)}
+        special_tokens = {
+            name: int(id) for name, id in named_numbers(special_token or [], "--special-token", "TEXT=ID", int)
+        }
         tokenizer = tiktoken.read(source, pattern=pattern, special_tokens=special_tokens)
     elif special_token:
         raise SGPEError("--special-token is for .tiktoken files: other forms hold their own")
@@ -262,7 +264,7 @@ def export(
     print(f"{out}: {tokenizer.vocab_size:,} tokens")
 
 
-def _pairs(given: list[str], option: str, form: str, number: type[float]) -> Iterator[tuple[str, float]]:
+def named_numbers(given: list[str], option: str, form: str, number: type[float]) -> Iterator[tuple[str, float]]:
     """The names and numbers of options such as ``--weight si.txt=2``."""
     for text in given:
         name, _, value = text.rpartition("=")

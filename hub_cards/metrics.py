@@ -125,6 +125,15 @@ def load_measurable(path_or_repo: str | os.PathLike[str]) -> TokenEnds:
         tokenizer = BPETokenizer.from_pretrained(path_or_repo)
     except NotByteLevelError:
         return _foreign(tokenizer_json.find(path_or_repo))
+    return measurable(tokenizer)
+
+
+def measurable(tokenizer: BPETokenizer) -> TokenEnds:
+    """A tokenizer in the form that `evaluate` takes.
+
+    >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
+    [2, 3]
+    """
     lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
     return lambda text: list(accumulate(map(lengths.__getitem__, tokenizer.encode(text))))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from itertools import accumulate, product
+from itertools import product
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,8 @@ from tqdm import tqdm
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
-from hub_cards.metrics import evaluate
+from hf_sgpe.cli import named_numbers
+from hub_cards.metrics import evaluate, measurable
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 LETTERS = (0.999, 0.9995, 0.9999, 0.99999, 1.0)
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         import matplotlib  # noqa: F401 - better missed now than after an hour
     except ImportError:
         raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
-    weights = {name: float(number) for name, _, number in (text.rpartition("=") for text in args.weight)}
+    weights = dict(named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float))
     options: dict[str, Any] = {
         "vocab_size": args.vocab_size,
         "scripts": tuple(args.script or ("all",)),
@@ -97,8 +98,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measure(tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
-    lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
-    found = evaluate(lambda text: list(accumulate(map(lengths.__getitem__, tokenizer.encode(text)))), lines).to_dict()
+    found = evaluate(measurable(tokenizer), lines).to_dict()
     return {name: found[name] for name in ("tokens_per_word", *CUTS)}
 
 

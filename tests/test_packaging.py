@@ -29,7 +29,8 @@ def packages(tmp_path_factory):
 @pytest.mark.slow
 def test_contents(packages):
     names = zipfile.ZipFile(packages["wheel"]).namelist()
-    for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "trainers/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja"):
+    data = ("trainers/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
+    for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli.py", *data):
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]
     if shutil.which(os.environ.get("CXX", "c++")):

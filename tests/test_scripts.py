@@ -1,5 +1,6 @@
 """The scripts that the README names."""
 
+import json
 import re
 import subprocess
 import sys
@@ -61,6 +62,22 @@ def test_the_tour_shows_and_checks_every_feature(tmp_path):
     assert ": NO" not in done.stdout
     assert done.stdout.endswith("All of it holds.\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_sweep_finds_the_cheapest_within_the_limits(tmp_path, sample):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8")
+    (tmp_path / "held out.txt").write_text(sample["si"][-5000:], encoding="utf-8")
+    command = [sys.executable, str(ROOT / "scripts" / "sweep_coverage.py"), "si.txt", "--eval", "held out.txt"]
+    options = ["--vocab-size", "2000", "--script", "sinhala", "--letters", "0.9", "1", "--syllables", "0.9", "1"]
+    done = subprocess.run(command + options, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^[\d.]+ +1\.0 .* 0\.000%.*← best$", done.stdout, re.MULTILINE)
+    results = json.loads((tmp_path / "sweep" / "sweep.json").read_text(encoding="utf-8"))
+    assert len(results) == 4
+    assert (tmp_path / "sweep" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    done = subprocess.run([*command, "--weight", "x"], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: --weight 'x': write NAME-OR-GLOB=NUMBER\n")
 
 
 def test_readme_python_runs(tmp_path, sample):
