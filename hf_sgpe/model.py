@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -340,7 +341,8 @@ class BPETokenizer:
             system_prompt: Put first, as a system message, unless there is one.
 
         Raises:
-            SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
+            SGPEError: a message is incomplete, the template is wrong or does more than write messages that hold special
+                tokens, or this tokenizer lacks the template's.
         """
         from hf_sgpe.chat import templates
 
@@ -422,11 +424,15 @@ class BPETokenizer:
             allowed_special: As for `encode`.
 
         Raises:
-            SGPEError: ``max_tokens`` is negative.
+            SGPEError: ``max_tokens`` is negative, or the template alone has more.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
         most = max_tokens - (len(self._add_template([])) if add_special_tokens else 0)
+        if most < 0:
+            raise SGPEError(
+                f"max_tokens {max_tokens} has no room for the {max_tokens - most} special tokens of the template"
+            )
         ids = self.encode(text, allowed_special=allowed_special)
         if len(ids) <= most:
             return text
@@ -544,10 +550,14 @@ class BPETokenizer:
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """The vocabulary string of an id, or a list of them; empty where the vocabulary has no such id."""
-        if isinstance(ids, int):
-            return self._tokens_of.get(ids, "")
-        return [self._tokens_of.get(int(id), "") for id in ids]
+        """The vocabulary string of an id, or a list of them; empty where the vocabulary has no such id.
+
+        Raises:
+            TypeError: an id is no whole number.
+        """
+        if isinstance(ids, Iterable):
+            return [self._tokens_of.get(operator.index(id), "") for id in ids]
+        return self._tokens_of.get(operator.index(ids), "")
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
         """The text of vocabulary strings; those that the vocabulary does not have give nothing."""
@@ -594,7 +604,7 @@ def _decoded(chunks: Iterable[str] | Iterable[bytes]) -> Iterator[str]:
 
 
 def _unpadded(ids: Iterable[int], pad: int) -> list[int]:
-    ids = list(ids)
+    ids = list(map(operator.index, ids))
     while ids and ids[-1] == pad:
         ids.pop()
     return ids

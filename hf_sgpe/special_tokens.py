@@ -11,10 +11,15 @@ _ROLES_BY_NAME = {
     "<|endoftext|>": ("bos_token", "eos_token"),
     "<|begin_of_text|>": ("bos_token",),
     "<|end_of_text|>": ("eos_token",),
+    "<|bos|>": ("bos_token",),
+    "<|eos|>": ("eos_token",),
+    "<bos>": ("bos_token",),
+    "<eos>": ("eos_token",),
     "<s>": ("bos_token",),
     "</s>": ("eos_token",),
     "<pad>": ("pad_token",),
     "<|pad|>": ("pad_token",),
+    "<|finetune_right_pad_id|>": ("pad_token",),
     "<unk>": ("unk_token",),
     "<mask>": ("mask_token",),
     "[PAD]": ("pad_token",),
@@ -26,12 +31,16 @@ _ROLES_BY_NAME = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Which of some special tokens plays which part in transformers, by the spellings in use.
+    """Which of some special tokens plays which part in transformers, by the spellings in use; of several the first.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
     """
-    return {role: token for token in special_tokens for role in _ROLES_BY_NAME.get(token, ())}
+    roles: dict[str, str] = {}
+    for token in special_tokens:
+        for role in _ROLES_BY_NAME.get(token, ()):
+            roles.setdefault(role, token)
+    return roles
 
 
 @dataclass(frozen=True)

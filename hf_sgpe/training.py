@@ -129,6 +129,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
                 raise SGPEError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.vocab_size, int):
+            raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
         assert self.special_tokens is not None
         for token in self.special_tokens:
             _check_special_token(token, str(self.normalization))
@@ -137,8 +139,6 @@ class TrainingConfig:
             _check_ids(self.special_tokens, self.vocab_size)
         elif len(set(self.special_tokens)) < len(self.special_tokens):
             raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
-        if not isinstance(self.vocab_size, int):
-            raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
         least = len(BYTES) + len(self.special_tokens)
         if self.vocab_size < least:
             raise SGPEError(
@@ -326,7 +326,8 @@ def _assemble(
     digest: str,
 ) -> BPETokenizer:
     """Gives tokens their final ids, special tokens where the configuration wants them, the others in order around them."""
-    specials = config.special_tokens or ()
+    specials = config.special_tokens
+    assert specials is not None
     if isinstance(specials, Mapping):
         special_ids = dict(specials)
     else:

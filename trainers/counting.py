@@ -25,6 +25,9 @@ from trainers.corpora import read_texts
 # Below this, starting processes takes longer than counting.
 _WORTH_WORKERS_BYTES = 8 << 20
 
+# Each holds words of its own, and no machine has more cores.
+_MOST_WORKERS = 1024
+
 Result = TypeVar("Result")
 
 
@@ -110,8 +113,8 @@ def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | 
     if workers is None:
         # Threads cost nothing. Processes do, and whoever hands over an iterator need not expect any.
         workers = available_cores() if native else 1
-    if workers < 1:
-        raise SGPEError(f"workers must be at least 1, not {workers}")
+    if not 1 <= workers <= _MOST_WORKERS:
+        raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
     if workers == 1:
         for batch in batches:
             counter.add(batch)

@@ -182,8 +182,8 @@ class Codec:
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
         """The bytes of each id as it comes; errors as for `decode`."""
-        for place, id in enumerate(ids):
-            piece = self.bytes_of.get(operator.index(id))
+        for place, id in enumerate(map(operator.index, ids)):
+            piece = self.bytes_of.get(id)
             if piece is None:
                 raise SGPEError(f"id {id} at position {place} is not in the vocabulary (ids 0 to {max(self.bytes_of)})")
             if not (skip_special_tokens and id in self.special_ids):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -65,13 +66,11 @@ def render(
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
         messages = [{"role": "system", "content": system_prompt}, *messages]
-    from jinja2 import TemplateError
-
+    source = load_template(template)
     try:
-        compiled = _compile(load_template(template))
-        return compiled.render(messages=list(messages), add_generation_prompt=add_generation_prompt)
-    except (TemplateError, TypeError, ValueError) as error:
-        raise SGPEError(f"chat template {template if template in SPECIAL_TOKENS else ''}: {error}") from None
+        return _compile(source).render(messages=list(messages), add_generation_prompt=add_generation_prompt)
+    except Exception as error:  # whatever a template can do wrong
+        raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {error}") from None
 
 
 class Part(NamedTuple):
@@ -82,35 +81,73 @@ class Part(NamedTuple):
 
 
 def render_parts(
-    messages: Sequence[Message], template: str, special_tokens: Collection[str], **options: Any
+    messages: Sequence[Message],
+    template: str,
+    special_tokens: Collection[str],
+    *,
+    add_generation_prompt: bool = True,
+    system_prompt: str | None = None,
 ) -> Iterator[Part]:
     """`render` in parts, in which only what the template itself wrote is a special token.
 
-    Every character in a message that a special token begins with is followed by a mark while the template is rendered, so
-    that no special token can begin there; the marks are taken out again.
+    The template is rendered a second time with a placeholder for every text in the messages but their roles. What that
+    comes to holds the template's own writing only; the texts are put into it afterwards.
 
     Raises:
-        SGPEError: as `render`.
+        SGPEError: as `render`; or a role holds a special token; or a text does, and the template does more with it than to
+            write it as it is or without the white space around it.
     """
-    written = "".join(text for message in messages for text in message.values() if isinstance(text, str))
-    written += options.get("system_prompt") or ""
-    # Noncharacters, which no text that is interchanged holds; one that this text does not hold all the same.
-    mark = next(chr(point) for point in range(0xFDD0, 0xFDF0) if chr(point) not in written)
-    guarded = str.maketrans({token[0]: token[0] + mark for token in special_tokens})
-    safe = [{key: _translated(value, guarded) for key, value in message.items()} for message in messages]
-    if options.get("system_prompt"):
-        options["system_prompt"] = options["system_prompt"].translate(guarded)
-    text = render(safe, template, **options)
+    if system_prompt and not any(isinstance(one, Mapping) and one.get("role") == "system" for one in messages):
+        messages = [{"role": "system", "content": system_prompt}, *messages]
+    whole = render(messages, template, add_generation_prompt=add_generation_prompt)
+    special = any_of(frozenset(special_tokens)) if special_tokens else None
+    for place, message in enumerate(messages):
+        if special and special.search(message["role"]):
+            raise SGPEError(f"the role of message {place} holds a special token: {message['role']!r}")
+
+    texts: list[str] = []
+    marks = [mark for mark in _NONCHARACTERS if mark not in f"{template}{messages}{whole}"][:2]
+    if len(marks) < 2:
+        raise SGPEError("the messages hold all of Unicode's noncharacters: take some out")
+    opening, closing = marks
+
+    def hidden(value: Any) -> Any:
+        if isinstance(value, str) and value:
+            texts.append(value)
+            return f"{opening}{len(texts) - 1}{closing}"
+        if isinstance(value, Mapping):
+            return {key: item if key == "role" else hidden(item) for key, item in value.items()}
+        return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    placeholder = re.compile(f"{opening}([0-9]+){closing}")
+    try:
+        skeleton = render([hidden(one) for one in messages], template, add_generation_prompt=add_generation_prompt)
+    except SGPEError:
+        skeleton = ""
+    for written in (texts, [text.strip() for text in texts]):
+
+        def filled(part: str, written: list[str] = written) -> str:
+            return placeholder.sub(lambda match: written[int(match[1])], part)
+
+        if filled(skeleton) == whole:
+            yield from (Part(filled(text), is_special) for text, is_special in _split(skeleton, special))
+            return
+    if special and any(map(special.search, texts)):
+        raise SGPEError("this chat template looks into the messages, which hold special tokens: take those out")
+    yield from _split(whole, special)
+
+
+# Code points that no text that is interchanged holds.
+_NONCHARACTERS = [*map(chr, range(0xFDD0, 0xFDF0)), *(chr(plane << 16 | 0xFFFE) for plane in range(1, 17))]
+
+
+def _split(text: str, special: re.Pattern[str] | None) -> Iterator[Part]:
     position = 0
-    for match in any_of(frozenset(special_tokens)).finditer(text) if special_tokens else ():
-        yield Part(text[position : match.start()].replace(mark, ""), False)
+    for match in special.finditer(text) if special else ():
+        yield Part(text[position : match.start()], False)
         yield Part(match.group(), True)
         position = match.end()
-    yield Part(text[position:].replace(mark, ""), False)
-
-
-def _translated(value: Any, table: dict[int, str]) -> Any:
-    return value.translate(table) if isinstance(value, str) else value
+    yield Part(text[position:], False)
 
 
 @cache

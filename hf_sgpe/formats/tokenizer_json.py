@@ -158,12 +158,12 @@ def read(path: Path) -> BPETokenizer:
     if config_file.exists():
         settings = read_json(config_file)
         tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file))
-        tokenizer.roles.update(_roles(settings, tokenizer.special_tokens))
+        tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
     return tokenizer
 
 
-def _roles(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """The roles that a ``tokenizer_config.json`` gives to special tokens, which are texts or objects with one."""
+def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """The roles that ``tokenizer_config.json``, or transformers, gives to special tokens: texts, or objects with one."""
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:

@@ -1,12 +1,24 @@
 import copy
+import json
 import pickle
+import random
+import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.texts import texts
 
-from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, WordCounts, train_from_counts
+from hf_sgpe import (
+    SPLIT_PATTERNS,
+    BPETokenizer,
+    SGPEError,
+    SGPETokenizerFast,
+    TrainingConfig,
+    WordCounts,
+    train_from_counts,
+)
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
 from hf_sgpe.model import Template
 
@@ -195,3 +207,430 @@ def test_parts_that_do_not_fit(arguments, message):
         BPETokenizer({**BYTES, b"ab": 256}, [], special_tokens={"ab": 257})
     with pytest.raises(SGPEError, match="template names '<x>'"):
         BPETokenizer(BYTES, [], template=Template.around(["<x>"], []))
+
+
+# Remove the mark where one of these begins to pass.
+
+
+def with_specials(names, **parts):
+    """The bytes, and special tokens after them."""
+    return BPETokenizer(BYTES, [], special_tokens={name: 256 + place for place, name in enumerate(names)}, **parts)
+
+
+# ---------------------------------------------------------------- tokens and their strings
+
+
+@given(text=texts)
+@settings(max_examples=150)
+def test_tokens_ids_and_vocabulary_say_the_same(plain, text):
+    ids, tokens = plain.encode(text), plain.tokenize(text)
+    vocab = plain.get_vocab()
+    assert [vocab[token] for token in tokens] == ids
+    assert plain.convert_tokens_to_ids(tokens) == ids
+    assert plain.convert_ids_to_tokens(ids) == tokens
+    assert plain.convert_tokens_to_string(tokens) == text
+    assert plain.count_tokens(text) == len(tokens)
+
+
+def test_one_token_gives_one_id_and_back(plain):
+    for token, id in plain.get_vocab().items():
+        assert plain.convert_tokens_to_ids(token) == id
+        assert plain.convert_ids_to_tokens(id) == token
+    assert plain.convert_tokens_to_ids("<|endoftext|>") == plain.special_tokens["<|endoftext|>"]
+    assert plain.tokenize("<|a|>", allowed_special="all") == ["<|a|>"]
+    assert plain.count_tokens("<|a|>", allowed_special="all") == 1 < plain.count_tokens("<|a|>")
+
+
+def test_unknown_tokens_and_ids(plain):
+    assert plain.convert_tokens_to_ids("no token") == -1
+    assert plain.convert_tokens_to_ids(["a", "", " a"]) == [plain.vocab[b"a"], -1, -1]  # a space is written otherwise
+    assert plain.convert_ids_to_tokens(2000) == plain.convert_ids_to_tokens(-1) == ""
+    assert plain.convert_ids_to_tokens([plain.vocab[b"a"], 9999]) == ["a", ""]
+    assert plain.convert_tokens_to_string(["a", "no token", "\u0120", "a"]) == "a a"
+    assert plain.convert_tokens_to_ids([]) == plain.convert_ids_to_tokens([]) == []
+    assert plain.convert_tokens_to_string([]) == ""
+
+
+def test_ids_may_come_as_an_array(plain):
+    ids = plain.encode_to_numpy("one two")
+    assert plain.convert_ids_to_tokens(ids) == plain.tokenize("one two")
+    assert plain.decode(ids) == "one two"
+
+
+def test_one_id_may_be_a_whole_number_of_any_kind(plain):
+    id = plain.encode_to_numpy("a")[0]
+    assert plain.convert_ids_to_tokens(id) == "a"
+
+
+def test_an_id_that_is_no_whole_number_has_no_token(plain):
+    with pytest.raises(TypeError):
+        plain.convert_ids_to_tokens([97.9])
+
+
+# ---------------------------------------------------------------- roles
+
+
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (["<|endoftext|>"], {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}),
+        (["<s>", "</s>", "<unk>", "<pad>"], {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
+        (["<|begin_of_text|>", "<|end_of_text|>"], {"bos": "<|begin_of_text|>", "eos": "<|end_of_text|>"}),
+        (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], {"pad": "[PAD]", "unk": "[UNK]"}),
+        (["<|x|>"], {}),
+        ([], {}),
+    ],
+)
+def test_roles_follow_from_names(names, roles):
+    tokenizer = with_specials(names)
+    for role in ("bos", "eos", "pad", "unk"):
+        token = roles.get(role, roles.get(f"{role}_token"))
+        assert getattr(tokenizer, f"{role}_token") == token
+        assert getattr(tokenizer, f"{role}_token_id") == (None if token is None else 256 + names.index(token))
+
+
+def test_roles_may_be_given():
+    tokenizer = with_specials(["<|endoftext|>", "<|x|>"], roles={"pad_token": "<|x|>"})
+    assert (tokenizer.pad_token, tokenizer.pad_token_id) == ("<|x|>", 257)
+    assert (tokenizer.bos_token, tokenizer.bos_token_id) == (None, None)
+    assert with_specials(["<|endoftext|>"], roles={}).eos_token is None
+    assert copy.deepcopy(tokenizer).roles == pickle.loads(pickle.dumps(tokenizer)).roles == tokenizer.roles
+
+
+def test_a_role_that_is_no_special_token_is_refused():
+    with pytest.raises(SGPEError, match="the pad_token '<y>' is not among the special tokens"):
+        with_specials(["<x>"], roles={"pad_token": "<y>"})
+    with pytest.raises(SGPEError, match="the eos_token 'a' is not among the special tokens"):
+        with_specials(["<x>"], roles={"eos_token": "a"})
+
+
+@pytest.mark.parametrize("spelled", ["<|x|>", {"content": "<|x|>", "lstrip": False, "__type": "AddedToken"}])
+def test_roles_are_read_from_the_configuration(tmp_path, spelled):
+    with_specials(["<s>", "<|x|>"]).save(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    written = json.loads(file.read_text(encoding="utf-8"))
+    others = {"eos_token": None, "unk_token": "not there", "mask_token": {"lstrip": True}, "sep_token": 5}
+    file.write_text(json.dumps({**written, "pad_token": spelled, **others}), encoding="utf-8")
+    read = BPETokenizer.from_pretrained(tmp_path)
+    assert (read.pad_token, read.pad_token_id) == ("<|x|>", 257)
+    assert (read.bos_token, read.eos_token, read.unk_token) == ("<s>", None, None)
+
+
+def test_roles_survive_saving(tmp_path):
+    given = with_specials(["<|x|>", "<|y|>"], roles={"pad_token": "<|x|>", "image_token": "<|y|>"})
+    given.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).roles == given.roles
+    from transformers import AutoTokenizer
+
+    fast = AutoTokenizer.from_pretrained(tmp_path)
+    assert (fast.pad_token, fast.pad_token_id, fast.eos_token) == ("<|x|>", 256, None)
+
+
+@pytest.mark.parametrize("roles", [{}, {"pad_token": "<|endoftext|>"}])
+def test_roles_that_are_not_what_names_say_survive_saving(tmp_path, roles):
+    given = with_specials(["<|endoftext|>"], roles=roles)
+    given.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).roles == roles
+
+
+def test_roles_survive_transformers():
+    given = with_specials(["<|x|>"], roles={"pad_token": "<|x|>"})
+    assert SGPETokenizerFast.from_bpe(given).to_bpe().roles == given.roles
+
+
+def test_a_role_that_the_configuration_empties_is_empty(tmp_path):
+    with_specials(["<|endoftext|>"]).save(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    written = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**written, "bos_token": None}), encoding="utf-8")
+    read = BPETokenizer.from_pretrained(tmp_path)
+    assert (read.bos_token, read.eos_token) == (None, "<|endoftext|>")
+
+
+# ---------------------------------------------------------------- truncation
+
+
+@pytest.fixture(scope="module")
+def framed(plain):
+    """The same with a template of three special tokens."""
+    specials = {"<s>": 2000, "</s>": 2001, "<|x|>": 2002}
+    template = Template.around(["<s>", "<|x|>"], ["</s>"])
+    return BPETokenizer(
+        plain.vocab, plain.merges, special_tokens=plain.special_tokens | specials, patterns=["o200k"], template=template
+    )
+
+
+@given(
+    parts=st.lists(texts | st.sampled_from(SPECIALS), max_size=5),
+    limit=st.integers(3, 15),
+    around=st.booleans(),
+    allowed=st.sampled_from(["all", "none", {"<|a|>", "<|a|><|b|>"}]),
+)
+@settings(max_examples=500)
+def test_truncated_text_stays_within_the_limit_whatever_the_options(framed, parts, limit, around, allowed):
+    text = "".join(parts)
+    options = {"add_special_tokens": around, "allowed_special": allowed}
+    shortened = framed.truncate(text, limit, **options)
+    assert len(framed.encode(shortened, **options)) <= limit
+    assert text.startswith(shortened)
+    if len(framed.encode(text, **options)) <= limit:
+        assert shortened == text
+
+
+def test_the_limit_counts_the_template(framed):
+    assert framed.truncate("a b c d", 3) == "a b c"
+    assert framed.truncate("a b c d", 5, add_special_tokens=True) == "a b"
+    assert framed.truncate("a b c d", 7, add_special_tokens=True) == "a b c d"
+    assert framed.truncate("a b c d", 3, add_special_tokens=True) == ""
+    assert framed.truncate("<|a|>b", 1, allowed_special="all") == "<|a|>"
+    assert framed.truncate("<|a|>b", 1) == "<"
+
+
+def test_truncation_never_cuts_a_character():
+    bytewise = with_specials([])
+    assert [bytewise.truncate("aé😀", limit) for limit in range(8)] == ["", "a", "a", "aé", "aé", "aé", "aé", "aé😀"]
+    nfc = BPETokenizer(BYTES, [], normalization="nfc")
+    assert nfc.truncate("e\u0301e\u0301", 3) == "é"
+
+
+ENDLESS = {
+    "one letter": lambda n: "a" * n,
+    "two letters by turns": lambda n: "ab" * (n // 2),
+    "random letters": lambda n: "".join(random.Random(3).choices("abcdefgh", k=n)),
+    "syllables": lambda n: "ක්‍ර" * (n // 4),
+    "emoji": lambda n: "😀" * n,
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_truncation_of_endless_words_takes_no_quadratic_time(kind, tokenizer):
+    def seconds(n):
+        text = ENDLESS[kind](n)
+        started = time.process_time()
+        for limit in (1, n // 10, n // 5):
+            assert tokenizer.count_tokens(tokenizer.truncate(text, limit)) <= limit
+        return time.process_time() - started
+
+    seconds(1000)
+    # Four times as much; sixteen times the time would be quadratic.
+    small, large = seconds(25_000), seconds(100_000)
+    assert large < 10 * small + 1
+
+
+# ---------------------------------------------------------------- streams of text and of bytes
+
+STREAMED = "aé€😀 ක්‍රම<|endoftext|>\nb, don't<|a|><|b|> <s>1 2"
+
+
+def chunked(data, cuts):
+    edges = [0, *sorted(cuts), len(data)]
+    return [data[start:stop] for start, stop in pairwise(edges)]
+
+
+@pytest.mark.parametrize("allowed", ["all", "none"])
+@pytest.mark.parametrize("make", [str, str.encode])
+def test_a_stream_may_be_cut_at_every_place(plain, make, allowed):
+    data, whole = make(STREAMED), plain.encode(STREAMED, allowed_special=allowed)
+    for cut in range(len(data) + 1):
+        assert list(plain.encode_streaming(chunked(data, [cut]), allowed_special=allowed)) == whole
+    for size in range(1, 9):
+        chunks = chunked(data, range(size, len(data), size))
+        assert list(plain.encode_streaming(iter(chunks), allowed_special=allowed)) == whole
+
+
+@given(parts=st.lists(texts | st.sampled_from(SPECIALS), max_size=4), data=st.data())
+@settings(max_examples=200)
+def test_streams_of_bytes_may_be_cut_anywhere(tokenizer, parts, data):
+    text = "".join(parts)
+    encoded = text.encode()
+    cuts = data.draw(st.lists(st.integers(0, len(encoded)), max_size=6))
+    streamed = tokenizer.encode_streaming(chunked(encoded, cuts), allowed_special="all")
+    assert list(streamed) == tokenizer.encode(text, allowed_special="all")
+
+
+@given(data=st.binary(max_size=20), cuts=st.lists(st.integers(0, 20), max_size=4))
+@settings(max_examples=250)
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_bytes_that_are_not_utf8_become_replacement_characters(plain, kind, data, cuts):
+    ids = list(plain.encode_streaming(map(kind, chunked(data, [min(cut, len(data)) for cut in cuts]))))
+    assert ids == plain.encode(data.decode(errors="replace"))
+
+
+def test_a_stream_that_ends_inside_a_character(plain):
+    assert plain.decode(plain.encode_streaming([b"ab\xe2", b"\x82"])) == "ab\ufffd"
+    assert plain.decode(plain.encode_streaming([b"\xe2", b"", b"\x82", b"\xac"])) == "€"
+    assert list(plain.encode_streaming([])) == list(plain.encode_streaming([b""])) == []
+
+
+def test_bytes_are_encoded_as_lazily_as_text(tokenizer):
+    def lines():
+        yield "පළමු පේළිය one line\n".encode()
+        yield b"another line\n"
+        raise RuntimeError("read too far")
+
+    assert tokenizer.decode([next(tokenizer.encode_streaming(lines()))]).startswith("ප")
+
+
+def test_surrogate_pairs_that_chunks_part_come_together(plain):
+    assert plain.decode(plain.encode_streaming(["a \ud83d", "\ude00 b"])) == "a 😀 b"
+
+
+def test_decoding_a_stream_gives_characters_when_they_are_whole():
+    bytewise = with_specials(["<|x|>"])
+    assert list(bytewise.decode_stream(bytewise.encode("aé😀"))) == ["a", "é", "😀"]
+    assert list(bytewise.decode_stream([0xE2, 0x82])) == ["\ufffd"]
+    assert list(bytewise.decode_stream([0xE2, 256, 97])) == ["\ufffd<|x|>", "a"]
+    assert list(bytewise.decode_stream([97, 256, 98], skip_special_tokens=True)) == ["a", "b"]
+    assert list(bytewise.decode_stream([0xFF, 97], errors="ignore")) == ["a"]
+    with pytest.raises(UnicodeDecodeError):
+        list(bytewise.decode_stream([0xFF], errors="strict"))
+
+
+def test_decoding_a_stream_is_lazy():
+    def ids():
+        yield 97
+        raise RuntimeError("read too far")
+
+    assert next(with_specials([]).decode_stream(ids())) == "a"
+
+
+# ---------------------------------------------------------------- the memory of words
+
+
+def test_the_hit_rate_is_the_share_of_words_met_before(plain):
+    plain.clear_cache()
+    assert plain.cache_info().hit_rate == 0
+    plain.encode("again" + " again" * 3)
+    info = plain.cache_info()
+    assert (info.hits, info.misses, info.hit_rate) == (2, 2, 0.5)
+    plain.encode(" again")
+    assert plain.cache_info().hit_rate == 0.6
+    assert 0 < info.bytes <= info.max_bytes
+
+
+# ---------------------------------------------------------------- special tokens with ids of their own
+
+CORPUS = ["low lower lowest newer newest wider widest, "] * 9
+
+
+@given(ids=st.lists(st.integers(0, 269), min_size=1, max_size=6, unique=True))
+@settings(max_examples=30)
+def test_given_ids_are_kept_and_the_others_fill_the_rest_in_order(ids):
+    specials = {f"<|{place}|>": id for place, id in enumerate(ids)}
+    tokenizer = BPETokenizer.train_from_iterator(CORPUS, 270, special_tokens=specials)
+    assert tokenizer.special_tokens == specials
+    assert list(tokenizer.get_vocab().values()) == list(range(270))
+    same = BPETokenizer.train_from_iterator(CORPUS, 270, special_tokens=list(specials))
+    assert tokenizer.merges == same.merges
+    assert [token for token, _ in tokenizer.get_mergeable_ranks()] == [token for token, _ in same.get_mergeable_ranks()]
+    for name, id in specials.items():
+        assert tokenizer.encode(f"low{name}", allowed_special="all")[-1] == id
+        assert tokenizer.decode([id]) == name
+
+
+@pytest.mark.parametrize("recipe", ["bpe", "hybrid", "sgpe"])
+def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recipe):
+    specials = {"<|last|>": 3999, "<|first|>": 0, "[CLS]": 300, "[SEP]": 7}
+    config = TrainingConfig(vocab_size=4000, recipe=recipe, special_tokens=specials, min_frequency=1)
+    assert config.special_tokens_position == "given"
+    assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    made = train_from_counts(WordCounts.from_texts([sample["si"], sample["en"]], config), config)
+    assert made.special_tokens == specials
+    assert list(made.get_vocab().values()) == list(range(4000))
+    made.save(tmp_path)
+    from transformers import AutoTokenizer
+
+    read, fast = BPETokenizer.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert read.special_tokens == specials
+    assert fast.get_vocab() == read.get_vocab() == made.get_vocab()
+    text = "ශ්‍රී<|last|> low [CLS]<|first|>"
+    assert fast.encode(text, add_special_tokens=False) == read.encode(text, allowed_special="all")
+    assert read.encode(text, allowed_special="all") == made.encode(text, allowed_special="all")
+
+
+@pytest.mark.parametrize(
+    ("specials", "message"),
+    [
+        ({"<a>": 300}, "special token '<a>' has the id 300, which is not one of 0 to 299"),
+        ({"<a>": -1}, "has the id -1"),
+        ({"<a>": 1.0}, r"has the id 1\.0"),
+        ({"<a>": True}, "has the id True"),
+        ({"<a>": "7"}, "has the id '7'"),
+        ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
+        ({"x": 7}, "special token 'x' is too short"),
+        ({"<a>": 299}, "has the id 299, but the corpus gives only 258 tokens: give a vocab_size of 258, and ids below it"),
+    ],
+)
+def test_given_ids_that_cannot_be_are_named(specials, message):
+    with pytest.raises(SGPEError, match=message):
+        BPETokenizer.train_from_iterator(["ab ab"], 300, special_tokens=specials, min_frequency=2)
+    if "corpus" not in message:
+        with pytest.raises(SGPEError, match=message):
+            TrainingConfig(vocab_size=300, special_tokens=specials)
+
+
+def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
+    for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
+        with pytest.raises(SGPEError, match="position 'given' is for special tokens that are mapped to ids"):
+            TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
+
+
+def test_no_special_tokens_may_be_given_as_a_mapping():
+    assert BPETokenizer.train_from_iterator(CORPUS, 260, special_tokens={}).special_tokens == {}
+
+
+def test_a_vocabulary_size_that_is_no_number_is_named_beside_given_ids():
+    with pytest.raises(SGPEError, match="vocab_size must be a whole number, not '300'"):
+        TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
+
+
+# ---------------------------------------------------------------- normalization
+
+
+def test_training_on_an_iterator_may_normalize():
+    composed, decomposed = "né dé ré " * 9, "ne\u0301 de\u0301 re\u0301 " * 9
+    options = {"vocab_size": 264, "special_tokens": ["<|x|>"]}
+    nfc = BPETokenizer.train_from_iterator([decomposed], normalization="nfc", **options)
+    assert nfc.get_vocab() == BPETokenizer.train_from_iterator([composed], **options).get_vocab()
+    assert nfc.encode(decomposed) == nfc.encode(composed)
+    assert nfc.decode(nfc.encode(decomposed)) == composed
+    assert list(nfc.encode_streaming(decomposed)) == nfc.encode(composed)
+    as_it_is = BPETokenizer.train_from_iterator([decomposed], **options)
+    assert as_it_is.decode(as_it_is.encode(decomposed)) == decomposed
+    with pytest.raises(SGPEError, match="unknown normalization 'nfd': known are none, nfc"):
+        BPETokenizer.train_from_iterator([decomposed], normalization="nfd", **options)
+
+
+# ---------------------------------------------------------------- special tokens that overlap
+
+OVERLAPPING = ["<|a|>", "<|a|><|b|>", "|><|", "<|b|>", "<|a|><|b|><|", "b|><|a"]
+
+
+@pytest.fixture(scope="module")
+def overlapping(sample):
+    tokenizer = BPETokenizer.train_from_iterator(sample.values(), 500, special_tokens=OVERLAPPING)
+    return tokenizer, SGPETokenizerFast.from_bpe(tokenizer).backend_tokenizer
+
+
+def test_of_special_tokens_that_begin_at_one_place_the_longest_wins(overlapping):
+    def special(text):
+        return overlapping[0].tokenize(text, allowed_special="all")
+
+    assert special("<|a|><|b|>") == ["<|a|><|b|>"]
+    assert special("<|a|><|b|><|") == ["<|a|><|b|><|"]
+    assert special("<|a|><|a|>") == ["<|a|>", "<|a|>"]
+    assert special("x|><|b|>") == ["x", "|><|", "b", "|", ">"]  # the leftmost first, then the longest
+    some = overlapping[0].tokenize("<|a|><|b|>", allowed_special={"<|a|>", "<|b|>"})
+    assert some == ["<|a|>", "<|b|>"]
+
+
+@given(parts=st.lists(st.sampled_from([*OVERLAPPING, "<|", "|>", "a", "b", " "]), max_size=8), data=st.data())
+@settings(max_examples=200)
+def test_overlapping_special_tokens_are_found_as_the_library_finds_them(overlapping, parts, data):
+    ours, library = overlapping
+    text = "".join(parts)
+    ids = ours.encode(text, allowed_special="all")
+    assert ids == library.encode(text, add_special_tokens=False).ids
+    assert ours.decode(ids) == text
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=4))
+    assert list(ours.encode_streaming(chunked(text, cuts), allowed_special="all")) == ids

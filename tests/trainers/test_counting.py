@@ -63,7 +63,7 @@ def test_bad_arguments():
         count_texts("hello", CONFIG, workers=2)
     with pytest.raises(SGPEError, match="item 1 of the iterator is no text but int"):
         count_texts(["a", 5], CONFIG)
-    with pytest.raises(SGPEError, match="workers must be at least 1"):
+    with pytest.raises(SGPEError, match="workers must be a number from 1 to 1024"):
         count_texts(["a"], CONFIG, workers=-1)
 
 
