@@ -31,6 +31,9 @@ def make_batch(
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}
     """
+    for name, value in {"padding": padding, "truncation": truncation}.items():
+        if not isinstance(value, bool):
+            raise SGPEError(f"{name} must be True or False here, not {value!r}")
     if truncation and (not isinstance(max_length, int) or max_length < 0):
         raise SGPEError(f"truncation needs max_length, a whole number of at least 0, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):

@@ -115,7 +115,8 @@ def train(
     weight: Annotated[
         list[str] | None,
         typer.Option(
-            help="How much a file's words count, to balance languages: NAME-OR-GLOB=NUMBER (repeatable).", show_default=False
+            help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits a file counts).",
+            show_default=False,
         ),
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
@@ -127,7 +128,9 @@ def train(
     ] = None,
     save_counts: Annotated[
         Path | None,
-        typer.Option(help="Also keep the counted words in this file, even if training fails later.", show_default=False),
+        typer.Option(
+            help="Also keep the counted words, weighted, in this file, even if training fails later.", show_default=False
+        ),
     ] = None,
     from_counts: Annotated[
         list[Path] | None,
@@ -215,6 +218,8 @@ def train_sgpe(
     )
     vocabulary = trainer.train(corpus, out, text_field=text_field, resume=resume)
     print(f"{out}: {len(vocabulary.vocab):,} tokens, {len(vocabulary.merges):,} merges")
+    more = vocabulary.to_bpe().vocab_size - len(vocabulary.vocab)
+    print(f"tokenizer.json has {more:,} more, for what vocab.json cannot spell")
 
 
 class Export(str, Enum):
@@ -236,7 +241,9 @@ def export(
     output: Annotated[
         Export, typer.Option("--format", help="folder: what AutoTokenizer loads; tiktoken: a .tiktoken file.")
     ] = Export.folder,
-    pattern: Annotated[str, typer.Option(help="Split pattern of a .tiktoken file, which does not hold it.")] = "cl100k",
+    pattern: Annotated[
+        str | None, typer.Option(help="Split pattern of a .tiktoken file (default: cl100k).", show_default=False)
+    ] = None,
     special_token: Annotated[
         list[str] | None,
         typer.Option(help="Special token of a .tiktoken file: TEXT=ID (repeatable).", show_default=False),
@@ -250,9 +257,9 @@ def export(
         special_tokens = {
             name: int(id) for name, id in named_numbers(special_token or [], "--special-token", "TEXT=ID", int)
         }
-        tokenizer = tiktoken.read(source, pattern=pattern, special_tokens=special_tokens)
-    elif special_token:
-        raise SGPEError("--special-token is for .tiktoken files: other forms hold their own")
+        tokenizer = tiktoken.read(source, pattern=pattern or "cl100k", special_tokens=special_tokens)
+    elif special_token or pattern:
+        raise SGPEError("--special-token and --pattern are for .tiktoken files: other forms hold their own")
     elif source.endswith(sgpe_vocab.VOCAB_FILE):
         tokenizer = sgpe_vocab.read(source).to_bpe()
     else:
@@ -261,17 +268,29 @@ def export(
         tokenizer.save(out)
     else:
         tiktoken.write(tokenizer, out)
+        specials = " ".join(f"{token}={id}" for token, id in tokenizer.special_tokens.items()) or "none"
+        print(f"{out}: {len(tokenizer.vocab):,} tokens. Not in the file: split pattern, special tokens ({specials})", end="")
+        print("" if tokenizer.normalization == "none" else f", normalization ({tokenizer.normalization})")
+        return
     print(f"{out}: {tokenizer.vocab_size:,} tokens")
 
 
 def named_numbers(given: list[str], option: str, form: str, number: type[float]) -> Iterator[tuple[str, float]]:
-    """The names and numbers of options such as ``--weight si.txt=2``."""
-    for text in given:
+    """The names and numbers of options such as ``--weight si.txt=2``.
+
+    Raises:
+        SGPEError: one is of another form, or a name comes twice.
+    """
+    for number_of, text in enumerate(given):
         name, _, value = text.rpartition("=")
         try:
             if not name:
                 raise ValueError
+            if any(other.rpartition("=")[0] == name for other in given[:number_of]):
+                raise SGPEError(f"{option} {text!r}: {name!r} has a number already")
             yield name, number(value)
+        except SGPEError:
+            raise
         except ValueError:
             raise SGPEError(f"{option} {text!r}: write {form}") from None
 
@@ -386,9 +405,12 @@ def _print_results(results: list[dict[str, Any]]) -> None:
     for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters"):
         table.add_column(title, justify="right")
     previous = ""
+    files = {row["file"] for row in results}
+    short = len({Path(file).name for file in files}) == len(files)
     for row in results:
+        shown = Path(row["file"]).name if short else row["file"]
         table.add_row(
-            Path(row["file"]).name if row["file"] != previous else "",
+            shown if row["file"] != previous else "",
             row["tokenizer"],
             _number(row["tokens_per_word"], "{:.3f}"),
             _number(row["bytes_per_token"], "{:.3f}"),
@@ -436,7 +458,7 @@ def _facts(tokenizer: str) -> dict[str, Any]:
             facts["weights"] = training["weights"]
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
     else:
-        named = {pattern: name for name, pattern in SPLIT_PATTERNS.items()}
+        named = {pattern: name for name, pattern in reversed(SPLIT_PATTERNS.items())}
         facts["pattern"] = [named.get(pattern, pattern) for pattern in loaded.pre_tokenizer.patterns]
     return facts
 

@@ -144,9 +144,9 @@ class BPETokenizer:
         cls,
         iterator: Iterable[str],
         vocab_size: int,
-        *,
-        pattern: str = "cl100k",
         buffer_size: int = 8192,
+        pattern: str | None = None,
+        *,
         min_frequency: int = 1,
         special_tokens: Sequence[str] | Mapping[str, int] = (),
         tie_break: str = "smallest-pair-id",
@@ -156,8 +156,8 @@ class BPETokenizer:
 
         Args:
             vocab_size: Number of tokens, special tokens included.
-            pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
             buffer_size: How many texts to take from the iterator at once. No result depends on it.
+            pattern: Name of one of `SPLIT_PATTERNS` or a regular expression; None for ``cl100k``.
             special_tokens: Get the last ids, or those they are mapped to.
             normalization: ``none`` or ``nfc``.
 
@@ -172,7 +172,7 @@ class BPETokenizer:
         config = TrainingConfig(
             vocab_size=vocab_size,
             recipe="bpe",
-            pattern=pattern,
+            pattern="cl100k" if pattern is None else pattern,
             min_frequency=min_frequency,
             special_tokens=special_tokens,
             tie_break=tie_break,

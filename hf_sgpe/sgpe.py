@@ -7,6 +7,8 @@ gives the same tokens with the same ids in a lossless byte-level tokenizer, whic
 
 from __future__ import annotations
 
+import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +28,8 @@ from hf_sgpe.word_counts import WordCounts
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """Ids 0 to 4 of every SGPE vocabulary (section 3.1)."""
+
+logger = logging.getLogger(__name__)
 
 OnMerge = Callable[[int, int, tuple[str, str], int], None]
 
@@ -62,6 +66,24 @@ class SGPEVocabulary:
             for token in (left, right, left + right):
                 if token not in self.vocab:
                     raise SGPEError(f"merge {rank} uses {token!r}, which is not in the vocabulary")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SGPEVocabulary:
+        """Reads a ``vocab.json``, ours or the document's.
+
+        Raises:
+            SGPEError: the file is damaged or of another kind.
+            FileNotFoundError: there is no such file.
+        """
+        from hf_sgpe.formats import sgpe_vocab
+
+        return sgpe_vocab.read(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a ``vocab.json``."""
+        from hf_sgpe.formats import sgpe_vocab
+
+        sgpe_vocab.write(self, path)
 
     def to_bpe(self) -> BPETokenizer:
         """The same tokens with the same ids as byte-level BPE: lossless, loads everywhere, wraps texts in [CLS] and [SEP].
@@ -202,6 +224,8 @@ def learn_vocabulary(
     ids = {symbol: id for id, symbol in enumerate(symbols)}
     runs = known_runs(track(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(vocab_size - len(SPECIAL_TOKENS) - len(symbols), 0)
+    if vocab_size < len(SPECIAL_TOKENS) + len(symbols):
+        logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", vocab_size)
     if len(merged) > num_merges:
         raise SGPEError(
             f"vocab_size {vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before"
@@ -234,6 +258,8 @@ def learn_vocabulary(
         min_frequency=min_freq * counts.scale,
         on_merge=note,
     )
+    if len(merges) < num_merges:
+        logger.warning("the corpus gives %d of %d merges: no other pair occurs %d times", len(merges), num_merges, min_freq)
     tokens = [*SPECIAL_TOKENS, *symbols]
     made = SGPEVocabulary(
         {token: id for id, token in enumerate(tokens)}, merges, prune_freq=prune_freq, scripts=tuple(scripts)

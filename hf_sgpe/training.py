@@ -20,7 +20,7 @@ from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.pretokenizers.abugidas import SCRIPTS, resolve_scripts
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
@@ -108,8 +108,7 @@ class TrainingConfig:
             if not isinstance(value, Iterable):
                 raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, tuple(value))
-        scripts = tuple(SCRIPTS) if self.scripts == ("all",) else tuple(dict.fromkeys(self.scripts))
-        object.__setattr__(self, "scripts", scripts)
+        object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
         if not isinstance(self.weights, Mapping):
             raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
         object.__setattr__(self, "weights", dict(self.weights))

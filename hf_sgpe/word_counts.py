@@ -40,7 +40,7 @@ def exact_weight(weight: float) -> Fraction:
     >>> exact_weight(0.3)
     Fraction(3, 10)
     """
-    if isinstance(weight, (int, float)) and isfinite(weight):
+    if isinstance(weight, (int, float)) and not isinstance(weight, bool) and isfinite(weight):
         exact = Fraction(str(weight))
         if exact > 0 and exact.denominator <= _FINEST_WEIGHT:
             return exact

@@ -65,14 +65,15 @@ class Evaluation:
         return {**vars(self), **{name: getattr(self, name) for name in measures}}
 
 
-def evaluate(token_ends: TokenEnds, lines: Iterable[str]) -> Evaluation:
-    """Measures one tokenizer (as `load_measurable` gives it) on some lines.
+def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evaluation:
+    """Measures one tokenizer (a `BPETokenizer`, or any as `load_measurable` gives it) on some lines.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
     1.0
     """
     trie = LinguisTrie(SCRIPTS)
+    token_ends = measurable(tokenizer) if isinstance(tokenizer, BPETokenizer) else tokenizer
     result = Evaluation()
     for line in lines:
         text = normalize(line, "nfc")

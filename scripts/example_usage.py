@@ -5,6 +5,7 @@ Example: python scripts/example_usage.py
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -36,6 +37,8 @@ def check(claim: str, holds: bool) -> None:
 
 
 def main() -> int:
+    description = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=description).parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
             tour(Path(folder))

@@ -1,8 +1,8 @@
 """Which letter_coverage and syllable_coverage to take: trains with each pair of values and measures on held-out text.
 
-The best pair is the cheapest in tokens whose cuts stay within both limits in every file; a file that no coverage brings
-within them, since its letters are not in the corpus, is left out of that. Counts the corpus once; each pair takes a training
-and a measurement. Writes sweep.json and a picture, sweep.png.
+The best pair is the cheapest in tokens whose cuts stay within both limits (1 % of syllables, 0.1 % of letters) in every
+file; a file that no coverage brings within them, since its letters are not in the corpus, is left out of that, and named.
+Counts the corpus once; each pair takes a training and a measurement. Writes sweep.json and a picture, sweep.png.
 
 Example: python scripts/sweep_coverage.py corpora/si.txt.xz corpora/en.txt.xz --eval si-held-out.txt --vocab-size 32000
 """
@@ -23,13 +23,14 @@ from tqdm import tqdm
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.cli import named_numbers
-from hub_cards.metrics import evaluate, measurable
+from hub_cards.metrics import evaluate
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 LETTERS = (0.999, 0.9995, 0.9999, 0.99999, 1.0)
 SYLLABLES = (0.98, 0.99, 0.995, 0.998, 0.999, 0.9998, 1.0)
 CUTS = {"cut_syllable_share": 0.01, "cut_letter_share": 0.001}
 """Measure → the most of it that is allowed in each file."""
+TITLES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}
 
 
 def main() -> int:
@@ -68,8 +69,13 @@ def run(args: argparse.Namespace) -> None:
         "scripts": tuple(args.script or ("all",)),
         "weights": weights,
     }
-    lines = {file.stem: [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
+    lines = {str(file): [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
     counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.from_counts)
+    if not args.corpus and not args.from_counts:
+        raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
+    for name, text in lines.items():
+        if not text:
+            raise SGPEError(f"{name}: holds no text to measure")
     results: list[dict[str, Any]] = []
     for letters, syllables in tqdm(list(product(args.letters, args.syllables)), desc="Sweeping", disable=None):
         config = TrainingConfig(**options, letter_coverage=letters, syllable_coverage=syllables)
@@ -82,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
         results.append({"letter_coverage": letters, "syllable_coverage": syllables, "files": measures})
     if not results:
         raise SGPEError("no pair of coverages could be trained: give a larger vocab_size")
-    best = summarize(results)
+    best, out_of_reach = summarize(results)
     with atomic_directory(args.out) as folder:
         (folder / "sweep.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
         draw(results, best, args.vocab_size, folder / "sweep.png")
@@ -94,22 +100,32 @@ def run(args: argparse.Namespace) -> None:
             f" {result['cut_syllable_share']:7.3%} ({result['worst']['cut_syllable_share']:7.3%})     "
             f" {result['cut_letter_share']:7.4%} ({result['worst']['cut_letter_share']:7.4%}){mark}"
         )
+    for name, file in out_of_reach:
+        print(f"{file}: left out of the limit on {TITLES[name]}, which no coverage tried keeps there")
+    if best is None:
+        print("No pair of coverages keeps the limits: try higher ones, or more text.")
     print(f"\nWritten to {args.out}: sweep.json, sweep.png")
 
 
 def measure(tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
-    found = evaluate(measurable(tokenizer), lines).to_dict()
+    found = evaluate(tokenizer, lines).to_dict()
     return {name: found[name] for name in ("tokens_per_word", *CUTS)}
 
 
-def summarize(results: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Adds means over files to each result, and gives the best: the cheapest within the limits."""
-    within_reach = {
-        (name, file)
-        for name, limit in CUTS.items()
-        for file in results[0]["files"]
-        if min(result["files"][file][name] or 0 for result in results) <= limit
+def summarize(results: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
+    """Adds means and worst values over files to each result.
+
+    Returns:
+        The best, the cheapest within the limits, and the measures and files that no result keeps within them. Where these
+        are all files of a measure, nothing is best.
+    """
+    cut = {
+        (name, file): min(result["files"][file][name] for result in results)
+        for name in CUTS
+        for file, measures in results[0]["files"].items()
+        if measures[name] is not None
     }
+    out_of_reach = [key for key, least in cut.items() if least > CUTS[key[0]]]
     for result in results:
         files = result["files"]
         # The geometric mean: one per cent counts the same in every language.
@@ -118,11 +134,10 @@ def summarize(results: list[dict[str, Any]]) -> dict[str, Any] | None:
         for name in CUTS:
             shares = {file: measures[name] for file, measures in files.items() if measures[name] is not None}
             result[name] = fmean(shares.values()) if shares else 0.0
-            result["worst"][name] = max(
-                (share for file, share in shares.items() if (name, file) in within_reach), default=0.0
-            )
+            within = [share for file, share in shares.items() if (name, file) not in out_of_reach]
+            result["worst"][name] = max(within or shares.values(), default=0.0)
     allowed = [result for result in results if all(result["worst"][name] <= limit for name, limit in CUTS.items())]
-    return min(allowed, key=lambda result: result["tokens_per_word"], default=None)
+    return min(allowed, key=lambda result: result["tokens_per_word"], default=None), out_of_reach
 
 
 def draw(results: list[dict[str, Any]], best: dict[str, Any] | None, vocab_size: int, path: Path) -> None:
@@ -133,7 +148,6 @@ def draw(results: list[dict[str, Any]], best: dict[str, Any] | None, vocab_size:
 
     figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     cheapest = min(result["tokens_per_word"] for result in results)
-    titles = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}
     for axis, (name, limit) in zip(axes, CUTS.items(), strict=True):
         for letters in sorted({result["letter_coverage"] for result in results}):
             line = [result for result in results if result["letter_coverage"] == letters]
@@ -150,7 +164,7 @@ def draw(results: list[dict[str, Any]], best: dict[str, Any] | None, vocab_size:
             axis.plot(x, 100 * best["worst"][name], "o", ms=12, mfc="none", mec="black", label="best")
         axis.axhline(100 * limit, ls=":", color="gray", label="limit")
         axis.set_xlabel("tokens per word above the cheapest, %")
-        axis.set_ylabel(f"{titles[name]}, worst file, %")
+        axis.set_ylabel(f"{TITLES[name]}, worst file, %")
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize=8)

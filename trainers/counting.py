@@ -74,7 +74,13 @@ def count_files(
             counted = _count(in_batches(texts(some)), config, workers)
             total = counted if weight == 1 and not total else total + counted * weight
         for file in counts:
-            total += WordCounts.load(file) * weigh(file)
+            kept = WordCounts.load(file)
+            if kept.counting != config.counting():
+                raise SGPEError(
+                    f"{file}: was counted with another recipe, script, pattern, normalization or other special tokens than "
+                    "are asked for now: give the same, or count the text again"
+                )
+            total += kept * weigh(file)
         return total
 
 

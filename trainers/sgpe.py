@@ -91,7 +91,7 @@ class SGPETrainer:
                 not what is given now.
         """
         folder = Path(output_dir)
-        tokenizer_json.check_folder(folder)
+        tokenizer_json.check_folder(output_dir)
         remove_leftovers(folder)
         known = checkpoints(folder)
         if known and not resume:
@@ -123,16 +123,19 @@ class SGPETrainer:
                 sgpe_vocab.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
 
             merges = list(merged)
-            vocabulary = learn_vocabulary(
-                counts,
-                vocab_size=self.vocab_size,
-                prune_freq=self.prune_freq,
-                min_freq=self.min_freq,
-                scripts=self.config.scripts,
-                merged=merged,
-                on_merge=on_merge,
-                track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
-            )
+            try:
+                vocabulary = learn_vocabulary(
+                    counts,
+                    vocab_size=self.vocab_size,
+                    prune_freq=self.prune_freq,
+                    min_freq=self.min_freq,
+                    scripts=self.config.scripts,
+                    merged=merged,
+                    on_merge=on_merge,
+                    track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
+                )
+            except SGPEError as error:
+                raise SGPEError(f"{start}: {error}") from None if start else error
         write_checkpoint()
         tokenizer = vocabulary.to_bpe()
         tokenizer.metadata = {"sgpe": self._settings(counts)}

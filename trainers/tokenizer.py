@@ -139,6 +139,8 @@ def train_bpe(
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.
     """
+    if isinstance(special_tokens, str):
+        raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
     config = TrainingConfig(
         vocab_size=vocab_size,
         recipe="bpe",

@@ -22,6 +22,9 @@ TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
 lexicographically greatest byte strings, or with the greatest ids."""
 
 
+_MOST = 1 << 62
+
+
 class Word:
     """A word in its present state: token ids that merges shorten in place.
 
@@ -116,13 +119,18 @@ def learn_merges(
         The merged pairs in order; fewer than asked for when no pair is left.
 
     Raises:
-        SGPEError: the tie rule is unknown, or ``merged`` cannot have been learned from these words.
+        SGPEError: the tie rule is unknown, a number is none, or ``merged`` cannot have been learned from these words.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
 
     >>> learn_merges([list(b"aaab"), list(b"ab")], [2, 5], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
     [(97, 98), (97, 97)]
     """
+    for name, number in {"num_merges": num_merges, "min_frequency": min_frequency}.items():
+        if not isinstance(number, int):
+            raise SGPEError(f"{name} must be a whole number, not {number!r}")
+    # More than there can be of either; the native kernel counts in 64 bits.
+    num_merges, min_frequency = min(num_merges, _MOST), min(min_frequency, _MOST)
     token_bytes = list(vocabulary)
     tie_key = _tie_key(tie_break, token_bytes)
     native = kernel.native()

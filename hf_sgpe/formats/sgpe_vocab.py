@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
     """
     path = Path(path)
     content = read_json(path)
-    vocab, special_tokens = content.get("vocab"), content.get("special_tokens", [])
+    vocab, special_tokens = content.get("vocab"), content.get("special_tokens")
     if not isinstance(vocab, dict) or not all(type(id) is int and id >= 0 for id in vocab.values()):
         raise SGPEError(f"{path}: no SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
     if not isinstance(special_tokens, list) or not all(isinstance(token, str) for token in special_tokens):
@@ -53,13 +53,19 @@ def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
     if type(prune_freq) is not int or not isinstance(scripts, list):
         raise SGPEError(f"{path}: its prune_freq is no whole number, or its scripts are no list")
     merges = _merges(content, path)
+    leading_space = content.get("leading_space", False)
+    if not isinstance(leading_space, bool):
+        raise SGPEError(f"{path}: its leading_space is neither true nor false but {leading_space!r}")
+    for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
+        if content.get(name, size) != size:
+            raise SGPEError(f"{path}: damaged: its {name} is {content[name]!r}, but it holds {size}")
     try:
         return SGPEVocabulary(
             vocab,
             merges,
             special_tokens=tuple(special_tokens),
             prune_freq=prune_freq,
-            leading_space=bool(content.get("leading_space", False)),
+            leading_space=leading_space,
             scripts=tuple(scripts),
         )
     except SGPEError as error:
@@ -82,8 +88,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
     path = Path(path)
     content = read_json(path)
     merges, elapsed = _merges(content, path), content.get("elapsed_seconds", 0.0)
-    if content.get("step") != len(merges) or not isinstance(elapsed, (int, float)):
+    if content.get("step") != len(merges):
         raise SGPEError(f"{path}: damaged: it holds {len(merges)} merges for step {content.get('step')!r}")
+    if not isinstance(elapsed, (int, float)):
+        raise SGPEError(f"{path}: damaged: its elapsed_seconds is no number but {elapsed!r}")
     return merges, float(elapsed)
 
 

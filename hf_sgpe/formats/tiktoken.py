@@ -52,6 +52,7 @@ def read(
     """
     path = Path(path)
     vocab: dict[bytes, int] = {}
+    lines: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line:
             continue
@@ -61,6 +62,8 @@ def read(
             vocab[decoded] = int(id)
         except (ValueError, binascii.Error):
             raise SGPEError(f"{path}, line {number}: expected a token in base64 and its id, not {line[:40]!r}") from None
+        if lines.setdefault(decoded, number) != number:
+            raise SGPEError(f"{path}, line {number}: the token {decoded!r} stands in line {lines[decoded]} already")
     merges, unreachable = _merges(vocab)
     try:
         return BPETokenizer(

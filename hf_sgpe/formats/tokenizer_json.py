@@ -147,7 +147,11 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
 def read(path: Path) -> BPETokenizer:
     """Reads one ``tokenizer.json``, and the metadata from the ``tokenizer_config.json`` beside it if there is one."""
     kernel.native()  # says for itself what is wrong with it
+    if path.suffix == ".tiktoken":
+        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
     content = read_json(path)
+    if "merges" in content and "model" not in content:
+        raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
     try:
         tokenizer = from_dict(content)
     except SGPEError as error:

@@ -240,6 +240,21 @@ SCRIPTS: dict[str, Script] = {
 """Name of a script → its table."""
 
 
+def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of scripts, each once; ``all`` among them stands for every one.
+
+    Raises:
+        SGPEError: there is no such table.
+
+    >>> resolve_scripts(["tamil", "tamil"]), len(resolve_scripts("all"))
+    (('tamil',), 10)
+    """
+    given = [names] if isinstance(names, str) else list(names)
+    if "all" in given:
+        return tuple(SCRIPTS)
+    return tuple(dict.fromkeys(resolve_script(name).name for name in given))
+
+
 def resolve_script(name: str) -> Script:
     """The table of the script called ``name``.
 
@@ -247,5 +262,5 @@ def resolve_script(name: str) -> Script:
         SGPEError: there is no such table.
     """
     if name not in SCRIPTS:
-        raise SGPEError(f"unknown script {name!r}: known are {', '.join(SCRIPTS)}")
+        raise SGPEError(f"unknown script {name!r}: known are {', '.join(SCRIPTS)}, or all")
     return SCRIPTS[name]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from hf_sgpe import kernel
-from hf_sgpe.pretokenizers.abugidas import Grammar, resolve_script
+from hf_sgpe.pretokenizers.abugidas import Grammar, resolve_script, resolve_scripts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class LinguisTrie:
     For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case.
 
     Args:
-        scripts: Names of `hf_sgpe.pretokenizers.abugidas.SCRIPTS` whose syllables are to be found.
+        scripts: Names of `hf_sgpe.pretokenizers.abugidas.SCRIPTS` whose syllables are to be found, or ``all``.
 
     Raises:
         SGPEError: a script is unknown.
@@ -42,7 +42,7 @@ class LinguisTrie:
     """
 
     def __init__(self, scripts: Iterable[str] = ("sinhala",)) -> None:
-        self.scripts = tuple(resolve_script(name) for name in scripts)
+        self.scripts = tuple(map(resolve_script, resolve_scripts(scripts)))
         self._classes = {script: script.classes() for script in self.scripts}
         self._script_of = {c: script for script in self.scripts for c in script.letters_and_marks()}
         self._native = kernel.syllables(self.scripts)

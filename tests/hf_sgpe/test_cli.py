@@ -17,7 +17,7 @@ import pytest
 from support import hub
 from support.data import DATA, needs_data
 
-from hf_sgpe import BPETokenizer, WordCounts
+from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts
 
 
 def hf_sgpe(*arguments, stdin="", check=True, **options):
@@ -367,4 +367,39 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     hf_sgpe("export", tmp_path / "x.tiktoken", "--out", tmp_path / "back", *options)
     assert BPETokenizer.from_pretrained(tmp_path / "back").get_vocab() == tokenizer.get_vocab()
     done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", check=False)
-    assert done.stderr == "error: --special-token is for .tiktoken files: other forms hold their own\n"
+    assert done.stderr == "error: --special-token and --pattern are for .tiktoken files: other forms hold their own\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train-sgpe", "si.txt", "--out", ""], "an empty name is no folder to write to"),
+        (["train", "si.txt", "--out", "u", "--workers", 10**20], "workers must be a number from 1 to 1024"),
+        (["train", "si.txt", "--out", "u", "--weight", "si*=1", "--weight", "si*=2"], "'si*' has a number already"),
+        (["train", "--from-counts", "kept", "--out", "u", "--pattern", "gpt2"], "kept: was counted with another recipe"),
+        (["info", "vocab.json"], "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
+        (["info", "x.tiktoken"], "a .tiktoken file: turn it into a folder by hf-sgpe export first"),
+        (["export", "x.tiktoken", "--out", "u"], "x.tiktoken, line 2: the token b'a' stands in line 1 already"),
+        (["export", "saved", "--out", "u", "--pattern", "gpt2"], "--pattern are for .tiktoken files"),
+    ],
+)
+def test_more_bad_input_in_one_line(tmp_path, sample, saved, arguments, message):
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8")
+    (tmp_path / "vocab.json").write_text('{"vocab": {}, "merges": []}', encoding="utf-8")
+    (tmp_path / "x.tiktoken").write_text("YQ== 0\nYQ== 1\n", encoding="utf-8")
+    (tmp_path / "saved").symlink_to(saved)
+    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).counting()).save(tmp_path / "kept")
+    before = sorted(tmp_path.iterdir())
+    done = hf_sgpe(*arguments, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_huge_numbers_ask_for_more_than_there_is(tmp_path, sample):
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8")
+    done = hf_sgpe("train", "si.txt", "--out", "u", "--vocab-size", 10**30, cwd=tmp_path)
+    assert done.stderr.startswith("warning: the corpus gives")
+    done = hf_sgpe("train-sgpe", "si.txt", "--out", "v", "--min-freq", 10**30, "--prune-freq", 2, cwd=tmp_path)
+    assert done.stderr.startswith("warning: the corpus gives 0 of")

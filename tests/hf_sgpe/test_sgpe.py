@@ -284,7 +284,7 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
     import json
 
     path = tmp_path / "vocab.json"
-    sgpe_vocab.write(real, path)
+    real.save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
     assert list(content) == [
         "version",
@@ -301,7 +301,7 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
     assert content["num_merges"] == len(content["merges"])
     assert content["prune_freq"] == 8
     assert content["leading_space"] is True
-    assert sgpe_vocab.read(path) == real
+    assert SGPEVocabulary.load(path) == real
 
 
 @pytest.mark.parametrize(
@@ -311,13 +311,17 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
         ("[]", "no JSON object"),
         ("{}", "'vocab' does not map"),
         ('{"vocab": {"a": "1"}}', "'vocab' does not map"),
-        ('{"vocab": {"a": 1, "b": 1}, "merges": []}', "have the id 1"),
-        ('{"vocab": {"a": 1}}', "no list 'merges'"),
-        ('{"vocab": {"a": 1}, "merges": [["a"]]}', "merge 0 is not two tokens"),
-        ('{"vocab": {"a": 1}, "merges": [["a", "a"]]}', "merge 0 uses 'aa'"),
+        ('{"vocab": {"a": 1, "b": 1}, "merges": [], "special_tokens": []}', "have the id 1"),
+        ('{"vocab": {"a": 1}, "merges": []}', "'special_tokens' is no list"),
+        ('{"vocab": {"a": 1}, "special_tokens": []}', "no list 'merges'"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}', "its num_merges is 3, but it holds 0"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "vocab_size": "x"}', "its vocab_size is 'x'"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "leading_space": 1}', "leading_space is neither"),
+        ('{"vocab": {"a": 1}, "merges": [["a"]], "special_tokens": []}', "merge 0 is not two tokens"),
+        ('{"vocab": {"a": 1}, "merges": [["a", "a"]], "special_tokens": []}', "merge 0 uses 'aa'"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": "x"}', "'special_tokens' is no list"),
-        ('{"vocab": {"a": 1}, "merges": [], "prune_freq": "x"}', "prune_freq"),
-        ('{"vocab": {"a": 1}, "merges": [], "scripts": ["klingon"]}', "unknown script 'klingon'"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "prune_freq": "x"}', "prune_freq"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "scripts": ["klingon"]}', "unknown script 'klingon'"),
     ],
 )
 def test_damaged_vocabularies_are_named(tmp_path, content, message):
