@@ -135,7 +135,9 @@ class SGPETrainer:
                     track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
                 )
             except SGPEError as error:
-                raise SGPEError(f"{start}: {error}") from None if start else error
+                if start is None:
+                    raise
+                raise SGPEError(f"{start}: {error}") from None
         write_checkpoint()
         tokenizer = vocabulary.to_bpe()
         tokenizer.metadata = {"sgpe": self._settings(counts)}

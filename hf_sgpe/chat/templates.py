@@ -64,13 +64,18 @@ def render(
         for key in ("role", "content"):
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
-    if system_prompt and not any(message["role"] == "system" for message in messages):
-        messages = [{"role": "system", "content": system_prompt}, *messages]
+    messages = _with_system_prompt(messages, system_prompt)
     source = load_template(template)
     try:
-        return _compile(source).render(messages=list(messages), add_generation_prompt=add_generation_prompt)
+        return _compile(source).render(messages=messages, add_generation_prompt=add_generation_prompt)
     except Exception as error:  # whatever a template can do wrong
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {error}") from None
+
+
+def _with_system_prompt(messages: Sequence[Message], system_prompt: str | None) -> list[Message]:
+    if system_prompt and not any(message["role"] == "system" for message in messages):
+        return [{"role": "system", "content": system_prompt}, *messages]
+    return list(messages)
 
 
 class Part(NamedTuple):
@@ -97,9 +102,8 @@ def render_parts(
         SGPEError: as `render`; or a role holds a special token; or a text does, and the template does more with it than to
             write it as it is or without the white space around it.
     """
-    if system_prompt and not any(isinstance(one, Mapping) and one.get("role") == "system" for one in messages):
-        messages = [{"role": "system", "content": system_prompt}, *messages]
-    whole = render(messages, template, add_generation_prompt=add_generation_prompt)
+    whole = render(messages, template, add_generation_prompt=add_generation_prompt, system_prompt=system_prompt)
+    messages = _with_system_prompt(messages, system_prompt)
     special = any_of(frozenset(special_tokens)) if special_tokens else None
     for place, message in enumerate(messages):
         if special and special.search(message["role"]):

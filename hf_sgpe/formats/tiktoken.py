@@ -161,5 +161,8 @@ def _merges(vocab: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
             table.add((pieces[0], pieces[1]), vocab[token] + len(BYTES))
         else:
             unreachable.append(token)
-    splits = ((token[:place], token[place:]) for token in longer for place in range(1, len(token)))
+    lengths = {len(token) for token in vocab}
+    splits = (
+        (token[:place], token[place:]) for token in longer for place in sorted(lengths) if len(token) - place in lengths
+    )
     return [(left, right) for left, right in splits if left in vocab and right in vocab], unreachable

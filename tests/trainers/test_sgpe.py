@@ -91,13 +91,19 @@ def test_nothing_goes_on_from_another_run(tmp_path, text):
     other.write_text("කමල " * 30, encoding="utf-8")
     with pytest.raises(SGPEError, match=r"training\.json: .* differs: the text is not the same"):
         SGPETrainer(**OPTIONS).train(other, out, resume=True)
-    with pytest.raises(SGPEError, match="was not learned from this text"):
+    with pytest.raises(SGPEError, match=r"checkpoint_100\.json: the merge of .* was not learned from this text"):
         SGPETrainer(**OPTIONS).train(other, tmp_path / "new", resume=out / "checkpoint_100.json")
     (out / "checkpoint_100.json").write_text("{", encoding="utf-8")
     with pytest.raises(SGPEError, match=r"checkpoint_100\.json: not valid JSON"):
         SGPETrainer(**OPTIONS).train(text, tmp_path / "new", resume=out / "checkpoint_100.json")
     (out / "checkpoint_100.json").write_bytes(before[out / "checkpoint_100.json"])
     assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_an_empty_corpus_is_named(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(SGPEError, match=r"^the corpus is empty"):
+        SGPETrainer().train(tmp_path / "empty.txt", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
