@@ -7,10 +7,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, TypeVar
 
 import typer
 
@@ -29,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+Number = TypeVar("Number", int, float)
 
 _TOKENIZER_HELP = "Folder, tokenizer.json or Hub repository."
 
@@ -159,7 +161,7 @@ def train(
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
-        weights=dict(named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)),
+        weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
@@ -254,9 +256,7 @@ def export(
     from hf_sgpe.model import BPETokenizer
 
     if source.endswith(".tiktoken"):
-        special_tokens = {
-            name: int(id) for name, id in named_numbers(special_token or [], "--special-token", "TEXT=ID", int)
-        }
+        special_tokens = named_numbers(special_token or [], "--special-token", "TEXT=ID", int)
         tokenizer = tiktoken.read(source, pattern=pattern or "cl100k", special_tokens=special_tokens)
     elif special_token or pattern:
         raise SGPEError("--special-token and --pattern are for .tiktoken files: other forms hold their own")
@@ -275,24 +275,35 @@ def export(
     print(f"{out}: {tokenizer.vocab_size:,} tokens")
 
 
-def named_numbers(given: list[str], option: str, form: str, number: type[float]) -> Iterator[tuple[str, float]]:
+def named_numbers(given: list[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
     """The names and numbers of options such as ``--weight si.txt=2``.
 
     Raises:
         SGPEError: one is of another form, or a name comes twice.
     """
-    for number_of, text in enumerate(given):
+    numbers: dict[str, Number] = {}
+    for text in given:
         name, _, value = text.rpartition("=")
+        if name in numbers:
+            raise SGPEError(f"{option} {text!r}: {name!r} has a number already")
         try:
-            if not name:
-                raise ValueError
-            if any(other.rpartition("=")[0] == name for other in given[:number_of]):
-                raise SGPEError(f"{option} {text!r}: {name!r} has a number already")
-            yield name, number(value)
-        except SGPEError:
-            raise
+            numbers[name] = number(value if name else "")
         except ValueError:
             raise SGPEError(f"{option} {text!r}: write {form}") from None
+    return numbers
+
+
+def exit_code(work: Callable[[], None]) -> int:
+    """Does a script's work; bad input ends in one line on stderr and exit code 2."""
+    try:
+        work()
+    except (SGPEError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    return 0
 
 
 @app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
+from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges, spell_tokens
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.errors import SGPEError
@@ -22,16 +22,14 @@ from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.abugidas import resolve_script
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, is_boundary, segment_into_words
 from hf_sgpe.pretokenizers.words import sgpe_pattern
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
 from hf_sgpe.training import Track, known_runs
 from hf_sgpe.word_counts import WordCounts
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""Ids 0 to 4 of every SGPE vocabulary (section 3.1)."""
-
 logger = logging.getLogger(__name__)
 
-OnMerge = Callable[[int, int, tuple[str, str], int], None]
+Merges = list[tuple[str, str]]
+OnMerge = Callable[[Merges, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class SGPEVocabulary:
 
     vocab: dict[str, int]
     merges: list[tuple[str, str]]
-    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+    special_tokens: tuple[str, ...] = SGPE_SPECIAL_TOKENS
     prune_freq: int = 1
     leading_space: bool = True
     scripts: tuple[str, ...] = ("sinhala",)
@@ -101,11 +99,8 @@ class SGPEVocabulary:
         units = {token for token in self.vocab if token not in made and token not in self.special_tokens}
         letters = {letter for unit in units if trie.script_of(unit) for letter in trie.letters(unit)}
         ordered = order_units(ChosenUnits(units, letters), trie)
-        tokens = list(BYTES)
-        unit_merges: list[tuple[bytes, bytes]] = []
-        for left, right in build_unit_tier([unit.encode() for unit in ordered]):
-            unit_merges.append((tokens[left], tokens[right]))
-            tokens.append(tokens[left] + tokens[right])
+        unit_merges = build_unit_tier([unit.encode() for unit in ordered])
+        tokens = spell_tokens(BYTES, unit_merges)
         vocab = {token.encode(): id for token, id in self.vocab.items() if token not in self.special_tokens}
         next_id = max(self.vocab.values(), default=-1) + 1
         for token in tokens:
@@ -115,10 +110,11 @@ class SGPEVocabulary:
         special_tokens = {token: self.vocab[token] for token in self.special_tokens if token in self.vocab}
         return BPETokenizer(
             vocab,
-            unit_merges + [(left.encode(), right.encode()) for left, right in self.merges],
+            [(tokens[left], tokens[right]) for left, right in unit_merges]
+            + [(left.encode(), right.encode()) for left, right in self.merges],
             special_tokens=special_tokens,
             patterns=[sgpe_pattern(self.scripts)],
-            template=Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None,
+            template=cls_sep_template(special_tokens),
         )
 
 
@@ -206,8 +202,7 @@ def learn_vocabulary(
         min_freq: Merging stops before the first pair that occurs less often.
         scripts: Whose syllables.
         merged: Merges learned from the same words before, which are done again first.
-        on_merge: Called at each further merge with its number, counted from 1 over all merges, how many there can be at
-            most, the pair and its count.
+        on_merge: Called at each further merge with all merges up to it, how many there can be at most, and its count.
         track: As for `train_from_counts`.
 
     Raises:
@@ -223,8 +218,8 @@ def learn_vocabulary(
     symbols = [*boundary, *sorted(frequent.difference(boundary))]
     ids = {symbol: id for id, symbol in enumerate(symbols)}
     runs = known_runs(track(words, "Cutting words"), times, trie, ids.keys())
-    num_merges = max(vocab_size - len(SPECIAL_TOKENS) - len(symbols), 0)
-    if vocab_size < len(SPECIAL_TOKENS) + len(symbols):
+    num_merges = max(vocab_size - len(SGPE_SPECIAL_TOKENS) - len(symbols), 0)
+    if vocab_size < len(SGPE_SPECIAL_TOKENS) + len(symbols):
         logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", vocab_size)
     if len(merged) > num_merges:
         raise SGPEError(
@@ -246,7 +241,7 @@ def learn_vocabulary(
         symbols.append(left + right)
         merges.append((left, right))
         if on_merge:
-            on_merge(len(merges), num_merges, (left, right), count)
+            on_merge(merges, num_merges, count)
 
     merges = list(merged)
     learn_merges(
@@ -260,7 +255,7 @@ def learn_vocabulary(
     )
     if len(merges) < num_merges:
         logger.warning("the corpus gives %d of %d merges: no other pair occurs %d times", len(merges), num_merges, min_freq)
-    tokens = [*SPECIAL_TOKENS, *symbols]
+    tokens = [*SGPE_SPECIAL_TOKENS, *symbols]
     made = SGPEVocabulary(
         {token: id for id, token in enumerate(tokens)}, merges, prune_freq=prune_freq, scripts=tuple(scripts)
     )

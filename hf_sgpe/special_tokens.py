@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _ROLES_BY_NAME = {
@@ -28,6 +28,10 @@ _ROLES_BY_NAME = {
     "[SEP]": ("sep_token",),
     "[MASK]": ("mask_token",),
 }
+
+
+SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""Those of the SGPE document (section 3.1), where they have the ids 0 to 4."""
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
@@ -74,6 +78,11 @@ class Template:
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
         return Template(single, pair)
+
+
+def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
+    """The template of the SGPE document (section 5), if the special tokens it needs are there."""
+    return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
 @functools.lru_cache(256)

@@ -65,8 +65,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
         """
         tokenizer = tokenizer_json.from_dict(json.loads(self._tokenizer.to_str()))
-        roles = {role: str(token) for role, token in self.special_tokens_map.items() if isinstance(token, str)}
-        tokenizer.roles = dict(tokenizer_json.roles_in(roles, tokenizer.special_tokens))
+        tokenizer.roles = dict(tokenizer_json.roles_in(self.special_tokens_map, tokenizer.special_tokens))
         tokenizer.metadata = tokenizer_json.checked_metadata(self.init_kwargs.get("sgpe", {}), str(self.name_or_path))
         return tokenizer
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hf_sgpe.bpe.encoder import Pair, merge_words
+from hf_sgpe.bpe.encoder import Pair, merge_words, spell_tokens
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, order_units
 from hf_sgpe.byte_strings import reads_as_bytes
@@ -24,7 +24,7 @@ from hf_sgpe.pretokenizers.abugidas import SCRIPTS, resolve_scripts
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
 from hf_sgpe.word_counts import WordCounts, exact_weight
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _RECIPE_DEFAULTS: dict[str, dict[str, Any]] = {
     "bpe": {"normalization": "none", "special_tokens": ("<|endoftext|>",), "special_tokens_position": "end"},
     "sgpe": {
         "normalization": "none",
-        "special_tokens": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        "special_tokens": SGPE_SPECIAL_TOKENS,
         "special_tokens_position": "start",
     },
 }
@@ -248,9 +248,7 @@ def train_from_counts(
             f"{config.vocab_size - num_merges}, or a lower letter_coverage or syllable_coverage"
         )
 
-    vocabulary = list(BYTES)
-    for left, right in unit_merges:
-        vocabulary.append(vocabulary[left] + vocabulary[right])
+    vocabulary = spell_tokens(BYTES, unit_merges)
     if config.recipe == "sgpe":
         runs = known_runs(track(words, "Cutting words"), times, trie, chosen.syllables)
         words, times = ["".join(run).encode() for run in runs], list(runs.values())
@@ -268,8 +266,7 @@ def train_from_counts(
             min_frequency=config.min_frequency * counts.scale,
             on_merge=on_merge,
         )
-    for left, right in learned:
-        vocabulary.append(vocabulary[left] + vocabulary[right])
+    vocabulary = spell_tokens(vocabulary, learned)
     if len(learned) < num_merges:
         logger.warning(
             "the corpus gives %d tokens of the %d asked for: no further pair occurs %d times",
@@ -339,13 +336,12 @@ def _assemble(
             f"give a vocab_size of {size}, and ids below it"
         )
     vocab = dict(zip(vocabulary, (id for id in range(size) if id not in taken), strict=True))
-    has_template = config.recipe == "sgpe" and {"[CLS]", "[SEP]"} <= set(specials)
     return BPETokenizer(
         vocab,
         [(vocabulary[left], vocabulary[right]) for left, right in merges],
         special_tokens=special_ids,
         patterns=patterns,
         normalization=config.normalization or "none",
-        template=Template.around(["[CLS]"], ["[SEP]"]) if has_template else None,
+        template=cls_sep_template(specials) if config.recipe == "sgpe" else None,
         metadata={"training": config.to_dict(), "word_counts": digest},
     )

@@ -109,6 +109,8 @@ class WordCounts:
             SGPEError: the weight is no such number.
         """
         factor = exact_weight(weight)
+        if factor == 1:
+            return self
         counts = {word: count * factor.numerator for word, count in self._counts.items()}
         return WordCounts(counts, self.counting, scale=self.scale * factor.denominator)
 

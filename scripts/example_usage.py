@@ -14,6 +14,7 @@ from typing import Any
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.chat.templates import SPECIAL_TOKENS
+from hf_sgpe.cli import exit_code
 from trainers import TokenizerTrainer, TrainingConfig
 
 CORPUS = [
@@ -39,13 +40,8 @@ def check(claim: str, holds: bool) -> None:
 def main() -> int:
     description = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=__doc__, formatter_class=description).parse_args()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            tour(Path(folder))
-    except SGPEError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    with tempfile.TemporaryDirectory() as folder:
+        return exit_code(lambda: tour(Path(folder)))
 
 
 def tour(folder: Path) -> None:

@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from hf_sgpe import SPLIT_PATTERNS, SGPEError
+from hf_sgpe import SPLIT_PATTERNS
+from hf_sgpe.cli import exit_code
 from hf_sgpe.formats import gpt2_files
 
 
@@ -22,20 +23,19 @@ def main() -> int:
     parser.add_argument("--special-token", action="append", default=[], help="an entry that is special (repeatable)")
     parser.add_argument("--ignore-merges", action="store_true", help="whole words that are tokens skip the merges (Llama 3)")
     args = parser.parse_args()
-    try:
-        tokenizer = gpt2_files.read(
-            args.vocab,
-            args.merges,
-            pattern=args.pattern,
-            special_tokens=args.special_token,
-            ignore_merges=args.ignore_merges,
-        )
-        tokenizer.save(args.out)
-    except (SGPEError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    tokenizer = gpt2_files.read(
+        args.vocab,
+        args.merges,
+        pattern=args.pattern,
+        special_tokens=args.special_token,
+        ignore_merges=args.ignore_merges,
+    )
+    tokenizer.save(args.out)
     print(f"{args.out}: {tokenizer}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
+from hf_sgpe.cli import exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
@@ -46,15 +47,7 @@ def main() -> int:
     parser.add_argument("--vocab-size", type=int, default=4_500, help="number of tokens (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")
     args = parser.parse_args()
-    try:
-        run(args.corpus, args.vocab_size, args.out)
-    except (SGPEError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: run(args.corpus, args.vocab_size, args.out))
 
 
 def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.cli import named_numbers
+from hf_sgpe.cli import exit_code, named_numbers
 from hub_cards.metrics import evaluate
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
@@ -47,15 +47,7 @@ def main() -> int:
     parser.add_argument("--syllables", type=float, nargs="+", default=SYLLABLES, help="syllable coverages to try")
     parser.add_argument("--out", type=Path, default=Path("sweep"), help="folder to write to (default: %(default)s)")
     args = parser.parse_args()
-    try:
-        run(args)
-    except (SGPEError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: run(args))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -63,19 +55,19 @@ def run(args: argparse.Namespace) -> None:
         import matplotlib  # noqa: F401 - better missed now than after an hour
     except ImportError:
         raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
-    weights = dict(named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float))
+    weights = named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float)
     options: dict[str, Any] = {
         "vocab_size": args.vocab_size,
         "scripts": tuple(args.script or ("all",)),
         "weights": weights,
     }
     lines = {str(file): [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
-    counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.from_counts)
     if not args.corpus and not args.from_counts:
         raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
     for name, text in lines.items():
         if not text:
             raise SGPEError(f"{name}: holds no text to measure")
+    counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.from_counts)
     results: list[dict[str, Any]] = []
     for letters, syllables in tqdm(list(product(args.letters, args.syllables)), desc="Sweeping", disable=None):
         config = TrainingConfig(**options, letter_coverage=letters, syllable_coverage=syllables)

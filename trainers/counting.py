@@ -68,20 +68,22 @@ def count_files(
                     file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
                 )
 
-        total = WordCounts({}, config.counting())
-        for weight in dict.fromkeys(map(weigh, files)):
-            some = [file for file in files if weigh(file) == weight]
-            counted = _count(in_batches(texts(some)), config, workers)
-            total = counted if weight == 1 and not total else total + counted * weight
-        for file in counts:
-            kept = WordCounts.load(file)
-            if kept.counting != config.counting():
-                raise SGPEError(
-                    f"{file}: was counted with another recipe, script, pattern, normalization or other special tokens than "
-                    "are asked for now: give the same, or count the text again"
-                )
-            total += kept * weigh(file)
-        return total
+        parts = [
+            _count(in_batches(texts([file for file in files if weigh(file) == weight])), config, workers) * weight
+            for weight in dict.fromkeys(map(weigh, files))
+        ]
+    parts += [_load(file, config) * weigh(file) for file in counts]
+    return sum(parts[1:], start=parts[0]) if parts else WordCounts({}, config.counting())
+
+
+def _load(file: Path, config: TrainingConfig) -> WordCounts:
+    counts = WordCounts.load(file)
+    if counts.counting != config.counting():
+        raise SGPEError(
+            f"{file}: was counted with another recipe, script, pattern, normalization or other special tokens than "
+            "are asked for now: give the same, or count the text again"
+        )
+    return counts
 
 
 def _weights(weights: Mapping[str, float], files: Sequence[Path]) -> Callable[[Path], float]:

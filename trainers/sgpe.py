@@ -15,9 +15,9 @@ from tqdm import tqdm
 from hf_sgpe.atomic import atomic_directory, atomic_file, remove_leftovers
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import sgpe_vocab, tokenizer_json
-from hf_sgpe.sgpe import SPECIAL_TOKENS, SGPEVocabulary, learn_vocabulary
+from hf_sgpe.sgpe import Merges, SGPEVocabulary, learn_vocabulary
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.training import TrainingConfig
-from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import find_files
 from trainers.counting import bar_disabled, count_files
 
@@ -56,7 +56,7 @@ class SGPETrainer:
     ) -> None:
         numbers = {"prune_freq": prune_freq, "min_freq": min_freq, "checkpoint_every": checkpoint_every}
         for name, number in {"vocab_size": vocab_size, **numbers}.items():
-            least = len(SPECIAL_TOKENS) if name == "vocab_size" else 1
+            least = len(SGPE_SPECIAL_TOKENS) if name == "vocab_size" else 1
             if not isinstance(number, int) or number < least:
                 raise SGPEError(f"{name} must be a whole number of at least {least}, not {number!r}")
         self.vocab_size = vocab_size
@@ -96,7 +96,7 @@ class SGPETrainer:
         known = checkpoints(folder)
         if known and not resume:
             raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")
-        merged: list[tuple[str, str]] = []
+        merged: Merges = []
         before = 0.0
         start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
         if start:
@@ -105,24 +105,29 @@ class SGPETrainer:
 
         began = time.monotonic()
         counts = count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
-        self._settle(counts, folder, resuming=start is not None)
+        settings = {
+            "prune_freq": self.prune_freq,
+            "min_freq": self.min_freq,
+            "scripts": list(self.config.scripts),
+            "word_counts": counts.digest(),
+        }
+        _settle(settings, folder / SETTINGS_FILE, resuming=start is not None)
         hidden = bar_disabled(self.progress)
         with tqdm(desc="Merging", unit=" merges", initial=len(merged), disable=hidden, leave=False) as bar:
 
-            def on_merge(step: int, steps: int, pair: tuple[str, str], count: int) -> None:
-                bar.total = steps
+            def on_merge(merges: Merges, most: int, count: int) -> None:
+                bar.total = most
                 bar.update()
-                merges.append(pair)
+                step = len(merges)
                 if step <= 10 or step % 1000 == 0:
-                    logger.info("step %d of %d: %r + %r, %d times", step, steps, *pair, count)
+                    logger.info("step %d of %d: %r + %r, %d times", step, most, *merges[-1], count)
                 if step % self.checkpoint_every == 0:
-                    write_checkpoint()
+                    write_checkpoint(merges)
 
-            def write_checkpoint() -> None:
+            def write_checkpoint(merges: Merges) -> None:
                 elapsed = before + time.monotonic() - began
                 sgpe_vocab.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
 
-            merges = list(merged)
             try:
                 vocabulary = learn_vocabulary(
                     counts,
@@ -138,32 +143,24 @@ class SGPETrainer:
                 if start is None:
                     raise
                 raise SGPEError(f"{start}: {error}") from None
-        write_checkpoint()
+        write_checkpoint(vocabulary.merges)
         tokenizer = vocabulary.to_bpe()
-        tokenizer.metadata = {"sgpe": self._settings(counts)}
+        tokenizer.metadata = {"sgpe": settings}
         with atomic_directory(folder) as temporary:
             sgpe_vocab.write(vocabulary, temporary / sgpe_vocab.VOCAB_FILE)
             tokenizer_json.write(tokenizer, temporary)
         return vocabulary
 
-    def _settings(self, counts: WordCounts) -> dict[str, Any]:
-        return {
-            "prune_freq": self.prune_freq,
-            "min_freq": self.min_freq,
-            "scripts": list(self.config.scripts),
-            "word_counts": counts.digest(),
-        }
 
-    def _settle(self, counts: WordCounts, folder: Path, *, resuming: bool) -> None:
-        """Writes down what the checkpoints are made from, or makes sure that they were made from the same."""
-        path, settings = folder / SETTINGS_FILE, self._settings(counts)
-        if resuming and path.exists():
-            for name, value in tokenizer_json.read_json(path).items():
-                if settings.get(name) != value:
-                    what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-                    raise SGPEError(f"{path}: the run to go on with differs: {what}")
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+def _settle(settings: dict[str, Any], path: Path, *, resuming: bool) -> None:
+    """Writes down what the checkpoints are made from, or makes sure that they were made from the same."""
+    if resuming and path.exists():
+        for name, value in tokenizer_json.read_json(path).items():
+            if settings.get(name) != value:
+                what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
+                raise SGPEError(f"{path}: the run to go on with differs: {what}")
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def checkpoints(folder: Path) -> list[Path]:

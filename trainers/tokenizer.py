@@ -64,10 +64,10 @@ class TokenizerTrainer:
         kept = [Path(file) for file in counts]
         if sum((iterator is not None, text is not None, bool(files is not None or kept))) != 1:
             raise SGPEError("give one kind of text to train on: files, an iterator or a text")
-        if iterator is not None or text is not None:
-            texts = iterator if text is None else [text]
-            assert texts is not None
-            return count_texts(texts, self.config, workers=self.workers, progress=self.progress)
+        if text is not None:
+            iterator = [text]
+        if iterator is not None:
+            return count_texts(iterator, self.config, workers=self.workers, progress=self.progress)
         return count_files(
             find_files(paths),
             self.config,

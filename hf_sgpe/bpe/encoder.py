@@ -77,6 +77,18 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
     return [token for token in tokens if token >= 0]
 
 
+def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
+    """The bytes of every token by id: those given, then one for each merge.
+
+    >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
+    [b'a', b'b', b'ab', b'aba']
+    """
+    spelled = list(tokens)
+    for left, right in merges:
+        spelled.append(spelled[left] + spelled[right])
+    return spelled
+
+
 def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequence[int]]:
     """What merges leave of the bytes of each word; the k-th merge creates token 256 + k.
 

@@ -10,12 +10,10 @@ from typing import Any
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.sgpe import SGPEVocabulary
+from hf_sgpe.sgpe import Merges, SGPEVocabulary
 
 VOCAB_FILE = "vocab.json"
 VERSION = "sgpe_v1.0.0"
-
-Merges = list[tuple[str, str]]
 
 
 def write(vocabulary: SGPEVocabulary, path: str | os.PathLike[str]) -> None:
