@@ -7,6 +7,7 @@ from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
 from trainers.counting import count_files, count_texts
+from trainers.hub_datasets import read_dataset
 from trainers.merge_steps import MergeStep, merge_steps
 from trainers.sgpe import SGPETrainer
 from trainers.tokenizer import TokenizerTrainer, train_bpe
@@ -23,6 +24,7 @@ __all__ = [
     "count_texts",
     "find_files",
     "merge_steps",
+    "read_dataset",
     "read_lines",
     "read_texts",
     "train_bpe",

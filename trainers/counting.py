@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from fnmatch import fnmatch
+from operator import length_hint
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
@@ -99,7 +100,8 @@ def count_texts(
     texts: Iterable[str], config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
     """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
-    with tqdm(unit=" texts", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
+    show = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
+    with tqdm(total=length_hint(texts) or None, **show) as bar:
 
         def counted() -> Iterator[list[str]]:
             for batch in in_batches(only_texts(texts)):
