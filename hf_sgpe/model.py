@@ -56,6 +56,7 @@ class BPETokenizer:
         roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
             names say (`hf_sgpe.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
+        chat_template: Jinja source of the chat template, if it has one.
 
     Raises:
         SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
@@ -80,6 +81,7 @@ class BPETokenizer:
         template: Template | None = None,
         roles: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        chat_template: str | None = None,
     ) -> None:
         self.vocab = dict(vocab)
         self.merges = list(merges)
@@ -91,6 +93,7 @@ class BPETokenizer:
         self.template = template
         self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
         self.metadata = dict(metadata or {})
+        self.chat_template = chat_template
         self._check()
 
         self._codec = make_codec(
@@ -208,7 +211,7 @@ class BPETokenizer:
         return tokenizer_json.read(Path(path))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes ``tokenizer.json`` and ``tokenizer_config.json``: a folder that plain ``AutoTokenizer`` loads.
+        """Writes ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
 
         Raises:
             SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
@@ -216,7 +219,7 @@ class BPETokenizer:
         """
         from hf_sgpe.formats import tokenizer_json
 
-        tokenizer_json.check_folder(directory)
+        tokenizer_json.check_folder(directory, with_chat_template=self.chat_template is not None)
         with atomic_directory(directory) as temporary:
             tokenizer_json.write(self, temporary)
 
@@ -240,6 +243,7 @@ class BPETokenizer:
             "template": self.template,
             "roles": self.roles,
             "metadata": self.metadata,
+            "chat_template": self.chat_template,
         }
         return _rebuild, (self.vocab, self.merges, parts)
 
@@ -326,7 +330,7 @@ class BPETokenizer:
     def apply_chat_template(
         self,
         messages: Sequence[Mapping[str, Any]],
-        template: str = "llama3",
+        template: str | None = None,
         *,
         add_generation_prompt: bool = True,
         system_prompt: str | None = None,
@@ -336,22 +340,31 @@ class BPETokenizer:
 
         Args:
             messages: Each with a ``role`` and a ``content``.
-            template: ``llama3``, ``chatml`` or ``alpaca``, or Jinja source.
+            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own, or else ``llama3``.
             add_generation_prompt: End with what the assistant's answer begins with.
             system_prompt: Put first, as a system message, unless there is one.
 
         Raises:
-            SGPEError: a message is incomplete, the template is wrong or does more than write messages that hold special
-                tokens, or this tokenizer lacks the template's.
+            SGPEError: a message is incomplete, the template is wrong or makes special tokens in a way that does not tell
+                them from a message's, or this tokenizer lacks the template's.
         """
         from hf_sgpe.chat import templates
+        from hf_sgpe.chat.written import Finder, parts
 
-        options: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "system_prompt": system_prompt}
+        template = template or self.chat_template or "llama3"
+        text = templates.render(
+            messages,
+            template,
+            add_generation_prompt=add_generation_prompt,
+            system_prompt=system_prompt,
+            special_tokens=self.roles,
+        )
         if not tokenize:
-            return templates.render(messages, template, **options)
-        special_tokens = {*self.special_tokens, *templates.SPECIAL_TOKENS.get(template, ())}
+            return str.__str__(text)
+        special = Finder((*self.special_tokens, *templates.SPECIAL_TOKENS.get(template, ())), self.added_tokens)
+        templates.check_marks(text, special)
         ids: list[int] = []
-        for part in templates.render_parts(messages, template, special_tokens, **options):
+        for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
                 raise SGPEError(f"this tokenizer lacks the special token {part.text!r} of the chat template {template}")
             ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)

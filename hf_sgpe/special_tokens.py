@@ -88,4 +88,6 @@ def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
     """A pattern that finds special tokens in text: the leftmost, and of those that begin there the longest."""
+    if not names:
+        return re.compile("(?!)")  # finds nothing
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))

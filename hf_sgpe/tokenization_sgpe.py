@@ -11,13 +11,17 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
-from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrainedTokenizerFast
 
 from hf_sgpe import fast_lane
 from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.chat import conversations
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template
+from hf_sgpe.chat.written import Written
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 # Keys that loading leaves in the init arguments and that would otherwise be saved with the tokenizer.
 _LEAKED = ("is_local", "local_files_only", "backend", "added_tokens_decoder", "files_loaded")
+
+# Arguments of `save_pretrained` that go to `push_to_hub`.
+_OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
 
 
 class SGPETokenizerFast(PreTrainedTokenizerFast):
@@ -67,6 +74,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokenizer = tokenizer_json.from_dict(json.loads(self._tokenizer.to_str()))
         tokenizer.roles = dict(tokenizer_json.roles_in(self.special_tokens_map, tokenizer.special_tokens))
         tokenizer.metadata = tokenizer_json.checked_metadata(self.init_kwargs.get("sgpe", {}), str(self.name_or_path))
+        tokenizer.chat_template = self.chat_template if isinstance(self.chat_template, str) else None
         return tokenizer
 
     @classmethod
@@ -94,6 +102,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     def _encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
         # The one place that calls, encode, tokenize and chat templates go through.
+        if options.get("sanitize_control_tokens") and isinstance(text if isinstance(text, str) else text[0], Written):
+            return conversations.encode(self, text, {**options, "text_pair": text_pair})
         encoded = fast_lane.encode(self, text, options) if text_pair is None else None
         return super()._encode_plus(text, text_pair, **options) if encoded is None else encoded
 
@@ -102,20 +112,200 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokens = None if pair is not None or kwargs else fast_lane.tokenize(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
+    def apply_chat_template(
+        self,
+        conversation: Any,
+        tools: list[Any] | None = None,
+        documents: list[dict[str, str]] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool | str = False,
+        tokenize: bool = True,
+        sanitize_control_tokens: bool = True,
+        padding: Any = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_tensors: Any = None,
+        return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A conversation as ids, or as text; takes the arguments of transformers' method of this name.
+
+        What differs: special tokens are only what the template itself writes. Their text in any content, role, tool,
+        document or other variable is encoded as ordinary text, also where the template joins it from several of them.
+        Conversations without such text have the ids that encoding the rendered text gives.
+
+        Args:
+            chat_template: Also ``llama3``, ``chatml`` or ``alpaca``.
+            sanitize_control_tokens: Set to False for what transformers does with them.
+
+        Raises:
+            SGPEError: the template makes special tokens in a way that does not tell them from a message's.
+
+        >>> from hf_sgpe import BPETokenizer
+        >>> specials = ["<|im_start|>", "<|im_end|>"]
+        >>> tokenizer = SGPETokenizerFast.from_bpe(BPETokenizer.train_from_iterator(["a"], 258, special_tokens=specials))
+        >>> chat = [{"role": "user", "content": "<|im_end|>"}]
+        >>> tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False).count(257)
+        1
+        """
+        written = {
+            "tools": tools,
+            "documents": documents,
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": continue_final_message,
+            **kwargs,
+        }
+        encoding = {
+            "padding": padding,
+            "truncation": truncation,
+            "max_length": max_length,
+            "return_tensors": return_tensors,
+        }
+        if not tokenize or not sanitize_control_tokens:
+            return super().apply_chat_template(
+                conversation,
+                chat_template=chat_template,
+                tokenize=tokenize,
+                return_dict=return_dict,
+                return_assistant_tokens_mask=return_assistant_tokens_mask,
+                tokenizer_kwargs=tokenizer_kwargs,
+                **written,
+                **encoding,
+            )
+        if return_assistant_tokens_mask and (not return_dict or continue_final_message):
+            raise ValueError(
+                "return_assistant_tokens_mask needs return_dict=True, and a final message that is not continued"
+            )
+        source = self.get_chat_template(chat_template, tools)
+        variables = {"documents": documents, "add_generation_prompt": add_generation_prompt, **kwargs}
+        for _ in range(2):  # between the two a clock that the template reads may move on
+            rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
+            is_batched = not isinstance(rendered, str)
+            texts = [
+                conversations.write_conversation(
+                    self,
+                    one,
+                    source,
+                    tools=tools,
+                    continue_final_message=continue_final_message,
+                    variables=variables,
+                )
+                for one in (conversation if is_batched else [conversation])
+            ]
+            if texts == (rendered if is_batched else [rendered]):
+                break
+        else:
+            # Nothing is known of who wrote what.
+            texts = [Written(text) for text in (rendered if is_batched else [rendered])]
+        for text in texts:
+            check_marks(text, conversations.finder_for(self))
+        # Ordinary text has a faster lane.
+        harmless = all(conversations.is_harmless(self, text) for text in texts)
+        given = [str.__str__(text) for text in texts] if harmless else texts
+        encoded = self(
+            given if is_batched else given[0],
+            add_special_tokens=False,
+            sanitize_control_tokens=not harmless,
+            **encoding,
+            **(tokenizer_kwargs or {}),
+        )
+        if return_assistant_tokens_mask:
+            rows = encoded.get("overflow_to_sample_mapping", range(len(texts)))
+            masks = [conversations.answer_mask(texts[row], one) for row, one in zip(rows, encoded.encodings, strict=True)]
+            encoded["assistant_masks"] = masks if is_batched or return_tensors else masks[0]
+            if return_tensors:
+                encoded.convert_to_tensors(tensor_type=return_tensors)
+        return encoded if return_dict else encoded["input_ids"]
+
+    def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
+        """The Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this name."""
+        source = super().get_chat_template(chat_template, tools)
+        return load_template(source) if source in SPECIAL_TOKENS else source
+
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         fast_lane.close_for(self)
         return super()._add_tokens(new_tokens, special_tokens)
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
+        """Does nothing: what `save_pretrained` writes lets AutoTokenizer find this class, without a copy of its source."""
+
     def save_pretrained(
-        self, save_directory: str | os.PathLike[str], *args: Any, push_to_hub: bool = False, **kwargs: Any
+        self,
+        save_directory: str | os.PathLike[str],
+        *args: Any,
+        push_to_hub: bool = False,
+        portable: bool = True,
+        **kwargs: Any,
     ) -> tuple[str, ...]:
-        """Writes the tokenizer's files, all or none; takes the arguments of transformers' method of this name."""
-        tokenizer_json.check_folder(save_directory)
-        if push_to_hub:
-            kwargs.setdefault("repo_id", Path(save_directory).name)
+        """Writes the tokenizer's files, all or none; takes the arguments of transformers' method of this name.
+
+        Args:
+            portable: Any version of transformers, with or without this package, loads it by plain AutoTokenizer, beside any
+                model, as a class of its own; this class comes by `from_pretrained`, or ``trust_remote_code=True``. False:
+                AutoTokenizer gives this class wherever it was imported before; without this package, transformers 4 refuses
+                the folder, and transformers 5 changes the ids beside a model of the Qwen family.
+        """
+        tokenizer_json.check_folder(save_directory, with_chat_template=bool(self.chat_template))
+        self._portable = portable
+        given = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}
         with atomic_directory(save_directory) as temporary:
-            written = super().save_pretrained(temporary, *args, push_to_hub=push_to_hub, **kwargs)
+            written = super().save_pretrained(temporary, *args, **kwargs)
+        if push_to_hub:
+            self.push_to_hub(**{"repo_id": Path(save_directory).name, **given}, portable=portable, **kwargs)
         return tuple(str(Path(save_directory) / Path(file).relative_to(temporary)) for file in written)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        commit_message: str | None = None,
+        commit_description: str | None = None,
+        private: bool | None = None,
+        token: bool | str | None = None,
+        revision: str | None = None,
+        create_pr: bool = False,
+        tags: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Uploads the tokenizer with a model card in one commit; takes the arguments of transformers' method of this name.
+
+        The repository is created if need be. Unlike transformers' method it leaves a README.md alone that somebody wrote.
+        The card tells what the tokenizer itself knows; for one with measurements and pictures, save the tokenizer, and see
+        ``hf-sgpe card`` and ``hf-sgpe push``.
+
+        Args:
+            tags: More tags for the card.
+            kwargs: Go to `save_pretrained`.
+
+        Returns:
+            The commit, as huggingface_hub's ``CommitInfo``: text of its address, with ``oid``, ``pr_url``, ….
+
+        Raises:
+            SGPEError: the Hub refused something, or the connection failed. The commit is made as a whole or not at all.
+        """
+        # Dependencies point from that package to this one, but this method is where transformers' users look for it.
+        from hub_cards.model_card import write_card
+        from hub_cards.push import full_name, push
+
+        repo_id = full_name(repo_id, token=token)
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, **kwargs)
+            with suppress(NotByteLevelError):  # tokens were added that no card can be made of
+                write_card(folder, self.to_bpe(), name=repo_id, tags=tags or ())
+            return push(
+                folder,
+                repo_id,
+                private=private,
+                revision=revision,
+                create_pr=create_pr,
+                token=token,
+                commit_message=commit_message,
+                commit_description=commit_description,
+            ).commit
 
     def _save_pretrained(
         self, save_directory: str | os.PathLike[str], file_names: tuple[str, ...], *args: Any, **kwargs: Any
@@ -126,10 +316,23 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 path = Path(name)
                 config = json.loads(path.read_text(encoding="utf-8"))
                 config = {key: value for key, value in config.items() if key not in _LEAKED}
-                # Our own name would need our package; under this one every version of transformers finds a class.
-                config["tokenizer_class"] = "PreTrainedTokenizerFast"
+                if getattr(self, "_portable", True):
+                    # Our own name would need our package; under this one every version of transformers finds a class.
+                    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+                    config["auto_map"] = tokenizer_json.AUTO_MAP
+                    stub = path.with_name(tokenizer_json.AUTO_CLASS_FILE.name)
+                    stub.write_bytes(tokenizer_json.AUTO_CLASS_FILE.read_bytes())
+                    file_names += (str(stub),)
+                else:
+                    config["tokenizer_class"] = type(self).__name__
+                    config.pop("auto_map", None)
                 config["model_input_names"] = list(self.model_input_names)
                 config["clean_up_tokenization_spaces"] = False
+                # As in what `BPETokenizer` saves.
+                if isinstance(config.get("extra_special_tokens"), list):
+                    config["additional_special_tokens"] = config.pop("extra_special_tokens")
+                if isinstance(self.chat_template, str):
+                    config["chat_template"] = self.chat_template
                 path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
         return super()._save_pretrained(save_directory, file_names, *args, **kwargs)
 
@@ -210,3 +413,12 @@ def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
             yield item
         else:
             yield from item
+
+
+class _SGPEConfig(PreTrainedConfig):
+    # AutoTokenizer knows classes by the configuration of a model; there is no model of this type.
+    model_type = "hf_sgpe"
+
+
+# What was saved with ``portable=False`` names this class.
+AutoTokenizer.register(_SGPEConfig, fast_tokenizer_class=SGPETokenizerFast, exist_ok=True)

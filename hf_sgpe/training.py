@@ -66,6 +66,8 @@ class TrainingConfig:
         special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
         special_tokens_position: Where their ids lie: ``end``, ``start``, ``after-bytes``, or ``given`` where they are mapped
             to ids. None takes ``given`` for those, else the recipe's own.
+        chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
+            named one come to the others, unless those are mapped to ids.
         weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
             glob → number. Of several that fit a file the first counts; without one it counts once.
 
@@ -88,6 +90,7 @@ class TrainingConfig:
     normalization: str | None = None
     special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
     special_tokens_position: str | None = None
+    chat_template: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +112,8 @@ class TrainingConfig:
                 raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
+        if self.chat_template is not None:
+            self._check_chat_template(self.chat_template)
         if not isinstance(self.weights, Mapping):
             raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
         object.__setattr__(self, "weights", dict(self.weights))
@@ -145,6 +150,17 @@ class TrainingConfig:
                 f"tokens need at least {least}"
             )
         self.pre_tokenizer()
+
+    def _check_chat_template(self, template: str) -> None:
+        from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
+
+        check_template(load_template(template))
+        assert self.special_tokens is not None
+        missing = [token for token in SPECIAL_TOKENS.get(template, ()) if token not in self.special_tokens]
+        if missing and isinstance(self.special_tokens, Mapping):
+            raise SGPEError(f"the chat template {template} needs the special tokens {', '.join(missing)}: give them ids")
+        if missing:
+            object.__setattr__(self, "special_tokens", (*self.special_tokens, *missing))
 
     def pre_tokenizer(self) -> RegexPreTokenizer | LinguisTriePreTokenizer:
         """The readable pre-tokenizer of this recipe: words and units."""
@@ -322,6 +338,8 @@ def _assemble(
     digest: str,
 ) -> BPETokenizer:
     """Gives tokens their final ids, special tokens where the configuration wants them, the others in order around them."""
+    from hf_sgpe.chat.templates import load_template
+
     specials = config.special_tokens
     assert specials is not None
     if isinstance(specials, Mapping):
@@ -343,5 +361,6 @@ def _assemble(
         patterns=patterns,
         normalization=config.normalization or "none",
         template=cls_sep_template(specials) if config.recipe == "sgpe" else None,
+        chat_template=load_template(config.chat_template) if config.chat_template else None,
         metadata={"training": config.to_dict(), "word_counts": digest},
     )

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+import numpy as np
+from jinja2 import TemplateError, nodes, pass_eval_context
+from jinja2.environment import Template
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import make_attrgetter
+from jinja2.nodes import EvalContext
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
+from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
+
+from hf_sgpe.chat.written import (
+    MESSAGE,
+    TEMPLATE,
+    Finder,
+    Written,
+    as_answer,
+    by_message,
+    by_template,
+    follow,
+    forged,
+    join,
+    marks_of,
+    text_of,
+)
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import any_of
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 Message = Mapping[str, Any]
 
@@ -29,6 +54,11 @@ SPECIAL_TOKENS: dict[str, tuple[str, ...]] = {
 }
 """Name of a chat template → the special tokens to train a tokenizer with that is to use it."""
 
+ROLES = frozenset(
+    {"system", "developer", "user", "assistant", "model", "tool", "tool_call", "tool_response", "function", "ipython"}
+)
+"""Roles that count as the template's own writing: some templates make special tokens of them. Any other is a message's."""
+
 
 def load_template(name: str) -> str:
     """The Jinja source of a named chat template, or ``name`` itself if it is a source.
@@ -43,16 +73,34 @@ def load_template(name: str) -> str:
     return name
 
 
+def check_template(source: str) -> None:
+    """Makes sure that a Jinja source can be read.
+
+    Raises:
+        SGPEError: it cannot; the message says where.
+    """
+    try:
+        _compile(source)
+    except TemplateError as error:
+        raise SGPEError(f"chat template, line {getattr(error, 'lineno', 1)}: {error}") from None
+
+
 def render(
-    messages: Sequence[Message], template: str, *, add_generation_prompt: bool = True, system_prompt: str | None = None
-) -> str:
-    """A conversation as text.
+    messages: Sequence[Message],
+    template: str,
+    *,
+    add_generation_prompt: bool = True,
+    system_prompt: str | None = None,
+    special_tokens: Mapping[str, str] | None = None,
+) -> Written:
+    """A conversation as text, which knows what of it the template wrote.
 
     Args:
         messages: Each with a ``role`` and a ``content``.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: End with what the assistant's answer begins with.
         system_prompt: Put first, as a system message, unless there is one.
+        special_tokens: Those the template may write by the names of their roles: ``{"eos_token": "</s>"}``.
 
     Raises:
         SGPEError: a message is incomplete or not one the template takes, or the template is wrong.
@@ -64,105 +112,233 @@ def render(
         for key in ("role", "content"):
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
-    messages = _with_system_prompt(messages, system_prompt)
+    if system_prompt and not any(message["role"] == "system" for message in messages):
+        messages = [{"role": "system", "content": system_prompt}, *messages]
     source = load_template(template)
     try:
-        return _compile(source).render(messages=messages, add_generation_prompt=add_generation_prompt)
+        return write(
+            messages, source, special_tokens=special_tokens, variables={"add_generation_prompt": add_generation_prompt}
+        )
     except Exception as error:  # whatever a template can do wrong
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {error}") from None
 
 
-def _with_system_prompt(messages: Sequence[Message], system_prompt: str | None) -> list[Message]:
-    if system_prompt and not any(message["role"] == "system" for message in messages):
-        return [{"role": "system", "content": system_prompt}, *messages]
-    return list(messages)
-
-
-class Part(NamedTuple):
-    """A piece of a rendered conversation: ordinary text, or one special token that the template wrote."""
-
-    text: str
-    is_special: bool
-
-
-def render_parts(
+def write(
     messages: Sequence[Message],
-    template: str,
-    special_tokens: Collection[str],
+    source: str,
     *,
-    add_generation_prompt: bool = True,
-    system_prompt: str | None = None,
-) -> Iterator[Part]:
-    """`render` in parts, in which only what the template itself wrote is a special token.
+    special_tokens: Mapping[str, str] | None = None,
+    variables: Mapping[str, Any] | None = None,
+) -> Written:
+    """What a template makes of any messages; raises whatever it raises.
 
-    The template is rendered a second time with a placeholder for every text in the messages but their roles. What that
-    comes to holds the template's own writing only; the texts are put into it afterwards.
+    Args:
+        source: Jinja source.
+        special_tokens: As for `render`.
+        variables: What else the template may use: ``add_generation_prompt``, ``tools``, ``documents`` and others by name.
+    """
+    seen = _marked(plain(list(messages)), by_message)
+    for message in seen:
+        if isinstance(message, dict) and message.get("role") in ROLES:
+            message["role"] = by_template(message["role"])
+    own = _marked(plain(special_tokens or {}), by_template)
+    others = _marked(plain(variables or {}), by_message)
+    written = _compile(source).render({**others, **own, "messages": seen})
+    return written if isinstance(written, Written) else Written(written)
+
+
+def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
+    if isinstance(value, str):
+        return mark(value)
+    if isinstance(value, Mapping):
+        return {_marked(key, mark): _marked(item, mark) for key, item in value.items()}
+    return type(value)(_marked(item, mark) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def check_marks(text: Written, special: Finder) -> None:
+    """Makes sure that a message had a part in every special token in ``text`` that the template did not write.
 
     Raises:
-        SGPEError: as `render`; or a role holds a special token; or a text does, and the template does more with it than to
-            write it as it is or without the white space around it.
+        SGPEError: the template made one by means that leave no mark, of its own text or of a changed message's.
     """
-    whole = render(messages, template, add_generation_prompt=add_generation_prompt, system_prompt=system_prompt)
-    messages = _with_system_prompt(messages, system_prompt)
-    special = any_of(frozenset(special_tokens)) if special_tokens else None
-    for place, message in enumerate(messages):
-        if special and special.search(message["role"]):
-            raise SGPEError(f"the role of message {place} holds a special token: {message['role']!r}")
-
-    texts: list[str] = []
-    marks = [mark for mark in _NONCHARACTERS if mark not in f"{template}{messages}{whole}"][:2]
-    if len(marks) < 2:
-        raise SGPEError("the messages hold all of Unicode's noncharacters: take some out")
-    opening, closing = marks
-
-    def hidden(value: Any) -> Any:
-        if isinstance(value, str) and value:
-            texts.append(value)
-            return f"{opening}{len(texts) - 1}{closing}"
-        if isinstance(value, Mapping):
-            return {key: item if key == "role" else hidden(item) for key, item in value.items()}
-        return [hidden(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-    placeholder = re.compile(f"{opening}([0-9]+){closing}")
-    try:
-        skeleton = render([hidden(one) for one in messages], template, add_generation_prompt=add_generation_prompt)
-    except SGPEError:
-        skeleton = ""
-    for written in (texts, [text.strip() for text in texts]):
-
-        def filled(part: str, written: list[str] = written) -> str:
-            return placeholder.sub(lambda match: written[int(match[1])], part)
-
-        if filled(skeleton) == whole:
-            yield from (Part(filled(text), is_special) for text, is_special in _split(skeleton, special))
-            return
-    if special and any(map(special.search, texts)):
-        raise SGPEError("this chat template looks into the messages, which hold special tokens: take those out")
-    yield from _split(whole, special)
+    for token in forged(text, special):
+        if not any(mark & MESSAGE for mark in marks_of(token)):
+            raise SGPEError(
+                f"this chat template makes the special token {str.__str__(token)!r} in a way that does not tell it from a "
+                "message: write it out in the template"
+            )
 
 
-# Code points that no text that is interchanged holds.
-_NONCHARACTERS = [*map(chr, range(0xFDD0, 0xFDF0)), *(chr(plane << 16 | 0xFFFE) for plane in range(1, 17))]
+def plain(value: Any) -> Any:
+    """``value`` made anew of nothing but JSON's kinds of values, so that a template reaches no methods of others."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__pos__(value)
+    if isinstance(value, float):
+        return float.__pos__(value)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(map(plain, value))
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if callable(getattr(value, "model_dump", None)):  # pydantic's
+        return plain(value.model_dump())
+    return f"<{type(value).__name__}>"
 
 
-def _split(text: str, special: re.Pattern[str] | None) -> Iterator[Part]:
-    position = 0
-    for match in special.finditer(text) if special else ():
-        yield Part(text[position : match.start()], False)
-        yield Part(match.group(), True)
-        position = match.end()
-    yield Part(text[position:], False)
+# ---------------------------------------------------------------- the environment that templates are rendered in
 
 
-@cache
-def _compile(source: str) -> Template:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+class _Generation(Extension):
+    """``{% generation %}…{% endgeneration %}``: what the assistant answered, and is to be learned from."""
 
-    # The environment that transformers renders chat templates in.
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
-    environment.globals["raise_exception"] = _raise
-    return environment.from_string(source)
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_answer"), [], [], body).set_lineno(line)
+
+    def _answer(self, caller: Callable[[], str]) -> Written:
+        return as_answer(caller())
+
+
+class _Marking(NodeTransformer):
+    """Makes a template mark what it writes itself: its text and its literals."""
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
+        return _call("by_template", nodes.Const(node.data))
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        return _call("by_template", node) if isinstance(node.value, str) else node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _call("joined", *node.nodes)
+
+
+def _call(name: str, *values: nodes.Expr) -> nodes.Call:
+    # An attribute of the environment, which no variable of the template can stand in the way of.
+    return nodes.Call(nodes.EnvironmentAttribute(name), list(values), [], None, None)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """The sandbox that transformers renders chat templates in, with the same tags, filters and functions, and marks."""
+
+    concat = staticmethod(join)
+
+    def __init__(self) -> None:
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=text_of)
+        self.filters = {name: _following(filter) for name, filter in self.filters.items()}
+        self.filters.update(join=_join, string=text_of, tojson=_to_json)
+        self.globals.update(raise_exception=_raise, strftime_now=_now, dict=_Dict(), namespace=_Namespace)
+
+    def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        made = super().call(context, function, *args, **kwargs)
+        text = getattr(function, "__self__", None)
+        return follow(made, [text, *args, *kwargs.values()]) if isinstance(text, Written) else made
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        text = getattr(value, "__self__", None)
+        if isinstance(text, Written) and value.__name__ == "format":
+            return lambda *args, **kwargs: _Formatter(self).vformat(text, args, kwargs)
+        return super().wrap_str_format(value)
+
+    def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
+        return super()._generate(_Marking().visit(source), *args, **kwargs)
+
+    def by_template(self, text: str) -> Written:
+        return by_template(text)
+
+    def joined(self, *values: object) -> Written:
+        return join(map(text_of, values))
+
+
+class _Formatter(SandboxedFormatter):
+    """Does ``text.format(…)`` and keeps the marks, unless a format holds fields itself."""
+
+    def vformat(self, text: str, args: Sequence[Any], values: Mapping[str, Any]) -> str:
+        self._mark = by_template if set(marks_of(text)) == {TEMPLATE} else Written
+        self._pieces: list[str] = []
+        made = super().vformat(text, args, values)
+        kept = join(self._pieces)
+        return kept if kept == made else Written(made)
+
+    def parse(self, text: Any) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+        for field in super().parse(text):
+            self._pieces.append(self._mark(field[0]))
+            yield field
+
+    def format_field(self, value: Any, format: str) -> str:
+        self._pieces.append(text_of(value) if not format else super().format_field(value, format))
+        return self._pieces[-1]
+
+
+class _Namespace(Namespace):
+    """Jinja's, without names that lead into Python's insides."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:  # ``self`` may be a name in it
+        self, *given = args
+        Namespace.__init__(self)
+        for name, value in dict(*given, **kwargs).items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            raise SecurityError(f"a namespace can have no attribute {name!r}")
+        super().__setitem__(name, value)
+
+
+class _Dict:
+    """``dict`` as templates know it: no class, whose attributes would lead into Python's insides."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        return dict(*args, **kwargs)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*args)
+
+
+def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(filter)
+    def followed(*args: Any, **kwargs: Any) -> Any:
+        return follow(filter(*args, **kwargs), [*args, *kwargs.values()])
+
+    return followed
+
+
+@pass_eval_context
+def _join(context: EvalContext, values: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> Written:
+    if attribute is not None:
+        values = map(make_attrgetter(context.environment, attribute), values)
+    return join([text_of(d)]).join(map(text_of, values))
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
+) -> Written:
+    return by_message(
+        json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    )
+
+
+def _now(form: str) -> str:
+    return datetime.now().strftime(form)
 
 
 def _raise(message: str) -> NoReturn:
     raise SGPEError(message)
+
+
+_environment = _Environment()
+
+
+@lru_cache(64)
+def _compile(source: str) -> Template:
+    return _environment.from_string(source)

@@ -10,18 +10,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe import kernel
+from hf_sgpe import hub, kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import COVERING, SPLIT_PATTERNS, is_name
 from hf_sgpe.special_tokens import Template
 
-TOKENIZER_FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+
+# ``AutoTokenizer(trust_remote_code=True)`` runs this file, and gives this package's class where this package is installed.
+# That it is named also keeps transformers from putting the pre-tokenizer of Qwen, or a slow tokenizer, in the place of the
+# saved one beside some models' config.json, whether remote code is trusted or not.
+AUTO_CLASS_FILE = Path(__file__).parent / "auto_class" / "tokenization_sgpe.py"
+AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizerFast"]}
 
 # ---------------------------------------------------------------- writing
 
@@ -71,21 +76,28 @@ def config(tokenizer: BPETokenizer) -> dict[str, Any]:
         # Left out, transformers 4 adds token_type_ids and transformers.js cleans up spaces.
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
+        "auto_map": AUTO_MAP,
         **roles,
-        **({"extra_special_tokens": extra} if extra else {}),
+        # The name of old: the new one, for a list, is more than transformers 4 can read.
+        **({"additional_special_tokens": extra} if extra else {}),
+        # transformers.js looks for it here and nowhere else.
+        **({"chat_template": tokenizer.chat_template} if tokenizer.chat_template is not None else {}),
         "sgpe": tokenizer.metadata,
     }
 
 
-def check_folder(directory: str | os.PathLike[str]) -> None:
+def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
     """Makes sure that a tokenizer written to ``directory`` will be read as it was written.
+
+    Args:
+        with_chat_template: It has one, which takes the place of one that lies there.
 
     Raises:
         SGPEError: files of another tokenizer lie there that loaders would mix with it, or the name is empty.
     """
     if not os.fspath(directory):
         raise SGPEError("an empty name is no folder to write to")
-    for name in ("added_tokens.json", "special_tokens_map.json"):
+    for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
         if (Path(directory) / name).exists():
             raise SGPEError(
                 f"{Path(directory) / name}: belongs to another tokenizer and would be read with this one: "
@@ -94,10 +106,16 @@ def check_folder(directory: str | os.PathLike[str]) -> None:
 
 
 def write(tokenizer: BPETokenizer, directory: Path) -> None:
-    """Writes both files into an existing folder."""
-    for name, content in ((TOKENIZER_FILE, to_dict(tokenizer)), (CONFIG_FILE, config(tokenizer))):
-        text = json.dumps(content, ensure_ascii=False, indent=2)
-        (directory / name).write_text(text + "\n", encoding="utf-8", newline="\n")
+    """Writes all files of a tokenizer into an existing folder."""
+    texts = {
+        name: json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+        for name, content in ((TOKENIZER_FILE, to_dict(tokenizer)), (CONFIG_FILE, config(tokenizer)))
+    }
+    texts[AUTO_CLASS_FILE.name] = AUTO_CLASS_FILE.read_text(encoding="utf-8")
+    if tokenizer.chat_template is not None:
+        texts[CHAT_TEMPLATE_FILE] = tokenizer.chat_template
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _template_to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
@@ -129,7 +147,7 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
 
 
 def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> Path:
-    """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means.
+    """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision`` too).
 
     Raises:
         SGPEError: there is none.
@@ -141,11 +159,16 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
         if not (path / TOKENIZER_FILE).exists():
             raise SGPEError(f"{path_or_repo}: the folder holds no {TOKENIZER_FILE}")
         return path / TOKENIZER_FILE
-    return path if path.exists() else _download(str(path_or_repo), revision)
+    if path.exists():
+        return path
+    repo, named = hub.split_name(str(path_or_repo))
+    if named and revision:
+        raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
+    return hub.download(repo, TOKENIZER_FILE, beside=(CONFIG_FILE, CHAT_TEMPLATE_FILE), revision=named or revision)
 
 
 def read(path: Path) -> BPETokenizer:
-    """Reads one ``tokenizer.json``, and the metadata from the ``tokenizer_config.json`` beside it if there is one."""
+    """Reads one ``tokenizer.json``, and what lies beside it: metadata in ``tokenizer_config.json``, a chat template."""
     kernel.native()  # says for itself what is wrong with it
     if path.suffix == ".tiktoken":
         raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
@@ -163,6 +186,11 @@ def read(path: Path) -> BPETokenizer:
         settings = read_json(config_file)
         tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file))
         tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
+        if isinstance(settings.get("chat_template"), str):
+            tokenizer.chat_template = settings["chat_template"]
+    template_file = path.with_name(CHAT_TEMPLATE_FILE)
+    if template_file.exists():
+        tokenizer.chat_template = template_file.read_text(encoding="utf-8")
     return tokenizer
 
 
@@ -338,31 +366,3 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SGPEError(f"{path}: holds no JSON object")
     return content
-
-
-def _download(repo: str, revision: str | None) -> Path:
-    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
-
-    try:
-        if not isinstance(try_to_load_from_cache(repo, TOKENIZER_FILE, revision=revision), str):
-            # One question, where a download without a network would try again and again for half a minute.
-            get_hf_file_metadata(hf_hub_url(repo, TOKENIZER_FILE, revision=revision))
-        path = Path(hf_hub_download(repo, TOKENIZER_FILE, revision=revision))
-        # Only metadata, and many repositories do without.
-        with suppress(EntryNotFoundError):
-            hf_hub_download(repo, CONFIG_FILE, revision=revision)
-        return path
-    except HFValidationError:
-        raise SGPEError(f"{repo}: no such file or folder, and not a name of a Hub repository") from None
-    except RepositoryNotFoundError:
-        raise SGPEError(
-            f"{repo}: no such file or folder, and no such repository on the Hub (or you may not see it)"
-        ) from None
-    except EntryNotFoundError:
-        raise SGPEError(f"{repo}: the repository holds no {TOKENIZER_FILE}") from None
-    except OfflineModeIsEnabled:
-        raise SGPEError(f"{repo}: no such file or folder, and the Hub is switched off (HF_HUB_OFFLINE)") from None
-    except Exception as error:  # whatever the HTTP library of the day raises
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise SGPEError(f"{repo}: no such file or folder, and the Hub cannot be reached ({reason})") from None

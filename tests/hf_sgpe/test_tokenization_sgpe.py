@@ -72,6 +72,52 @@ def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenize
         assert special == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
 
 
+def test_trusted_remote_code_gives_this_class(fast, saved, tmp_path, monkeypatch):
+    from transformers import AutoTokenizer
+
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path))
+    fast.save_pretrained(tmp_path / "out")
+    for folder in (tmp_path / "out", saved):
+        trusted = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+        assert type(trusted) is SGPETokenizerFast
+        # Transformers marks a class that came so, and would copy its source when it is saved.
+        trusted.save_pretrained(tmp_path / "again")
+        for file in (tmp_path / "out").iterdir():
+            assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_saved_under_its_own_name_it_comes_to_whoever_imported_it(fast, tmp_path):
+    from transformers import AutoTokenizer
+
+    assert type(AutoTokenizer.from_pretrained(_saved(fast, tmp_path / "portable"))) is not SGPETokenizerFast
+    folder = _saved(fast, tmp_path / "own", portable=False)
+    ours = AutoTokenizer.from_pretrained(folder)
+    assert type(ours) is SGPETokenizerFast
+    assert sorted(file.name for file in folder.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    for model_type in ("llama", "qwen2"):
+        (folder / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
+        assert type(AutoTokenizer.from_pretrained(folder)) is (SGPETokenizerFast if model_type == "llama" else _qwen())
+    (folder / "config.json").unlink()
+    name, rows, _ = stranger(folder)
+    assert name == "TokenizersBackend"
+    assert [row[0] for row in rows] == [fast(text)["input_ids"] for text in TEXTS]
+    # It is an option of a save, not of the tokenizer.
+    again = _saved(ours, tmp_path / "again")
+    assert type(AutoTokenizer.from_pretrained(again)) is not SGPETokenizerFast
+    assert (again / "tokenization_sgpe.py").exists()
+
+
+def _saved(fast, folder, **options):
+    fast.save_pretrained(folder, **options)
+    return folder
+
+
+def _qwen():
+    from transformers import Qwen2Tokenizer
+
+    return Qwen2Tokenizer
+
+
 def test_offsets_cover_the_text_with_its_spaces(sample):
     plain = SGPETokenizerFast.from_bpe(BPETokenizer.train_from_iterator([sample["si"]], 1500, pattern="bloom"))
     encoded = plain("ලංකාව is\n é", return_offsets_mapping=True)
@@ -97,7 +143,9 @@ def test_saving_again_changes_nothing(fast, tmp_path):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert str(tmp_path / "a" / name) in files
         assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
-    assert sorted(file.name for file in (tmp_path / "b").iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    names = ["tokenization_sgpe.py", "tokenizer.json", "tokenizer_config.json"]
+    assert sorted(file.name for file in (tmp_path / "b").iterdir()) == names
+    assert sorted(files) == [str(tmp_path / "a" / name) for name in names]
     config = json.loads((tmp_path / "b" / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config == json.loads((tmp_path / "a" / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"

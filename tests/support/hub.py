@@ -1,61 +1,413 @@
-"""A Hub of one's own: enough of the real one's HTTP interface to load files from repositories."""
+"""A Hub of one's own: enough of the real one's HTTP interface to create, push to and load from repositories of models.
+
+It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
+files beside git (LFS), and it answers errors with the same codes. It can also be made to fail.
+"""
 
 from __future__ import annotations
 
+import base64
+import fnmatch
 import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+WRITE, READ, STRANGER = "hf_write", "hf_read", "hf_stranger"
+TOKENS = {WRITE: ("me", "write"), READ: ("me", "read"), STRANGER: ("you", "write")}
+
+
+@dataclass
+class Commit:
+    """What a repository holds at one point: path → content, and which paths are large files."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    large: set[str] = field(default_factory=set)
+    title: str = "initial commit"
+    parent: str = ""
+
+    @property
+    def sha(self) -> str:
+        parts = [self.parent, self.title, *(f"{path} {git_oid(content)}" for path, content in sorted(self.files.items()))]
+        return hashlib.sha1("\n".join(parts).encode()).hexdigest()
+
+    def entry(self, path: str) -> dict[str, Any]:
+        """A file as listings of the real Hub show it."""
+        content = self.files[path]
+        if path not in self.large:
+            return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
+        pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256(content)}\nsize {len(content)}\n".encode()
+        large = {"oid": sha256(content), "size": len(content), "pointerSize": len(pointer)}
+        return {"type": "file", "path": path, "size": len(content), "oid": git_oid(pointer), "lfs": large}
+
+
+@dataclass
+class Repository:
+    """A repository: its commits by sha, oldest first, and where its branches and pull requests point."""
+
+    private: bool = False
+    commits: dict[str, Commit] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
+
+    def commit(self, revision: str, commit: Commit) -> str:
+        self.commits[commit.sha] = commit
+        self.revisions[revision] = commit.sha
+        return commit.sha
+
+    def at(self, revision: str = "main") -> Commit | None:
+        return self.commits.get(self.revisions.get(revision, revision))
+
+
+@dataclass
+class Fault:
+    """What goes wrong with requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
+
+    pattern: str
+    status: int | None = None
+    sent: int | None = None  # bytes of the answer before the drop; none: it drops while the request comes in
+    times: int = 1_000_000
+
+
+@dataclass
+class Hub:
+    """The server's state, for tests to look at and to change; ``requests`` are all that came, as "METHOD /path"."""
+
+    address: str = ""
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    large: int = 10 * 2**20  # files of more bytes are large
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    home: Path = Path("nowhere")  # where clients keep their cache and their token
+
+    def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
+        """A repository with one commit."""
+        repository = self.repositories[name] = Repository(private)
+        large = {path for path, content in files.items() if len(content) > self.large}
+        self.objects |= {sha256(files[path]): files[path] for path in large}
+        repository.commit("main", Commit(dict(files), large))
+        return repository
+
+    def fail(self, pattern: str, **how: int) -> None:
+        self.faults.append(Fault(pattern, **how))
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The environment variables that send `huggingface_hub` here, with a token that may write."""
+        found = {"HF_ENDPOINT": self.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": WRITE}
+        found |= {"HF_HOME": str(self.home)} | dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+        return {**os.environ, **found, **more}
+
+    def hf_sgpe(self, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+        """Runs the command line against this Hub, without the pauses between attempts."""
+        code = "import time; time.sleep = lambda seconds: None; from hf_sgpe.cli import main; main()"
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment(**more))
+
+    def patch(self, monkeypatch: Any) -> None:
+        """Sends `huggingface_hub` in this process here."""
+        from huggingface_hub import close_session, constants
+
+        for name, value in self.environment().items():
+            monkeypatch.setenv(name, value)
+        pattern = self.address + "/{repo_id}/resolve/{revision}/{filename}"
+        for name, constant in (
+            ("ENDPOINT", self.address),
+            ("HUGGINGFACE_CO_URL_TEMPLATE", pattern),
+            ("HF_HUB_CACHE", str(self.home / "hub")),
+            ("HF_HUB_OFFLINE", False),
+            ("HF_HUB_DISABLE_XET", True),
+        ):
+            monkeypatch.setattr(constants, name, constant)
+        close_session()  # it remembers proxies
 
 
 @contextmanager
 def serve(repositories: dict[str, Path]) -> Iterator[str]:
     """Serves folders as repositories: name → folder. Gives the address to put into ``HF_ENDPOINT``."""
+    with running() as hub:
+        for name, folder in repositories.items():
+            hub.add(name, contents(folder))
+        yield hub.address
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self._answer(with_body=False)
 
-        def do_GET(self) -> None:
-            self._answer(with_body=True)
-
-        def _answer(self, *, with_body: bool) -> None:
-            repository, _, rest = self.path.lstrip("/").partition("/resolve/")
-            file = repositories.get(repository, Path("nowhere")) / rest.partition("/")[2].partition("?")[0]
-            if repository not in repositories:
-                self._refuse("RepoNotFound")
-            elif not file.is_file():
-                self._refuse("EntryNotFound")
-            else:
-                content = file.read_bytes()
-                self.send_response(200)
-                self.send_header("X-Repo-Commit", COMMIT)
-                self.send_header("ETag", f'"{hashlib.sha1(content).hexdigest()}"')
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                if with_body:
-                    self.wfile.write(content)
-
-        def _refuse(self, code: str) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", code)
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+@contextmanager
+def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
+    """An empty Hub, whose clients keep their cache in ``home``."""
+    hub = Hub(home=home)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+    hub.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield hub
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Path → content of the files in a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def git_oid(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class _Refused(Exception):
+    """An answer that is an error: status, code and message as the real Hub has them."""
+
+
+class _Dropped(Exception):
+    pass
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: Hub
+    fault: Fault | None
+
+    def _handle(self) -> None:
+        url = urlsplit(self.path)
+        self.query = parse_qs(url.query)
+        request = f"{self.command} {unquote(url.path)}"
+        self.hub.requests.append(request)
+        self.fault = next((one for one in self.hub.faults if one.times > 0 and re.search(one.pattern, request)), None)
+        try:
+            self.body = self._read()
+            if self.fault and self.fault.status:
+                raise _Refused(self.fault.status, "", "out of order")
+            for methods, pattern, action in _ROUTES:
+                if self.command in methods and (match := re.fullmatch(pattern, url.path)):
+                    return action(self, *map(unquote, match.groups(default="")))
+            raise _Refused(404, "", "no such address")
+        except _Refused as refused:
+            status, code, message = refused.args
+            headers = {"X-Error-Code": code, "X-Error-Message": message, "X-Repo-Commit": getattr(self, "commit_sha", "")}
+            self._answer({"error": message}, status, headers)
+        except _Dropped:
+            self.close_connection = True
+
+    do_HEAD = do_GET = do_POST = do_PUT = _handle
+
+    def _read(self) -> bytes:
+        length = int(self.headers.get("Content-Length", 0))
+        if self.fault:
+            self.fault.times -= 1
+            if self.fault.status is None and self.fault.sent is None:
+                self.rfile.read(length // 2)
+                raise _Dropped
+        return self.rfile.read(length)
+
+    def _answer(self, content: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in headers.items():
+            if value:
+                self.send_header(name, value)
+        if self.fault and self.fault.sent == 0:
+            raise _Dropped
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: self.fault.sent] if self.fault else body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    # ------------------------------------------------------------ who may do what
+
+    def _user(self) -> tuple[str, str]:
+        """Who asks, and what the token allows; nobody without a token."""
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token and token not in TOKENS:
+            raise _Refused(401, "", "Invalid credentials in Authorization header")
+        return TOKENS.get(token, ("", ""))
+
+    def _found(self, name: str) -> Repository:
+        user, _ = self._user()
+        repository = self.hub.repositories.get(name)
+        if repository is None or (repository.private and user != name.partition("/")[0]):
+            raise _Refused(404 if user else 401, "RepoNotFound", "Repository not found")
+        return repository
+
+    def _commit_at(self, name: str, revision: str) -> Commit:
+        commit = self._found(name).at(revision or "main")
+        if commit is None:
+            raise _Refused(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        self.commit_sha = commit.sha
+        return commit
+
+    def _check_write(self, owner: str | None = None) -> str:
+        user, role = self._user()
+        if not user:
+            raise _Refused(401, "", "Invalid username or password.")
+        if role != "write" or owner not in (None, user):
+            raise _Refused(403, "", "You don't have the rights to do this: use a token with write access")
+        return user
+
+    # ------------------------------------------------------------ reading
+
+    def _whoami(self) -> None:
+        self._answer({"type": "user", "name": self._user()[0] or self._check_write()})
+
+    def _info(self, name: str, revision: str) -> None:
+        commit = self._commit_at(name, revision)
+        siblings = [{"rfilename": path} for path in sorted(commit.files)]
+        private = self.hub.repositories[name].private
+        self._answer({"id": name, "sha": commit.sha, "private": private, "siblings": siblings, "tags": []})
+
+    def _tree(self, name: str, revision: str, folder: str) -> None:
+        commit = self._commit_at(name, revision)
+        below = [path for path in sorted(commit.files) if path.startswith(f"{folder}/" if folder else "")]
+        if folder and not below:
+            raise _Refused(404, "EntryNotFound", f"{folder} does not exist")
+        self._answer([commit.entry(path) for path in below])
+
+    def _paths_info(self, name: str, revision: str) -> None:
+        commit = self._commit_at(name, revision)
+        wanted = parse_qs(self.body.decode())["paths"]
+        self._answer([commit.entry(path) for path in wanted if path in commit.files])
+
+    def _resolve(self, name: str, revision: str, path: str) -> None:
+        commit = self._commit_at(name, revision)
+        if path not in commit.files:
+            raise _Refused(404, "EntryNotFound", "Entry not found")
+        content, facts = commit.files[path], {"X-Repo-Commit": commit.sha}
+        if path in commit.large:
+            facts |= {"X-Linked-Etag": f'"{sha256(content)}"', "X-Linked-Size": str(len(content))}
+            # Another name of this machine, as the real one sends large files from another host.
+            elsewhere = self.hub.address.replace("127.0.0.1", "localhost")
+            self._answer(b"", 302, {**facts, "Location": f"{elsewhere}/objects/{sha256(content)}"})
+        else:
+            self._answer(content, 200, {**facts, "ETag": f'"{git_oid(content)}"'})
+
+    def _object(self, oid: str) -> None:
+        if "Authorization" in self.headers:
+            raise _Refused(400, "", "a token was sent to where large files lie")
+        if self.command == "GET":
+            return self._answer(self.hub.objects[oid])
+        if sha256(self.body) != oid:
+            raise _Refused(400, "", "the object has another hash")
+        self.hub.objects[oid] = self.body
+        return self._answer(b"")
+
+    # ------------------------------------------------------------ writing
+
+    def _create(self) -> None:
+        payload = json.loads(self.body)
+        name = f"{payload['organization'] or self._check_write()}/{payload['name']}"
+        self._check_write(name.partition("/")[0])
+        url = {"url": f"{self.hub.address}/{name}"}
+        if name in self.hub.repositories:
+            return self._answer({**url, "error": "You already created this model repo"}, 409)
+        private = payload.get("visibility") == "private" or payload.get("private") is True
+        self.hub.add(name, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"}, private=private)
+        return self._answer(url)
+
+    def _branch(self, name: str, branch: str) -> None:
+        repository = self._found(name)
+        self._check_write(name.partition("/")[0])
+        if branch in repository.revisions:
+            raise _Refused(409, "", "Reference already exists")
+        repository.revisions[branch] = repository.revisions["main"]
+        self._answer({})
+
+    def _validate(self) -> None:
+        content = json.loads(self.body)["content"]
+        if content.startswith("---\n: broken"):
+            return self._answer({"errors": [{"message": "the metadata is no YAML"}], "warnings": []}, 400)
+        warnings = [] if content.startswith("---") else [{"message": "empty or missing yaml metadata in repo card"}]
+        return self._answer({"errors": [], "warnings": warnings})
+
+    def _preupload(self, name: str, revision: str) -> None:
+        commit = self._writable(name, revision)
+        ignored = commit.files.get(".gitignore", b"").decode().split()
+        files = []
+        for file in json.loads(self.body)["files"]:
+            path, there = file["path"], commit.files.get(file["path"])
+            oid = None if there is None else sha256(there) if path in commit.large else git_oid(there)
+            mode = "lfs" if file["size"] > self.hub.large else "regular"
+            skipped = any(fnmatch.fnmatch(path, pattern) for pattern in ignored)
+            files.append({"path": path, "uploadMode": mode, "shouldIgnore": skipped, "oid": oid})
+        self._answer({"files": files})
+
+    def _batch(self, name: str) -> None:
+        self._found(name)
+        self._check_write()
+        objects = json.loads(self.body)["objects"]
+        for one in objects:
+            if one["oid"] not in self.hub.objects:
+                verify = f"{self.hub.address}/{name}.git/info/lfs/objects/verify"
+                one["actions"] = {
+                    "upload": {"href": f"{self.hub.address}/objects/{one['oid']}"},
+                    "verify": {"href": verify},
+                }
+        self._answer({"transfer": "basic", "objects": objects})
+
+    def _verify(self, name: str) -> None:
+        if json.loads(self.body)["oid"] not in self.hub.objects:
+            raise _Refused(404, "", "the object has not arrived")
+        self._answer({})
+
+    def _commit(self, name: str, revision: str) -> None:
+        head = self._writable(name, revision)
+        repository, proposed = self.hub.repositories[name], "create_pr" in self.query
+        header, *operations = [json.loads(line) for line in self.body.splitlines()]
+        if header["value"].get("parentCommit", head.sha) != head.sha:
+            raise _Refused(412, "", "A commit has happened since. Please refresh and try again.")
+        commit = Commit(dict(head.files), set(head.large), header["value"]["summary"], head.sha)
+        for operation in operations:
+            value = operation["value"]
+            path = value["path"]
+            commit.large.discard(path)
+            if operation["key"] == "deletedFile":
+                del commit.files[path]
+            elif operation["key"] == "lfsFile":
+                commit.large.add(path)
+                commit.files[path] = self.hub.objects[value["oid"]]
+            else:
+                commit.files[path] = base64.b64decode(value["content"])
+        number = 1 + sum(one.startswith("refs/pr/") for one in repository.revisions)
+        sha = repository.commit(f"refs/pr/{number}" if proposed else revision, commit)
+        page = f"{self.hub.address}/{name}"
+        answer = {"success": True, "commitOid": sha, "commitUrl": f"{page}/commit/{sha}"}
+        self._answer(answer | ({"pullRequestUrl": f"{page}/discussions/{number}"} if proposed else {}))
+
+    def _writable(self, name: str, revision: str) -> Commit:
+        commit = self._commit_at(name, revision)
+        # Anybody may propose a change.
+        self._check_write(None if "create_pr" in self.query else name.partition("/")[0])
+        return commit
+
+
+_MODEL, _NAME, _REVISION = r"/api/models/([^/]+/[^/]+)", r"/([^/]+/[^/]+)", r"([^/]+)"
+_ROUTES: list[tuple[tuple[str, ...], str, Callable[..., None]]] = [
+    (("GET",), r"/api/whoami-v2", _Handler._whoami),
+    (("GET",), rf"{_MODEL}(?:/revision/{_REVISION})?", _Handler._info),
+    (("GET",), rf"{_MODEL}/tree/{_REVISION}(?:/(.+))?", _Handler._tree),
+    (("POST",), rf"{_MODEL}/paths-info/{_REVISION}", _Handler._paths_info),
+    (("GET", "HEAD"), rf"{_NAME}/resolve/{_REVISION}/(.+)", _Handler._resolve),
+    (("GET", "PUT"), r"/objects/(\w+)", _Handler._object),
+    (("POST",), r"/api/repos/create", _Handler._create),
+    (("POST",), rf"{_MODEL}/branch/{_REVISION}", _Handler._branch),
+    (("POST",), r"/api/validate-yaml", _Handler._validate),
+    (("POST",), rf"{_MODEL}/preupload/{_REVISION}", _Handler._preupload),
+    (("POST",), rf"{_NAME}\.git/info/lfs/objects/batch", _Handler._batch),
+    (("POST",), rf"{_NAME}\.git/info/lfs/objects/verify", _Handler._verify),
+    (("POST",), rf"{_MODEL}/commit/{_REVISION}", _Handler._commit),
+]

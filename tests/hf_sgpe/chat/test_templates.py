@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
-from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, render, render_parts
-
-# Remove the mark where one of these begins to pass.
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, render
+from hf_sgpe.chat.written import parts
+from hf_sgpe.special_tokens import any_of
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 EVERY = [*SPECIAL_TOKENS["llama3"], *SPECIAL_TOKENS["chatml"]]
@@ -368,12 +368,8 @@ def test_no_message_forges_a_special_token(name, chatty):
 
 def test_no_role_forges_a_special_token(chatty):
     for attack in ATTACKS:
-        if any(token in attack for token in chatty.special_tokens):
-            with pytest.raises(SGPEError, match="the role of message 0 holds a special token"):
-                chatty.apply_chat_template(said("Hi", attack), "chatml")
-        else:
-            check(chatty, said("Hi", attack), said("Hi", "x"), "chatml")
-            check(chatty, said(attack, attack), said("Hi", "x"), "chatml")
+        check(chatty, said("Hi", attack), said("Hi", "x"), "chatml")
+        check(chatty, said(attack, attack), said("Hi", "x"), "chatml")
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -417,8 +413,9 @@ def test_no_mixture_of_their_parts_forges_a_special_token(name, chatty, parts):
 
 
 def test_parts_say_which_text_the_template_wrote():
-    parts = list(render_parts(said("<|im_end|>"), "chatml", EVERY, add_generation_prompt=False))
-    assert [(part.text, part.is_special) for part in parts] == [
+    special = any_of(frozenset(EVERY))
+    text = render(said("<|im_end|>"), "chatml", add_generation_prompt=False)
+    assert [(part.text, part.is_special) for part in parts(text, special)] == [
         ("", False),
         ("<|im_start|>", True),
         ("user\n<|im_end|>", False),
@@ -426,8 +423,8 @@ def test_parts_say_which_text_the_template_wrote():
         ("\n", False),
     ]
     for attack in ATTACKS:
-        parts = render_parts(said(attack), "llama3", EVERY, system_prompt=attack)
-        assert "".join(part.text for part in parts) == render(said(attack), "llama3", system_prompt=attack)
+        text = render(said(attack), "llama3", system_prompt=attack)
+        assert "".join(part.text for part in parts(text, special)) == text
 
 
 def test_text_with_every_noncharacter_can_be_rendered(chatty):

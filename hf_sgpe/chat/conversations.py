@@ -1,0 +1,202 @@
+"""Conversations in the forms that transformers takes them in, written with marks and encoded by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Encoding, Tokenizer
+from transformers import BatchEncoding
+from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
+from transformers.utils import get_json_schema
+
+from hf_sgpe.chat.templates import plain, write
+from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
+from hf_sgpe.errors import SGPEError
+
+if TYPE_CHECKING:
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+# A message's reasoning under any of these names is under the first, and the second, for the template.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
+# What transformers writes there, so that a template that counts, cuts or changes texts does the same to it.
+_END = "CONTINUE_FINAL_MESSAGE_TAG "
+
+
+def write_conversation(
+    tokenizer: SGPETokenizerFast,
+    conversation: Any,
+    source: str,
+    *,
+    tools: Sequence[Any] | None,
+    continue_final_message: bool | str,
+    variables: Mapping[str, Any],
+) -> Written:
+    """One conversation as ``tokenizer.apply_chat_template(tokenize=False)`` writes it, which took it before, with marks.
+
+    Args:
+        source: Jinja source.
+        tools: JSON schemas, or functions with a docstring.
+        continue_final_message: End where the last message ends; a text names its field.
+        variables: What else the template may use, ``documents`` and ``add_generation_prompt`` among it.
+    """
+    messages = []
+    for message in plain(list(getattr(conversation, "messages", conversation))):
+        message = {key: value for key, value in message.items() if value is not None}
+        reasoning = next((message[name] for name in _REASONING if name in message), None)
+        if reasoning is not None:
+            message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
+        messages.append(message)
+    if continue_final_message:
+        _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
+    schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
+    special_tokens = dict(tokenizer.special_tokens_map)
+    # Whoever names one in the call means it.
+    names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+    special_tokens.update({name: value for name, value in variables.items() if name in names})
+    text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
+    if continue_final_message:
+        place = text.rindex(_END.strip())
+        text = text[:place] if text.startswith(_END, place) else text[:place].rstrip()
+    return text
+
+
+def _mark_end(message: dict[str, Any], field: str) -> None:
+    texts = message[field]
+    if isinstance(texts, (list, tuple)):
+        block = next(block for block in reversed(texts) if "text" in block)
+        block["text"] += _END
+    else:
+        fields = _REASONING if field in _REASONING else (field,)
+        message.update({name: texts + _END for name in fields if message.get(name) == texts})
+
+
+def finder_for(tokenizer: SGPETokenizerFast) -> Finder:
+    """Finds the special tokens of a tokenizer in text."""
+    tokens = tokenizer.added_tokens_decoder.values()
+    # Those with ``normalized`` are looked for in what the others leave.
+    others = [token.content for token in tokens if not token.special and not token.normalized]
+    return Finder((token.content for token in tokens if token.special), others)
+
+
+def is_harmless(tokenizer: SGPETokenizerFast, text: Written) -> bool:
+    """Whether encoding a text as it is finds just the special tokens that the template wrote."""
+    if tokenizer._tokenizer.normalizer and any(
+        token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
+    ):
+        return False  # what normalization makes of the text could hold more
+    return is_plain(text, finder_for(tokenizer))
+
+
+def answer_mask(text: str, encoding: Encoding) -> list[int]:
+    """1 for each token of ``encoding`` that holds a part of what the assistant answered in ``text``."""
+    marks = marks_of(text)
+    return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
+
+
+def encode(tokenizer: SGPETokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]) -> BatchEncoding:
+    """What ``tokenizer._encode_plus(text, **options)`` would give if only the template's own special tokens were such.
+
+    Raises:
+        SGPEError: special tokens are to be put around the text, or it is given in pieces or with another.
+    """
+    for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
+        if options.get(name):
+            raise SGPEError(f"{name} is not for conversations: the template writes what belongs there")
+    texts = [text] if isinstance(text, str) else text
+    split = options.get("split_special_tokens")
+    if split is None:
+        split = tokenizer.split_special_tokens
+    backend = _copy(tokenizer._tokenizer)
+    special = finder_for(tokenizer)
+    encodings = []
+    for one in texts:
+        pieces = []
+        for part in [Part(one, False)] if split else parts(one, special):
+            backend.encode_special_tokens = not part.is_special
+            pieces.append((len(part.text), backend.encode(part.text, add_special_tokens=False)))
+        encodings.append(_joined(pieces))
+    _set_post_processing(backend, tokenizer, options)
+    encodings = [backend.post_process(encoding, add_special_tokens=False) for encoding in encodings]
+    _pad(tokenizer, encodings, options)
+    verbose = options.get("verbose", True)
+    returned = {name: value for name, value in options.items() if name.startswith("return_") and name != "return_tensors"}
+    columns: dict[str, list[Any]] = {}
+    rows: list[Encoding] = []
+    for place, encoding in enumerate(encodings):
+        converted, of_row = tokenizer._convert_encoding(encoding=encoding, verbose=verbose, **returned)
+        for name, values in converted.items():
+            columns.setdefault(name, []).extend(values)
+        if returned.get("return_overflowing_tokens"):
+            columns.setdefault("overflow_to_sample_mapping", []).extend([place] * len(of_row))
+        rows += of_row
+    for ids in columns["input_ids"]:
+        tokenizer._eventual_warn_about_too_long_sequence(ids, options.get("max_length"), verbose)
+    tensors = options.get("return_tensors")
+    if isinstance(text, str) and tensors is None and not returned.get("return_overflowing_tokens"):
+        columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
+    return BatchEncoding(columns, rows, tensor_type=tensors, n_sequences=1)
+
+
+def _copy(backend: Tokenizer) -> Tokenizer:
+    """One that encodes the same, without post-processing, and whose settings no other thread sees. They share the model."""
+    copy = Tokenizer(backend.model)
+    copy.normalizer = backend.normalizer
+    copy.pre_tokenizer = backend.pre_tokenizer
+    copy.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    return copy
+
+
+def _joined(pieces: Iterable[tuple[int, Encoding]]) -> Encoding:
+    """The encoding of a text from those of its pieces and their lengths in characters; `Encoding.merge` loses places."""
+    whole: dict[str, list[Any]] = {
+        name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
+    }
+    offsets: list[tuple[int, int]] = []
+    words: list[int] = []
+    characters = 0
+    for length, piece in pieces:
+        for name, values in whole.items():
+            values += getattr(piece, name)
+        offsets += [(start + characters, stop + characters) for start, stop in piece.offsets]
+        before = words[-1] + 1 if words else 0
+        words += [word + before for word in piece.word_ids]
+        characters += length
+    state = {**whole, "offsets": offsets, "words": words, "overflowing": [], "sequence_ranges": {}}
+    joined = Encoding()
+    joined.__setstate__(json.dumps(state).encode())
+    joined.set_sequence_id(0)
+    return joined
+
+
+def _set_post_processing(backend: Tokenizer, tokenizer: SGPETokenizerFast, options: Mapping[str, Any]) -> None:
+    backend.post_processor = tokenizer._tokenizer.post_processor
+    strategy = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+    if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
+        backend.enable_truncation(
+            options["max_length"],
+            stride=options.get("stride", 0),
+            strategy=strategy.value,
+            direction=tokenizer.truncation_side,
+        )
+
+
+def _pad(tokenizer: SGPETokenizerFast, encodings: list[Encoding], options: Mapping[str, Any]) -> None:
+    strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
+    if strategy == PaddingStrategy.DO_NOT_PAD:
+        return
+    length = max(map(len, encodings))
+    if strategy == PaddingStrategy.MAX_LENGTH and options.get("max_length") is not None:
+        length = options["max_length"]
+    if multiple := options.get("pad_to_multiple_of"):
+        length += -length % multiple
+    for encoding in encodings:
+        encoding.pad(
+            length,
+            direction=options.get("padding_side") or tokenizer.padding_side,
+            pad_id=tokenizer.pad_token_id,
+            pad_type_id=tokenizer.pad_token_type_id,
+            pad_token=tokenizer.pad_token,
+        )

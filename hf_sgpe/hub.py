@@ -1,0 +1,121 @@
+"""The Hugging Face Hub: fetching the files of a tokenizer, and saying in one line what went wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from json import JSONDecodeError
+from pathlib import Path
+
+from hf_sgpe.errors import SGPEError
+
+_LOG_IN = "log in by 'hf auth login' or set HF_TOKEN"
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """The repository and the revision that a name on the command line means.
+
+    >>> split_name("user/name@v1"), split_name("user/name")
+    (('user/name', 'v1'), ('user/name', None))
+
+    Raises:
+        SGPEError: there is nothing after the ``@``.
+    """
+    repo, at, revision = name.partition("@")
+    if at and not revision:
+        raise SGPEError(f"{name}: name a branch, a tag or a commit after the @")
+    return repo, revision or None
+
+
+def download(
+    repo: str,
+    filename: str,
+    *,
+    beside: Iterable[str] = (),
+    revision: str | None = None,
+    token: bool | str | None = None,
+) -> Path:
+    """A file of a repository of models, from the cache if it is there unchanged.
+
+    Args:
+        repo: ``user/name``.
+        filename: Path in the repository.
+        beside: Files to have in the same folder, of the same commit, as far as the repository holds them.
+        revision: Branch, tag or commit.
+        token: As huggingface_hub takes it; None for the one that the user logged in with.
+
+    Raises:
+        SGPEError: there is no such file, or the Hub cannot be asked for it.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError
+
+    name = f"{repo}@{revision}" if revision else repo
+    with conversation(f"{name}: no such file or folder, and"):
+        try:
+            if not isinstance(try_to_load_from_cache(repo, filename, revision=revision), str):
+                # One question, where a download without a network would try again and again for half a minute.
+                get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
+            path = Path(hf_hub_download(repo, filename, revision=revision, token=token))
+        except RemoteEntryNotFoundError:
+            raise SGPEError(f"{name}: the repository holds no {filename}") from None
+        # In the cache each commit has a folder. What is known of a commit stays true.
+        commit = path.parents[filename.count("/")].name
+        for other in beside:
+            if try_to_load_from_cache(repo, other, revision=commit) is None:
+                try:
+                    hf_hub_download(repo, other, revision=commit, token=token)
+                except RemoteEntryNotFoundError:
+                    continue
+                except LocalEntryNotFoundError as error:
+                    # Switched off, there is what was fetched; a connection that failed is another thing.
+                    if not isinstance(error.__cause__, OfflineModeIsEnabled):
+                        raise
+    return path
+
+
+@contextmanager
+def conversation(start: str) -> Iterator[None]:
+    """A block that talks to the Hub: what goes wrong there becomes one line that begins with ``start``.
+
+    Raises:
+        SGPEError: the Hub refused something, or the connection failed.
+    """
+    try:
+        yield
+    except SGPEError:
+        raise
+    except Exception as error:  # whatever the HTTP library of the day raises
+        if isinstance(error, OSError) and error.filename:
+            raise  # of the disk
+        raise SGPEError(f"{start} {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    from huggingface_hub import errors
+
+    # Uploads of large files, and the cache, wrap what went wrong.
+    while isinstance(error, (RuntimeError, errors.LocalEntryNotFoundError)) and error.__cause__:
+        error = error.__cause__
+    for kind, reason in (
+        (errors.OfflineModeIsEnabled, "the Hub is switched off (HF_HUB_OFFLINE)"),
+        (errors.HFValidationError, "not a name of a Hub repository: write user/name"),
+        (errors.LocalTokenNotFoundError, f"the Hub wants a token: {_LOG_IN}"),
+        (errors.GatedRepoError, f"the repository is gated: ask for access on its page, and {_LOG_IN}"),
+        (errors.RepositoryNotFoundError, f"no such repository on the Hub (or you may not see it: {_LOG_IN})"),
+        (errors.RevisionNotFoundError, "the repository has no such revision"),
+    ):
+        if isinstance(error, kind):
+            return reason
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if isinstance(error, errors.HfHubHTTPError):
+        status = error.response.status_code
+        said = " ".join((error.server_message or said).split())
+        return {
+            401: f"the Hub wants a valid token: {_LOG_IN}",
+            403: f"the token does not allow it ({said})",
+            412: "the repository has changed in the meantime: try again",
+        }.get(status, f"the Hub answers {status} ({said})")
+    if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
+        return " ".join(str(error).split())
+    return f"the connection to the Hub failed ({said})"
