@@ -114,6 +114,12 @@ def train(
     special_tokens_position: Annotated[
         str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
     ] = None,
+    chat_template: Annotated[
+        str | None,
+        typer.Option(
+            help="llama3, chatml, alpaca or a .jinja file; the special tokens of a named one come along.", show_default=False
+        ),
+    ] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,7 +127,20 @@ def train(
             show_default=False,
         ),
     ] = None,
-    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    text_field: Annotated[
+        str,
+        typer.Option(
+            "--text-field", "--text-column", help="Field or column with the text in .jsonl, .parquet and the dataset."
+        ),
+    ] = "text",
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Dataset on the Hub or in a folder, besides any corpus: NAME or NAME:CONFIG.", show_default=False),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of the dataset.")] = "train",
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="Read the dataset while it is downloaded, and keep no copy.")
+    ] = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -142,10 +161,12 @@ def train(
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory, check_file
     from hf_sgpe.formats.tokenizer_json import check_folder, write
-    from trainers import TokenizerTrainer, TrainingConfig, find_files
+    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
 
-    if not corpus and not from_counts:
-        raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
+    if not corpus and not from_counts and not dataset:
+        raise SGPEError("nothing to train on: give text, a dataset, or words counted before by --from-counts")
+    if weight and not corpus and not from_counts:
+        raise SGPEError("--weight is for files: a dataset counts once")
     given: dict[str, Any] = {
         "letter_coverage": letter_coverage,
         "syllable_coverage": syllable_coverage,
@@ -161,12 +182,17 @@ def train(
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
+        chat_template=chat_template and _chat_template(chat_template),
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
+    texts = None
+    if dataset:
+        name, _, configuration = (dataset, "", "") if Path(dataset).exists() else dataset.partition(":")
+        texts = read_dataset(name, config=configuration or None, split=split, text_column=text_field, streaming=streaming)
     # What cannot be written should be known before an hour of training, not after.
-    check_folder(out)
+    check_folder(out, with_chat_template=chat_template is not None)
     if save_counts:
         if save_counts.resolve() == Path(out).resolve():
             raise SGPEError(f"--save-counts and --out both name {out}: give two names")
@@ -174,7 +200,11 @@ def train(
         if save_counts.resolve() in [file.resolve() for file in find_files(corpus or ())]:
             raise SGPEError(f"--save-counts {save_counts} is part of the corpus: give another name")
     with atomic_directory(out) as folder:
-        counts = trainer.count(files=corpus or (), counts=from_counts or (), text_field=text_field)
+        counts = WordCounts({}, config.counting())
+        if corpus or from_counts:
+            counts += trainer.count(files=corpus or (), counts=from_counts or (), text_field=text_field)
+        if texts is not None:
+            counts += trainer.count(iterator=texts)
         if save_counts:
             counts.save(save_counts)
         tokenizer = trainer.learn(counts)
@@ -275,6 +305,20 @@ def export(
     print(f"{out}: {tokenizer.vocab_size:,} tokens")
 
 
+def _chat_template(name: str) -> str:
+    """What ``--chat-template`` names: one of ours, or the content of a file."""
+    from hf_sgpe.chat.templates import SPECIAL_TOKENS
+
+    if name in SPECIAL_TOKENS:
+        return name
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SGPEError(f"--chat-template {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
+    except UnicodeDecodeError:
+        raise SGPEError(f"--chat-template {name}: not UTF-8") from None
+
+
 def named_numbers(given: list[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
     """The names and numbers of options such as ``--weight si.txt=2``.
 
@@ -312,7 +356,17 @@ def encode(
         list[str] | None, typer.Argument(help="Texts; none to read lines from stdin.", show_default=False)
     ] = None,
     *,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=_TOKENIZER_HELP, show_default=False)],
+    tokenizer: Annotated[
+        list[str],
+        typer.Option("--tokenizer", "-t", help=f"{_TOKENIZER_HELP} Repeatable with --html.", show_default=False),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a page to this file instead that shows the tokens and syllables of the texts; stdin is one text.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Lines, typer.Option("--format", help="ids: numbers with spaces between; json: text, ids and tokens.")
     ] = Lines.ids,
@@ -326,7 +380,14 @@ def encode(
     """Turn text into token ids, one line of ids for each line of text."""
     from hf_sgpe.model import BPETokenizer
 
-    loaded = BPETokenizer.from_pretrained(tokenizer)
+    if html:
+        if output is not Lines.ids or special is not Specials.none or add_special_tokens:
+            raise SGPEError("--html shows the text's own tokens: leave out --format, --special and --add-special-tokens")
+        _write_page(html, text, tokenizer)
+        return
+    if len(tokenizer) > 1:
+        raise SGPEError("--tokenizer is given several times: only --html shows several")
+    loaded = BPETokenizer.from_pretrained(tokenizer[0])
     for line in _well_formed(text) if text else _stdin_lines():
         ids = loaded.encode(line, add_special_tokens=add_special_tokens, allowed_special=special.value)
         if output is Lines.ids:
@@ -334,6 +395,17 @@ def encode(
         else:
             tokens = [loaded.decode([id]) for id in ids]
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
+
+
+def _write_page(path: Path, texts: list[str] | None, tokenizers: list[str]) -> None:
+    from hf_sgpe.atomic import atomic_file
+    from hub_cards.token_view import TokenView
+
+    with atomic_file(path) as temporary:
+        readers = {name: name for name in tokenizers}
+        view = TokenView(_well_formed(texts) if texts else "\n".join(_stdin_lines()), readers)
+        temporary.write_text(view.to_html(), encoding="utf-8", newline="\n")
+    print(f"{path}: {len(view.texts):,} {'text' if len(view.texts) == 1 else 'texts'} as tokens of {', '.join(readers)}")
 
 
 @app.command(epilog="Example: [bold]echo 'hello' | hf-sgpe encode -t my-tokenizer | hf-sgpe decode -t my-tokenizer[/bold]")
@@ -381,29 +453,186 @@ def evaluate(
     output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
 ) -> None:
-    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and cut letters."""
+    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and letters, and more as json.
+
+    Parity compares a text with the English one, if a file's name says so (en.txt) and both have equally many lines.
+    """
     from tqdm import tqdm
 
+    from hub_cards.comparison import REFERENCE, TextFiles
+    from hub_cards.languages import language_in_name
     from hub_cards.metrics import evaluate as measure
     from hub_cards.metrics import load_measurable
-    from trainers import find_files, read_lines
+    from trainers import find_files
 
     paths = find_files(files)
     measured = {name: load_measurable(name) for name in tokenizer}
-    results = []
+    found = {}
     with tqdm(total=len(paths) * len(measured), desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
         for path in paths:
             for name, token_ends in measured.items():
-                # Read once for each tokenizer, since a file may be larger than memory.
-                measures = measure(token_ends, (line for line in read_lines(path, text_field=text_field) if line.strip()))
-                if not measures.lines:
+                found[path, name] = measure(token_ends, TextFiles((path,), text_field))
+                if not found[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
-                results.append({"file": str(path), "tokenizer": name, **measures.to_dict()})
                 bar.update()
+    english = [path for path in paths if language_in_name(path) == REFERENCE]
+    results = []
+    for (path, name), measures in found.items():
+        parity = measures.parity(found[english[0], name]) if len(english) == 1 else None
+        results.append({"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity})
     if output is Table.json:
         print(json.dumps(results, ensure_ascii=False, indent=2))
     else:
         _print_results(results)
+
+
+@app.command(
+    epilog="Example: [bold]hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf[/bold]"
+)
+def card(
+    tokenizer: Annotated[str, typer.Argument(help=_TOKENIZER_HELP, show_default=False)],
+    *,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--eval",
+            help="Held-out text to measure on: LANGUAGE=FILE, or FILE if its name tells the language, as ntrex_si.txt does "
+            "(repeatable). English, if it is among them, is what parity compares with: the same lines in each language.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Tokenizer to measure beside it: NAME=TOKENIZER (repeatable).", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="user/name, as the code in the card loads it (default: the folder's).", show_default=False),
+    ] = None,
+    license: Annotated[str | None, typer.Option(help="Licence, such as apache-2.0.", show_default=False)] = None,
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Language it is for, such as si (repeatable; default: those measured that do not fall back to bytes).",
+            show_default=False,
+        ),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Dataset it was trained on (repeatable).", show_default=False)
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder to write to (default: the tokenizer's).", show_default=False)
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a README.md that somebody wrote.")] = False,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+) -> None:
+    """Write the tokenizer's card: README.md, the same as one page, index.html, and pictures."""
+    from hf_sgpe.model import BPETokenizer
+    from hub_cards.comparison import compare, texts_of
+    from hub_cards.model_card import check_card, write_card
+    from hub_cards.plots import check_matplotlib
+
+    if out is None and not Path(tokenizer).is_dir():
+        raise SGPEError(f"{tokenizer}: no folder to write a card to: give one by --out")
+    if baseline and not text:
+        raise SGPEError("--baseline needs text to measure on: give --eval")
+    folder = out or tokenizer
+    loaded = BPETokenizer.from_pretrained(tokenizer)
+    name = name or (Path(folder).resolve().name if Path(tokenizer).exists() else tokenizer)
+    # What cannot be written should be known before minutes of measuring, not after.
+    check_card(folder, replace=replace)
+    evaluations = None
+    if text:
+        check_matplotlib()
+        texts = texts_of(text, text_field=text_field)
+        evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=_baselines(baseline or []))
+    written = write_card(
+        folder,
+        loaded,
+        name=name,
+        evaluations=evaluations,
+        license=license,
+        languages=language or (),
+        datasets=dataset or (),
+        replace=replace,
+    )
+    print(f"{folder}: {', '.join(written)}")
+
+
+def _baselines(given: list[str]) -> dict[str, Any]:
+    """The tokenizers of options such as ``--baseline llama3=llama3-hf``."""
+    from hub_cards.metrics import load
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, _, tokenizer = text.partition("=")
+        if not name or not tokenizer:
+            raise SGPEError(f"--baseline {text!r}: write NAME=TOKENIZER")
+        if name in found:
+            raise SGPEError(f"--baseline {text!r}: {name!r} is another one already")
+        found[name] = load(tokenizer)
+    return found
+
+
+@app.command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
+def push(
+    folder: Annotated[str, typer.Argument(help="Folder with a tokenizer, and its card if it has one.", show_default=False)],
+    repository: Annotated[str, typer.Argument(help="user/name; created if need be.", show_default=False)],
+    *,
+    private: Annotated[bool, typer.Option("--private", help="Make the repository private, if it is created here.")] = False,
+    revision: Annotated[
+        str | None, typer.Option(help="Branch; a new one starts where main is (default: main).", show_default=False)
+    ] = None,
+    pull_request: Annotated[bool, typer.Option("--pull-request", help="Propose it as a pull request.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token with write access. Others can see it in the list of processes and your history: "
+            "better to log in once by 'hf auth login', or to set HF_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    message: Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")] = "Upload tokenizer",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go; nothing is sent.")] = False,
+    replace_card: Annotated[
+        bool, typer.Option("--replace-card", help="Let a generated card replace a README.md that somebody wrote.")
+    ] = False,
+) -> None:
+    """Upload a tokenizer with its card and pictures to the Hugging Face Hub, in one commit."""
+    import warnings
+
+    from hub_cards.push import push as upload
+
+    with warnings.catch_warnings(record=True) as remarks:
+        pushed = upload(
+            folder,
+            repository,
+            private=private or None,
+            revision=revision,
+            create_pr=pull_request,
+            token=token,
+            commit_message=message,
+            replace_card=replace_card,
+            dry_run=dry_run,
+        )
+    for remark in remarks:
+        logging.warning(" ".join(str(remark.message).split()))
+    width = max(len(file.path) for file in pushed.files)
+    for file in pushed.files:
+        large = ", as a large file (LFS)" if file.large else ""
+        kept = ": the one on the Hub was written by somebody, or measured; --replace-card puts this there"
+        change = file.change + kept if file.change == "kept" else file.change
+        print(f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}")
+    if pushed.left_out:
+        print(f"left out: {', '.join(pushed.left_out)}")
+    changed = sum(file.change in ("new", "changed") for file in pushed.files)
+    if dry_run:
+        done = "nothing was sent; the repository would be created" if pushed.created else "nothing was sent"
+    elif pushed.created:
+        done = "created and pushed"
+    else:
+        done = "pushed" if changed else "nothing has changed"
+    print(f"{pushed.url}: {done}")
 
 
 def _print_results(results: list[dict[str, Any]]) -> None:
@@ -413,7 +642,7 @@ def _print_results(results: list[dict[str, Any]]) -> None:
     table = RichTable(box=None, pad_edge=False)
     table.add_column("file")
     table.add_column("tokenizer")
-    for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters"):
+    for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters", "fallback", "parity"):
         table.add_column(title, justify="right")
     previous = ""
     files = {row["file"] for row in results}
@@ -427,6 +656,8 @@ def _print_results(results: list[dict[str, Any]]) -> None:
             _number(row["bytes_per_token"], "{:.3f}"),
             _number(row["cut_syllable_share"], "{:.3%}"),
             _number(row["cut_letter_share"], "{:.3%}"),
+            _number(row["fallback_rate"], "{:.3%}"),
+            _number(row["parity"], "{:.3f}"),
         )
         previous = row["file"]
     # Piped, there is no width to fit: whoever reads it wants whole lines.
@@ -513,6 +744,11 @@ def main() -> None:
     """Runs the command line; bad input ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
+    # These log what they then raise. Somebody who waits at a terminal should see that they try again, though.
+    os.environ.setdefault("DATASETS_VERBOSITY", "critical")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)

@@ -60,7 +60,7 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
 
     table = hf_sgpe("evaluate", "-t", out, "-t", out / "tokenizer.json", corpus / "si.txt", corpus / "en.txt").stdout
     assert len(table.splitlines()) == 5
-    assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +–$", table, re.MULTILINE)
+    assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +– +\d\.\d{3}% +1\.000$", table, re.MULTILINE)
     rows = json.loads(hf_sgpe("evaluate", "-t", out, corpus, "--format", "json").stdout)
     assert [row["file"] for row in rows] == [str(corpus / f"{name}.txt") for name in ("en", "hi", "si", "ta")]
     assert rows[2]["cut_syllable_share"] < 0.01

@@ -1,12 +1,29 @@
 import json
+from collections import Counter
+from math import log
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.data import DATA, needs_data
+from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import gpt2_files
+from hf_sgpe.normalization import normalize
 from hub_cards import evaluate, load_measurable
+from hub_cards.metrics import (
+    MEASURES,
+    Evaluation,
+    bytes_per_token,
+    compression_sizes,
+    gini,
+    gini_of,
+    measurable,
+    renyi_entropy,
+    with_first_merges,
+)
 
 
 def ends_at(*ends):
@@ -112,3 +129,114 @@ def test_a_trained_tokenizer_cuts_less_than_a_plain_one(tmp_path):
     assert shares["hybrid"][0] < 0.03
     assert shares["hybrid"][1] < 0.005
     assert all(hybrid < plain for hybrid, plain in zip(shares["hybrid"], shares["bpe"], strict=True))
+
+
+# ---------------------------------------------------------------- what is made of ids and bytes of tokens
+
+
+def is_text(token):
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@given(st.lists(texts, max_size=4))
+def test_measures_are_those_of_a_slow_twin(tokenizer, lines):
+    lines = [normalize(line, "nfc") for line in lines]
+    result = evaluate(tokenizer, lines)
+    ids = [id for line in lines for id in tokenizer.encode(line)]
+    tokens = [tokenizer.token_bytes(id) for id in ids]
+    whole = [token.decode() for token in tokens if is_text(token)]
+    assert result.tokens == len(ids)
+    assert result.token_counts == Counter(ids)
+    assert result.fallback_tokens == len(tokens) - len(whole)
+    assert result.token_lengths == Counter(map(len, whole))
+    assert result.vocab_size == tokenizer.vocab_size
+    if ids:
+        assert result.fallback_rate == (len(tokens) - len(whole)) / len(tokens)
+        assert result.vocabulary_used == len(set(ids)) / tokenizer.vocab_size
+        assert result.characters_per_token == sum(map(len, lines)) / len(ids)
+        shares = [ids.count(id) / len(ids) for id in set(ids)]
+        entropy = -2 / 3 * log(sum(share**2.5 for share in shares))
+        assert result.renyi_efficiency == pytest.approx(entropy / log(tokenizer.vocab_size), abs=1e-12)
+
+
+@given(st.integers(2, 50), st.integers(1, 9))
+def test_even_use_of_a_vocabulary_has_the_entropy_of_its_size(size, times):
+    assert renyi_entropy([times] * size, 2.5) == pytest.approx(log(size))
+    assert renyi_entropy([times + 1, *[times] * (size - 1)], 2.5) < log(size)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=12))
+def test_gini_is_the_double_sum(costs):
+    mean = sum(costs) / len(costs)
+    if not mean:
+        assert gini(costs) is None
+        return
+    differences = sum(abs(one - other) for one in costs for other in costs)
+    assert gini(costs) == pytest.approx(differences / (2 * len(costs) ** 2 * mean), abs=1e-12)
+
+
+def test_languages_are_compared_where_they_have_as_many_lines():
+    english = Evaluation(lines=2, tokens=10)
+    assert Evaluation(lines=2, tokens=15).parity(english) == 1.5
+    assert Evaluation(lines=3, tokens=15).parity(english) is None
+    assert Evaluation(lines=2, tokens=15).parity(Evaluation(lines=2)) is None
+    assert gini_of([english, Evaluation(lines=2, tokens=30)]) == 0.25
+    assert gini_of([english, Evaluation(lines=3, tokens=30)]) is None
+    assert gini_of([english]) is None
+    assert gini([]) is None
+
+
+def test_what_needs_ids_is_none_without_them():
+    result = evaluate(ends_at(1, 3), ["\u0d9a"])
+    assert (result.fallback_tokens, result.token_lengths) == (2, {})
+    assert result.vocabulary_used is None
+    assert result.renyi_efficiency is None
+
+
+def test_everything_but_counts_of_ids_is_in_json(saved, sample):
+    row = json.loads(json.dumps(evaluate(load_measurable(saved), sample["ta"].splitlines()).to_dict()))
+    assert set(MEASURES) < set(row)
+    assert "token_counts" not in row
+    assert sum(row["token_lengths"].values()) + row["fallback_tokens"] == row["tokens"]
+
+
+def test_added_tokens_that_are_not_special_are_measured():
+    vocab = {bytes([byte]): byte for byte in range(256)}
+    tokenizer = BPETokenizer(vocab, [], added_tokens={"<think>": 256})
+    assert measurable(tokenizer).encode("a<think>") == ([97, 256], [1, 8])
+
+
+# ---------------------------------------------------------------- smaller vocabularies
+
+
+@pytest.mark.parametrize("vocab_size", [257, 400, 1000, 2000])
+def test_a_smaller_vocabulary_is_the_first_merges(tokenizer, vocab_size):
+    smaller = with_first_merges(tokenizer, vocab_size)
+    assert smaller.merges == tokenizer.merges[: len(smaller.merges)]
+    assert len(smaller.vocab) == vocab_size - len(tokenizer.special_tokens)
+    assert smaller.vocab.items() <= tokenizer.vocab.items()
+    # No further merge would do without a further token.
+    left, right = tokenizer.merges[len(smaller.merges)]
+    assert left + right not in smaller.vocab
+
+
+def test_bytes_per_token_is_that_of_an_evaluation(tokenizer, sample):
+    lines = sample["si"].splitlines()[:50]
+    for vocab_size in compression_sizes(tokenizer.vocab_size):
+        smaller = with_first_merges(tokenizer, vocab_size)
+        assert bytes_per_token(smaller, lines) == evaluate(smaller, lines).bytes_per_token
+    assert smaller is tokenizer
+    assert bytes_per_token(tokenizer, []) is None
+
+
+def test_merges_that_make_the_same_token_cost_no_room():
+    tokenizer = BPETokenizer(
+        {**{bytes([byte]): byte for byte in range(256)}, b"ab": 256, b"bc": 257, b"abc": 258},
+        [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")],
+    )
+    assert with_first_merges(tokenizer, 258).merges == tokenizer.merges[:2]
+    assert with_first_merges(tokenizer, 259).merges == tokenizer.merges

@@ -1,0 +1,193 @@
+"""Languages by their codes: English name, the name that its speakers use, and the code in a file's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+# ISO 639-1 (or 639-3 where that has none), 639-3, English name, own name.
+_NAMES = """
+af afr Afrikaans | Afrikaans
+am amh Amharic | አማርኛ
+ar ara Arabic | العربية
+as asm Assamese | অসমীয়া
+ast ast Asturian | Asturianu
+awa awa Awadhi | अवधी
+az aze Azerbaijani | Azərbaycanca
+ba bak Bashkir | Башҡортса
+be bel Belarusian | Беларуская
+bg bul Bulgarian | Български
+bho bho Bhojpuri | भोजपुरी
+bn ben Bengali | বাংলা
+bo bod Tibetan | བོད་སྐད་
+brx brx Bodo | बड़ो
+bs bos Bosnian | Bosanski
+ca cat Catalan | Català
+ckb ckb Central Kurdish | کوردیی ناوەندی
+cs ces Czech | Čeština
+cy cym Welsh | Cymraeg
+da dan Danish | Dansk
+de deu German | Deutsch
+doi doi Dogri | डोगरी
+dv div Dhivehi | ދިވެހި
+dz dzo Dzongkha | རྫོང་ཁ་
+el ell Greek | Ελληνικά
+en eng English | English
+eo epo Esperanto | Esperanto
+es spa Spanish | Español
+et est Estonian | Eesti
+eu eus Basque | Euskara
+fa fas Persian | فارسی
+fi fin Finnish | Suomi
+fil fil Filipino | Filipino
+fo fao Faroese | Føroyskt
+fr fra French | Français
+ga gle Irish | Gaeilge
+gd gla Scottish Gaelic | Gàidhlig
+gl glg Galician | Galego
+gom gom Konkani | कोंकणी
+gu guj Gujarati | ગુજરાતી
+ha hau Hausa | Hausa
+he heb Hebrew | עברית
+hi hin Hindi | हिन्दी
+hne hne Chhattisgarhi | छत्तीसगढ़ी
+hr hrv Croatian | Hrvatski
+hu hun Hungarian | Magyar
+hy hye Armenian | Հայերեն
+id ind Indonesian | Bahasa Indonesia
+ig ibo Igbo | Igbo
+is isl Icelandic | Íslenska
+it ita Italian | Italiano
+ja jpn Japanese | 日本語
+jv jav Javanese | Basa Jawa
+ka kat Georgian | ქართული
+kk kaz Kazakh | Қазақша
+km khm Khmer | ខ្មែរ
+kn kan Kannada | ಕನ್ನಡ
+ko kor Korean | 한국어
+ks kas Kashmiri | کٲشُر
+ku kur Kurdish | Kurdî
+ky kir Kyrgyz | Кыргызча
+la lat Latin | Latina
+lb ltz Luxembourgish | Lëtzebuergesch
+lo lao Lao | ລາວ
+lt lit Lithuanian | Lietuvių
+lv lav Latvian | Latviešu
+mag mag Magahi | मगही
+mai mai Maithili | मैथिली
+mg mlg Malagasy | Malagasy
+mi mri Māori | Te reo Māori
+mk mkd Macedonian | Македонски
+ml mal Malayalam | മലയാളം
+mn mon Mongolian | Монгол
+mni mni Manipuri | মৈতৈলোন্
+mr mar Marathi | मराठी
+ms msa Malay | Bahasa Melayu
+mt mlt Maltese | Malti
+my mya Burmese | မြန်မာ
+nb nob Norwegian Bokmål | Norsk bokmål
+ne nep Nepali | नेपाली
+new new Newari | नेपाल भाषा
+nl nld Dutch | Nederlands
+nn nno Norwegian Nynorsk | Norsk nynorsk
+no nor Norwegian | Norsk
+or ori Odia | ଓଡ଼ିଆ
+pa pan Punjabi | ਪੰਜਾਬੀ
+pi pli Pali | पालि
+pl pol Polish | Polski
+ps pus Pashto | پښتو
+pt por Portuguese | Português
+ro ron Romanian | Română
+ru rus Russian | Русский
+sa san Sanskrit | संस्कृतम्
+sat sat Santali | ᱥᱟᱱᱛᱟᱲᱤ
+sd snd Sindhi | سنڌي
+si sin Sinhala | සිංහල
+sk slk Slovak | Slovenčina
+sl slv Slovenian | Slovenščina
+so som Somali | Soomaali
+sq sqi Albanian | Shqip
+sr srp Serbian | Српски
+su sun Sundanese | Basa Sunda
+sv swe Swedish | Svenska
+sw swa Swahili | Kiswahili
+ta tam Tamil | தமிழ்
+tcy tcy Tulu | ತುಳು
+te tel Telugu | తెలుగు
+tg tgk Tajik | Тоҷикӣ
+th tha Thai | ไทย
+ti tir Tigrinya | ትግርኛ
+tk tuk Turkmen | Türkmençe
+tr tur Turkish | Türkçe
+tt tat Tatar | Татарча
+ug uig Uyghur | ئۇيغۇرچە
+uk ukr Ukrainian | Українська
+ur urd Urdu | اردو
+uz uzb Uzbek | Oʻzbekcha
+vi vie Vietnamese | Tiếng Việt
+xh xho Xhosa | isiXhosa
+yi yid Yiddish | ייִדיש
+yo yor Yoruba | Yorùbá
+yue yue Cantonese | 粵語
+zh zho Chinese | 中文
+zu zul Zulu | isiZulu
+"""
+
+_WITHOUT_WORD_SPACES = frozenset(("bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"))
+
+
+class Language(NamedTuple):
+    """One language.
+
+    Attributes:
+        english: Its English name; the code where that is all that is known.
+        native: Its name in its own script, or nothing if it is not known.
+        spaced: Whether it is written with spaces between words, so that a number of words can be counted.
+    """
+
+    code: str
+    english: str
+    native: str
+    spaced: bool
+
+    def __str__(self) -> str:
+        return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
+
+
+def _read_names() -> tuple[dict[str, Language], dict[str, str]]:
+    languages: dict[str, Language] = {}
+    codes: dict[str, str] = {}
+    for line in _NAMES.strip().splitlines():
+        names, _, native = line.partition(" | ")
+        code, long_code, english = names.split(" ", 2)
+        languages[code] = Language(code, english, native, code not in _WITHOUT_WORD_SPACES)
+        codes |= {code: code, long_code: code}
+    return languages, codes
+
+
+_LANGUAGES, _CODES = _read_names()
+
+
+def language(code: str) -> Language:
+    """The language of a code of ISO 639, with or without what BCP 47 puts behind it; an unknown one goes by its code.
+
+    >>> str(language("si")), str(language("sin")), str(language("en")), str(language("tlh"))
+    ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'tlh')
+    """
+    short = _CODES.get(code.partition("-")[0].lower(), "")
+    known = _LANGUAGES.get(short, Language(code, code, "", True))
+    return known if code in _CODES else known._replace(code=code)
+
+
+def language_in_name(path: str | os.PathLike[str]) -> str | None:
+    """The code of the language that a file's name ends in, or begins with, or None.
+
+    >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
+    ('si', 'en', None)
+    """
+    parts = re.split(r"[^a-z0-9]+", Path(path).name.lower())
+    while len(parts) > 1 and parts[-1] in ("txt", "jsonl", "parquet", "gz", "xz", "zst", "bz2"):
+        parts.pop()
+    return next((_CODES[part] for part in (parts[-1], parts[0]) if part in _CODES), None)

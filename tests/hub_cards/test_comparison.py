@@ -1,0 +1,110 @@
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from hf_sgpe import BPETokenizer, SGPEError
+from hub_cards import compare, evaluate
+from hub_cards.comparison import TextFiles, frequent_words, texts_of
+from hub_cards.languages import language, language_in_name
+from hub_cards.metrics import bytes_per_token, load, with_first_merges
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return BPETokenizer.train_from_iterator(["the quick brown fox"], 270)
+
+
+def test_everything_is_as_measured_alone(tokenizer, plain, sample):
+    texts = {code: sample[code].splitlines()[:40] for code in ("si", "en")}
+    found = compare(tokenizer, texts, name="mine", baselines={"plain": plain})
+    assert (found.name, found.baselines) == ("mine", ["plain"])
+    for code, lines in texts.items():
+        assert found.evaluations[code] == {"mine": evaluate(tokenizer, lines), "plain": evaluate(plain, lines)}
+        assert list(found.compression[code]) == [1000, 2000, tokenizer.vocab_size]
+        for size, value in found.compression[code].items():
+            assert value == bytes_per_token(with_first_merges(tokenizer, size), lines)
+    counts = {code: row["mine"].tokens for code, row in found.evaluations.items()}
+    assert found.measure("parity", "si", "mine") == counts["si"] / counts["en"]
+    assert found.measure("parity", "en", "mine") == 1
+    assert found.gini("mine") == pytest.approx(abs(counts["si"] - counts["en"]) / (2 * sum(counts.values())))
+
+
+def test_words_are_shown_as_they_are_in_running_text(tokenizer, plain, sample):
+    found = compare(tokenizer, {"si": sample["si"].splitlines()}, name="mine", baselines={"plain": plain})
+    assert found.words["si"]
+    for word in found.words["si"]:
+        tokens = [tokenizer.token_bytes(id).decode() for id in tokenizer.encode(f" {word.text}")]
+        assert word.tokens["mine"] == [tokens[0].removeprefix(" ") or "␣", *tokens[1:]]
+        assert word.tokens["plain"] == ["␣"] + [None] * len(word.text.encode())
+
+
+def test_a_tokenizer_that_the_library_runs_is_a_baseline(tokenizer, tmp_path):
+    foreign = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
+    foreign.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    foreign.save(str(tmp_path / "tokenizer.json"))
+    found = compare(tokenizer, {"en": ["ab abbbbbbb"]}, baselines={"words": load(tmp_path)})
+    assert found.evaluations["en"]["words"].tokens == 10
+    assert found.words["en"][0].tokens["words"] == ["a", *"bbbbbbb"]
+
+
+def test_a_language_without_spaces_has_no_words(tokenizer):
+    found = compare(tokenizer, {"zh": ["你好世界"], "en": ["hello world"]})
+    assert found.measure("tokens_per_word", "zh", found.name) is None
+    assert found.words["zh"] == []
+    assert found.evaluations["zh"][found.name].tokens_per_word == 12
+
+
+def test_frequent_words_have_conjuncts_in_a_script_that_has_them():
+    lines = ["ක්‍රි ක්‍රි කා කා කා ශ්‍රී example example example"]
+    assert frequent_words(lines, 2) == ["ක්‍රි", "ශ්‍රී"]
+    assert frequent_words(["an example of ශ්‍රී in English examples"]) == ["example", "English", "examples"]
+
+
+def test_nothing_to_compare_is_named(tokenizer, tmp_path):
+    with pytest.raises(SGPEError, match="at least one language"):
+        compare(tokenizer, {})
+    with pytest.raises(SGPEError, match="two tokenizers are called mine"):
+        compare(tokenizer, {"en": ["a"]}, name="mine", baselines={"mine": tokenizer})
+    (tmp_path / "x_en.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"x_en\.txt: holds no text"):
+        compare(tokenizer, texts_of([str(tmp_path)]))
+
+
+def test_files_are_sorted_by_language(tmp_path):
+    for name in ("ntrex_si.txt", "flores_si.txt", "en.txt"):
+        (tmp_path / name).write_text(f"{name}\n\nend\n", encoding="utf-8")
+    (tmp_path / "held-out.txt").write_text("x\n", encoding="utf-8")
+    texts = texts_of([str(tmp_path / "*_si.txt"), f"en={tmp_path / 'held-out.txt'}", str(tmp_path / "en.txt")])
+    assert texts == {
+        "si": TextFiles((tmp_path / "flores_si.txt", tmp_path / "ntrex_si.txt")),
+        "en": TextFiles((tmp_path / "held-out.txt", tmp_path / "en.txt")),
+    }
+    assert [*texts["si"]] == [*texts["si"]] == ["flores_si.txt", "end", "ntrex_si.txt", "end"]
+    with pytest.raises(SGPEError, match=r"held-out\.txt: its name does not tell the language: write si="):
+        texts_of([str(tmp_path / "held-out.txt")])
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("ntrex_si.txt", "si"),
+        ("SI.TXT", "si"),
+        ("eval/te.jsonl.gz", "te"),
+        ("flores_dev_si_en.txt", "en"),
+        ("sin_Sinh.devtest", "si"),
+        ("newstest2019-ref.tam.txt", "ta"),
+        ("txt", None),
+        ("news.txt", None),
+        ("a-si-b.txt", None),
+    ],
+)
+def test_languages_in_names_of_files(name, code):
+    assert language_in_name(name) == code
+
+
+def test_languages_are_known_by_code_or_go_by_it():
+    assert language("pa") == ("pa", "Punjabi", "ਪੰਜਾਬੀ", True)
+    assert language("si-LK").english == "Sinhala"
+    assert language("si-LK").code == "si-LK"
+    assert language("ben").code == "bn"
+    assert str(language("xx")) == "xx"
+    assert not language("ja").spaced

@@ -1,0 +1,142 @@
+"""Datasets in folders; the Hub's own interface for them is the business of the ``datasets`` library."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hf_sgpe import SGPEError, TrainingConfig
+from trainers import TokenizerTrainer, read_dataset
+
+datasets = pytest.importorskip("datasets")
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq  # noqa: E402
+
+CONFIG = TrainingConfig(vocab_size=1500, scripts=("sinhala", "devanagari"))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.fixture
+def lines(sample):
+    return [*sample["si"].splitlines()[:80], None, *sample["hi"].splitlines()[:80], ""]
+
+
+@pytest.fixture
+def folder(tmp_path, lines):
+    """Two splits, the first of them in two files."""
+    data = tmp_path / "set" / "data"
+    data.mkdir(parents=True)
+    half = len(lines) // 2
+    parts = {"train-00000-of-00002": lines[:half], "train-00001-of-00002": lines[half:], "test-00000-of-00001": ["x y"]}
+    for name, texts in parts.items():
+        columns = {"text": pa.array(texts, pa.string()), "number": pa.array(range(len(texts)))}
+        pq.write_table(pa.table(columns), data / f"{name}.parquet", row_group_size=7)
+    return tmp_path / "set"
+
+
+def texts_of(lines):
+    return [line for line in lines if line is not None]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_folder_of_parquet_files_gives_its_texts_in_order(folder, lines, streaming):
+    texts = read_dataset(folder, streaming=streaming)
+    assert list(texts) == texts_of(lines)
+    assert list(texts) == texts_of(lines)  # anew
+    assert list(read_dataset(folder, split="test", streaming=streaming)) == ["x y"]
+
+
+def test_a_part_of_a_split(folder, lines):
+    assert list(read_dataset(folder, split="train[:5]")) == lines[:5]
+
+
+def test_what_save_to_disk_wrote(folder, lines, tmp_path):
+    datasets.load_dataset(str(folder), cache_dir=tmp_path / "other").save_to_disk(tmp_path / "saved")
+    assert list(read_dataset(tmp_path / "saved")) == texts_of(lines)
+    datasets.load_from_disk(tmp_path / "saved")["test"].save_to_disk(tmp_path / "one")
+    assert list(read_dataset(tmp_path / "one")) == ["x y"]
+    with pytest.raises(SGPEError, match=r"no split 'validation': it has .*train"):
+        read_dataset(tmp_path / "saved", split="validation")
+
+
+def test_json_lines_are_a_dataset_too(tmp_path, sample):
+    (tmp_path / "j").mkdir()
+    lines = sample["en"].splitlines()[:20]
+    (tmp_path / "j" / "a.jsonl").write_text("".join(json.dumps({"body": line}) + "\n" for line in lines), encoding="utf-8")
+    assert list(read_dataset(tmp_path / "j", text_column="body")) == lines
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_counting_a_dataset_is_counting_its_texts(folder, lines, streaming):
+    trainer = TokenizerTrainer(CONFIG)
+    counts = trainer.count(iterator=read_dataset(folder, streaming=streaming))
+    assert dict(counts.items()) == dict(trainer.count(iterator=texts_of(lines)).items())
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_what_is_not_there_is_named(folder, tmp_path, streaming):
+    with pytest.raises(SGPEError, match=r"no column 'body' \(it has 'text', 'number'\)"):
+        read_dataset(folder, text_column="body", streaming=streaming)
+    with pytest.raises(SGPEError, match=r"set: .*nope"):
+        list(read_dataset(folder, split="nope", streaming=streaming))
+    with pytest.raises(SGPEError, match="column 'number' holds no text but int"):
+        list(read_dataset(folder, text_column="number", streaming=streaming))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SGPEError, match=r"empty.* doesn't contain any data files"):
+        read_dataset(tmp_path / "empty", streaming=streaming)
+    with pytest.raises(SGPEError, match="is a file, not a dataset"):
+        read_dataset(next(folder.rglob("*.parquet")), streaming=streaming)
+
+
+def cli(*arguments, **options):
+    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
+    environment = {**options.pop("env"), "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache")}
+
+
+def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environment):
+    (tmp_path / "same.txt").write_text("\n\n".join(texts_of(lines)), encoding="utf-8")
+    options = ["--vocab-size", "1500", "--script", "sinhala", "--script", "devanagari"]
+    for more in (["--streaming"], ["--split", "train", "--text-column", "text"]):
+        done = cli("train", "--dataset", "set", *more, *options, "--out", "out", cwd=tmp_path, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+    files = TokenizerTrainer(CONFIG).train(iterator=texts_of(lines))
+    written = json.loads((tmp_path / "out" / "tokenizer.json").read_text(encoding="utf-8"))
+    assert written["model"]["vocab"] == files.get_vocab()
+    both = cli("train", "same.txt", "--dataset", "set", *options, "--out", "both", cwd=tmp_path, env=environment)
+    assert both.returncode == 0, both.stderr
+    words = [int(done.stdout.split("learned from ")[1].split()[0].replace(",", "")) for done in (both, done)]
+    assert words[0] > 1.9 * words[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "set", "--split", "nope"], "nope"),
+        (["--dataset", "set", "--text-column", "body"], "no column 'body'"),
+        (["--dataset", "nobody/nothing"], "dataset nobody/nothing: "),
+        (["--dataset", "set", "--weight", "set=2"], "--weight is for files"),
+        (["--dataset", "damaged", "--streaming"], "damaged: .*Parquet"),
+        ([], "nothing to train on"),
+    ],
+)
+def test_bad_input_ends_in_one_line(folder, tmp_path, environment, arguments, message):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "train.parquet").write_bytes(b"PAR1xxxxxxxx")
+    done = cli("train", *arguments, "--out", "out", cwd=tmp_path, env=environment)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert re.search(message, done.stderr)
+    assert not (tmp_path / "out").exists()
