@@ -1,0 +1,333 @@
+"""Which tokenizer a model does better with: trains the same small Llama with two or more, and measures bits per byte.
+
+All get the same compute: a model of the same size, as many steps, and as many tokens in each. A tokenizer that needs fewer
+tokens for a text thus sees more of it, which is its advantage and is reported. All text is put in NFC first, and each line
+is a text of its own. With each seed the model begins with other weights and the lines come in another order, the same for
+all tokenizers. Lines that also stand in a file to measure on are not trained on.
+
+Writes the tokenizers it trains, compare.json and a picture, compare.png. Finished runs are kept in runs/, not done again.
+
+Example: python scripts/compare_tokenizers.py si.txt.xz --recipe hybrid --recipe bpe --eval news.txt ntrex.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from math import ceil, cos, pi
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from hf_sgpe import SGPEError
+from hf_sgpe.atomic import atomic_directory, atomic_file
+from hf_sgpe.cli import exit_code
+from hf_sgpe.normalization import normalize
+from hf_sgpe.pretokenizers.words import RECIPES
+from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
+from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
+from trainers.training_runs import SETTINGS_FILE, digest, keep_settings, load_tokenizer, require_pytorch
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+COMPARE_FILE = "compare.json"
+POINTS = 7
+"""How many times a run is measured, the last time at its end."""
+# Both as usual for models of this size: steps of rising rate at the beginning, and the part of it that is left at the end.
+WARM_UP = 0.05
+LEAST_RATE = 0.1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
+    parser.add_argument("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
+    parser.add_argument(
+        "--tokenizer", action="append", default=[], metavar="FOLDER", help="tokenizer that exists (repeatable)"
+    )
+    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, measured file by file")
+    parser.add_argument("--vocab-size", type=int, default=16_000, help="of the recipes (default: %(default)s)")
+    parser.add_argument("--script", action="append", help="whose syllables are kept whole (repeatable; default: all)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs for each tokenizer (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=700, help="of training (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=1024, help="tokens in a step (default: %(default)s)")
+    parser.add_argument("--length", type=int, default=128, help="tokens in a row of a batch (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=4, help="of the model (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=192, help="of the model (default: %(default)s)")
+    parser.add_argument("--heads", type=int, default=6, help="of the model (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, help="at its highest (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("compare"), help="folder to write to (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    check(args)
+    held_out = {file.name: lines_of([file]) for file in find_files(args.eval)}
+    for name, lines in held_out.items():
+        if not lines:
+            raise SGPEError(f"{name}: holds no text to measure")
+    known = {line for lines in held_out.values() for line in lines}
+    lines = [line for line in lines_of(find_files(args.corpus)) if line not in known]
+    if not lines:
+        raise SGPEError("nothing to train on: the corpus has no line that is not held out")
+    existing = {Path(folder).name: load_tokenizer(folder) for folder in args.tokenizer}
+    settings = settings_of(args, lines, held_out, existing)
+    begun = (args.out / SETTINGS_FILE).exists()
+    if begun:
+        keep_settings(args.out, settings)
+    tokenizers = {recipe: trained(recipe, args, lines, anew=not begun) for recipe in args.recipe} | existing
+    keep_settings(args.out, settings)
+    rows = max(map(embedding_rows, tokenizers.values()))
+
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in tokenizers}
+    for seed in range(1, args.seeds + 1):
+        for name, tokenizer in tokenizers.items():
+            file = args.out / "runs" / f"{name}-{seed}.json"
+            if not file.exists():
+                begun = time.perf_counter()
+                result = train_and_measure(tokenizer, lines, held_out, rows, seed, args, f"{name}, seed {seed}")
+                with atomic_file(file) as temporary:
+                    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+                shown = ", ".join(f"{value:.4f} on {where}" for where, value in result["bits_per_byte"].items())
+                print(f"{name}, seed {seed}: {shown} ({time.perf_counter() - begun:.0f} s)", flush=True)
+            results[name].append(json.loads(file.read_text(encoding="utf-8")))
+    summary = summarize(results, held_out, args)
+    with atomic_directory(args.out) as folder:
+        (folder / COMPARE_FILE).write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8")
+        draw(summary, folder / "compare.png")
+    show(summary)
+    print(f"\nWritten to {args.out}: {COMPARE_FILE}, compare.png")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Finds what is wrong with the arguments before anything takes time."""
+    require_pytorch()
+    try:
+        import matplotlib  # noqa: F401 - better missed now than after an hour
+    except ImportError:
+        raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
+    names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
+    if len(names) < 2:
+        raise SGPEError("nothing to compare: give two tokenizers or more, by --recipe and --tokenizer")
+    for option, given in {"tokenizers": names, "files to measure on": [Path(file).name for file in args.eval]}.items():
+        if len(set(given)) < len(given):
+            raise SGPEError(f"two {option} have the same name: {', '.join(given)}")
+    for name in ("seeds", "steps", "batch", "length"):
+        if getattr(args, name) < 1:
+            raise SGPEError(f"--{name} must be at least 1, not {getattr(args, name)}")
+    if args.batch % args.length:
+        raise SGPEError(f"--batch {args.batch} holds no whole number of rows of {args.length} tokens: give a multiple")
+    small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
+
+
+def settings_of(
+    args: argparse.Namespace,
+    lines: list[str],
+    held_out: dict[str, list[str]],
+    existing: dict[str, PreTrainedTokenizerBase],
+) -> dict[str, Any]:
+    """All that the results depend on, but for the number of seeds, which may grow."""
+    names = ("recipe", "vocab_size", "script", "steps", "batch", "length", "layers", "width", "heads", "learning_rate")
+    return {name: getattr(args, name) for name in names} | {
+        "tokenizer": {name: digest(tokenizer) for name, tokenizer in existing.items()},
+        "training_bytes": size_of(lines),
+        "held_out_bytes": {name: size_of(texts) for name, texts in held_out.items()},
+    }
+
+
+def lines_of(files: list[Path]) -> list[str]:
+    """The lines of files that are not blank, in NFC."""
+    return [normalize(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
+
+
+def size_of(lines: Sequence[str]) -> int:
+    return sum(len(line.encode()) for line in lines)
+
+
+def trained(recipe: str, args: argparse.Namespace, lines: list[str], *, anew: bool) -> PreTrainedTokenizerBase:
+    """The tokenizer of a recipe: trained, or as it lies in the folder of results."""
+    folder = args.out / recipe
+    if anew or not (folder / "tokenizer.json").exists():
+        scripts = tuple(args.script or ("all",))
+        config = TrainingConfig(args.vocab_size, recipe, scripts, special_tokens=("<|endoftext|>",))
+        TokenizerTrainer(config).train(iterator=lines).save_pretrained(folder)
+    return load_tokenizer(str(folder))
+
+
+def train_and_measure(
+    tokenizer: PreTrainedTokenizerBase,
+    lines: list[str],
+    held_out: dict[str, list[str]],
+    embedding: int,
+    seed: int,
+    args: argparse.Namespace,
+    title: str,
+) -> dict[str, Any]:
+    """One run: a new model of ``embedding`` rows, trained on lines in the seed's order.
+
+    Returns:
+        Bits per byte at the end for each held-out file; the curve of them, with the tokens trained on; bytes and tokens.
+    """
+    import torch
+    from transformers import LlamaForCausalLM
+
+    order = list(lines)
+    random.Random(seed).shuffle(order)
+    rows = list(islice(pack(order, tokenizer, args.length), args.steps * args.batch // args.length))
+    if len(rows) * args.length < args.steps * args.batch:
+        raise SGPEError(
+            f"the corpus gives only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
+            "give more text, or fewer --steps"
+        )
+    torch.manual_seed(seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    config = small_llama(embedding, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
+    model = LlamaForCausalLM(config).to(device)
+    curve: list[dict[str, Any]] = []
+
+    def measure(step: int) -> None:
+        if step in points:
+            values = {name: bits_per_byte(model, tokenizer, texts) for name, texts in held_out.items()}
+            curve.append({"tokens": step * args.batch, "bits_per_byte": values})
+
+    points = {ceil(args.steps * point / POINTS) for point in range(1, POINTS + 1)}
+    batches = torch.tensor(rows).reshape(args.steps, -1, args.length)
+    train(model, tqdm(batches, desc=title, unit=" steps", disable=None, leave=False), args.learning_rate, after_step=measure)
+    seen = len(tokenizer.decode([id for row in rows for id in row], skip_special_tokens=True).encode())
+    return {
+        "bits_per_byte": curve[-1]["bits_per_byte"],
+        "curve": curve,
+        "tokens_seen": len(rows) * args.length,
+        "bytes_seen": seen,
+        "parameters": model.num_parameters(),
+    }
+
+
+def train(
+    model: PreTrainedModel, batches: Sequence[torch.Tensor], learning_rate: float, *, after_step: Callable[[int], None]
+) -> None:
+    """Trains by AdamW, one step for each batch; the rate rises, then falls along a cosine."""
+    import torch
+
+    steps = len(batches)
+    warm_up = max(ceil(WARM_UP * steps), 1)
+
+    def rate(step: int) -> float:
+        if step < warm_up:
+            return (step + 1) / warm_up
+        return LEAST_RATE + (1 - LEAST_RATE) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    model.train()
+    for step, batch in enumerate(batches, 1):
+        ids = batch.to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixed):
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        after_step(step)
+
+
+def summarize(
+    results: dict[str, list[dict[str, Any]]], held_out: dict[str, list[str]], args: argparse.Namespace
+) -> dict[str, Any]:
+    """All runs, and of each tokenizer the mean and spread (standard deviation over seeds) for each held-out file."""
+    tokenizers: dict[str, Any] = {}
+    for name, runs in results.items():
+        values = {where: [run["bits_per_byte"][where] for run in runs] for where in held_out}
+        tokenizers[name] = {
+            "mean": {where: fmean(found) for where, found in values.items()},
+            "spread": {where: stdev(found) if len(found) > 1 else None for where, found in values.items()},
+            "bytes_seen": round(fmean(run["bytes_seen"] for run in runs)),
+            "tokens_per_byte": sum(run["tokens_seen"] for run in runs) / sum(run["bytes_seen"] for run in runs),
+            "runs": runs,
+        }
+    first = next(iter(results.values()))[0]
+    names = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate", "seeds")
+    return {
+        "settings": {name: getattr(args, name) for name in names},
+        "parameters": first["parameters"],
+        "tokens_seen": first["tokens_seen"],
+        "held_out_bytes": {where: size_of(lines) for where, lines in held_out.items()},
+        "tokenizers": tokenizers,
+    }
+
+
+def show(summary: dict[str, Any]) -> None:
+    tokenizers = summary["tokenizers"]
+    width = max(map(len, tokenizers))
+    print(
+        f"\nA model of {summary['parameters']:,} parameters and {summary['tokens_seen']:,} tokens of training for each; "
+        "fewer tokens for a text let it see more:"
+    )
+    for name, found in tokenizers.items():
+        print(f"  {name:<{width}}  {found['bytes_seen']:,} bytes seen, {found['tokens_per_byte']:.4f} tokens per byte")
+    best = {where: min(found["mean"][where] for found in tokenizers.values()) for where in summary["held_out_bytes"]}
+    for where, size in summary["held_out_bytes"].items():
+        print(f"\nBits per byte on {where} ({size:,} bytes)")
+        seeds = "".join(f"{f'seed {seed + 1}':>9}" for seed in range(summary["settings"]["seeds"]))
+        print(f"  {'':<{width}}{seeds}     mean   spread")
+        for name, found in tokenizers.items():
+            values = "".join(f"{run['bits_per_byte'][where]:>9.4f}" for run in found["runs"])
+            mean, spread = found["mean"][where], found["spread"][where]
+            mark = "  ← best" if mean == best[where] else f"  +{mean / best[where] - 1:.2%}"
+            print(f"  {name:<{width}}{values}{mean:>9.4f}{'        –' if spread is None else f'{spread:>9.4f}'}{mark}")
+
+
+def draw(summary: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    places = list(summary["held_out_bytes"])
+    figure, grid = pyplot.subplots(
+        len(places), 2, figsize=(11, 0.8 + 3.6 * len(places)), width_ratios=(3, 2), layout="constrained", squeeze=False
+    )
+    for (curves, finals), where in zip(grid, places, strict=True):
+        for number, (name, found) in enumerate(summary["tokenizers"].items()):
+            color = f"C{number}"
+            tokens = [point["tokens"] / 1000 for point in found["runs"][0]["curve"]]
+            lines = [[point["bits_per_byte"][where] for point in run["curve"]] for run in found["runs"]]
+            for line in lines:
+                curves.plot(tokens, line, color=color, lw=0.8, alpha=0.5)
+            curves.plot(tokens, list(map(fmean, zip(*lines, strict=True))), color=color, lw=2.5, label=name)
+            values = [line[-1] for line in lines]
+            finals.plot(values, [number] * len(values), "o", color=color, alpha=0.6)
+            mean = found["mean"][where]
+            finals.plot([mean, mean], [number - 0.25, number + 0.25], color=color, lw=2.5)
+            finals.annotate(f"{mean:.4f}", (mean, number - 0.3), ha="center", va="bottom", fontsize=9)
+        curves.set_title(f"{where}: while training")
+        curves.set_xlabel("thousand tokens of training")
+        curves.set_ylabel("bits per byte")
+        curves.legend()
+        curves.grid(alpha=0.3)
+        finals.set_title(f"{where}: at the end")
+        finals.set_xlabel("bits per byte (points: seeds, bar: mean)")
+        finals.set_yticks(range(len(summary["tokenizers"])), list(summary["tokenizers"]))
+        finals.set_ylim(len(summary["tokenizers"]) - 0.4, -0.6)
+        finals.margins(x=0.2)
+        finals.grid(alpha=0.3, axis="x")
+    parameters, tokens = summary["parameters"] / 1e6, summary["tokens_seen"]
+    figure.suptitle(f"The same model of {parameters:.1f} M parameters, the same {tokens:,} tokens: lower is better")
+    figure.savefig(path, dpi=130, format="png")
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

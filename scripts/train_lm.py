@@ -1,0 +1,124 @@
+"""Trains a causal language model with a tokenizer: a new small Llama, or one that exists, fitted to the tokenizer.
+
+Reads text files, .jsonl and .parquet, or a dataset of the datasets library, and packs the ids into rows without padding. A
+text file is one text; special tokens written in it count as such. Uses a GPU if there is one, in bfloat16 if it can, and
+several with accelerate launch. The folder that is written loads by AutoModelForCausalLM and AutoTokenizer.
+
+Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval held-out.txt --steps 500 --out my-model
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from hf_sgpe import SGPEError
+from hf_sgpe.cli import exit_code
+from trainers import find_files
+from trainers.language_model import Text, bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama
+from trainers.training_runs import (
+    add_options,
+    checkpoint_to_resume,
+    load_model,
+    load_tokenizer,
+    require_pytorch,
+    train_as_asked,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
+    parser.add_argument("--text-field", default="text", help="of .jsonl and .parquet (default: %(default)s)")
+    parser.add_argument("--dataset", help="in place of files: name on the Hub, or folder")
+    parser.add_argument("--dataset-config", help="which of several configurations of the dataset")
+    parser.add_argument("--split", default="train", help="of the dataset (default: %(default)s)")
+    parser.add_argument("--text-column", default="text", help="of the dataset (default: %(default)s)")
+    parser.add_argument("--streaming", action="store_true", help="download no more of the dataset than is trained on")
+    parser.add_argument("--length", type=int, default=256, help="tokens in a row (default: %(default)s)")
+    parser.add_argument("--eval", nargs="+", default=[], metavar="FILE", help="held-out text, for bits per byte")
+    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
+    add_options(parser, steps=500, batch_size=8)
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    require_pytorch()
+    from accelerate import PartialState
+    from transformers import AutoModelForCausalLM, DataCollatorForLanguageModeling, LlamaForCausalLM, set_seed
+
+    if bool(args.corpus) == bool(args.dataset):
+        raise SGPEError("give text to train on: either files, or a dataset by --dataset")
+    if not (args.tokenizer or args.model):
+        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+    checkpoint_to_resume(args.out, resume=args.resume)
+    files = find_files(args.corpus)
+    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
+    rows = packed_rows(args, files, tokenizer)
+
+    set_seed(args.seed)
+    if args.model:
+        model = load_model(AutoModelForCausalLM, args.model)
+    else:
+        vocab_size = embedding_rows(tokenizer)
+        config = small_llama(vocab_size, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
+        model = LlamaForCausalLM(config)
+    fit_embeddings(model, tokenizer)
+    state = PartialState()
+    model.to(state.device)
+    state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
+    before = measured(model, tokenizer, held_out, args.length)
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    train_as_asked(args, model, tokenizer, rows, collator, settings=settings_of(args, files))
+    for name, value in measured(model, tokenizer, held_out, args.length).items():
+        state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
+    state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
+
+
+def whole_texts(file: Path, text_field: str) -> list[str]:
+    texts = read_documents([file], text_field=text_field)
+    return [text if isinstance(text, str) else "".join(text) for text in texts]
+
+
+def settings_of(args: argparse.Namespace, files: list[Path]) -> dict[str, Any]:
+    """What the rows depend on. Files go by their names and sizes."""
+    names = ("length", "text_field", "dataset", "dataset_config", "split", "text_column", "streaming")
+    corpus = [[file.name, file.stat().st_size] for file in files]
+    return {name: getattr(args, name) for name in names} | {"corpus": corpus}
+
+
+def packed_rows(args: argparse.Namespace, files: list[Path], tokenizer: Any) -> NDArray[numpy.int32]:
+    """What to train on, rows by tokens; of a stream only as much as the steps need."""
+    texts: Iterable[Text] = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
+    if args.dataset:
+        from trainers.hub_datasets import read_dataset
+
+        texts = read_dataset(
+            args.dataset,
+            config=args.dataset_config,
+            split=args.split,
+            text_column=args.text_column,
+            streaming=args.streaming,
+        )
+    needed = args.steps * args.batch_size if args.streaming else None
+    rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), needed)), numpy.int32)
+    if not len(rows):
+        raise SGPEError(f"the text fills no row of {args.length} tokens: give more of it, or a smaller --length")
+    return rows
+
+
+def measured(model: Any, tokenizer: Any, held_out: dict[str, list[str]], length: int) -> dict[str, float]:
+    return {name: bits_per_byte(model, tokenizer, texts, length=length) for name, texts in held_out.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

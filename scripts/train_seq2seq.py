@@ -1,0 +1,200 @@
+"""Trains an encoder–decoder to turn one text into another, such as its translation: a new small T5 or one that exists.
+
+Pairs stand in a .tsv with two columns, in a .jsonl with the fields source and target, or in two text files whose lines
+belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. Uses a
+GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
+
+Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe import SGPEError
+from hf_sgpe.cli import exit_code
+from trainers.corpora import COMPRESSIONS, JSON_LINES, read_text_file
+from trainers.language_model import embedding_rows, fit_embeddings
+from trainers.training_runs import (
+    add_options,
+    checkpoint_to_resume,
+    load_model,
+    load_tokenizer,
+    require_pytorch,
+    train_as_asked,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, T5Config
+
+Pair = tuple[str, str]
+
+SHOWN = 3
+"""How many held-out pairs are printed with what the model makes of them."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="+", type=Path, help="one file of pairs, or one of sources and one of targets")
+    parser.add_argument("--held-out", type=int, default=50, help="pairs not to train on, the last (default: %(default)s)")
+    parser.add_argument("--length", type=int, default=128, help="tokens of a text, cut beyond (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
+    add_options(parser, steps=500, batch_size=16)
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    require_pytorch()
+    from accelerate import PartialState
+    from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
+
+    if not (args.tokenizer or args.model):
+        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+    checkpoint_to_resume(args.out, resume=args.resume)
+    pairs = read_pairs(args.pairs)
+    if not 0 < args.held_out < len(pairs):
+        raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
+    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
+        raise SGPEError(
+            f"{args.tokenizer or args.model}: has no pad token or no eos token, which pairs need: train it with "
+            "--special-token '<|endoftext|>' --special-token '<|pad|>'"
+        )
+
+    set_seed(args.seed)
+    if args.model:
+        model = load_model(AutoModelForSeq2SeqLM, args.model)
+    else:
+        model = T5ForConditionalGeneration(small_t5(tokenizer, layers=args.layers, width=args.width, heads=args.heads))
+    fit_embeddings(model, tokenizer)
+    state = PartialState()
+    model.to(state.device)
+    examples = encoded(pairs, tokenizer, args.length)
+    training, held_out = examples[: -args.held_out], examples[-args.held_out :]
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
+    state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
+    before = loss_on(model, held_out, collator, args.batch_size)
+    files = [[file.name, file.stat().st_size] for file in args.pairs]
+    settings = {"pairs": files, "held_out": args.held_out, "length": args.length}
+    train_as_asked(args, model, tokenizer, training, collator, settings=settings)
+    after = loss_on(model, held_out, collator, args.batch_size)
+    state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
+    translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)
+    for (source, target), translation in zip(pairs[-args.held_out :], translations, strict=False):
+        state.print(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
+    state.print(f"\nWritten to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
+
+
+def read_pairs(paths: list[Path]) -> list[Pair]:
+    """The pairs of one file or two; those of which one side is empty are left out.
+
+    Raises:
+        SGPEError: a file cannot be read, or holds no pairs; the message names it and the line.
+    """
+    if len(paths) > 2:
+        raise SGPEError(f"give one file of pairs, or one of sources and one of targets, not {len(paths)} files")
+    if len(paths) == 2:
+        sources, targets = map(lines_of, paths)
+        if len(sources) != len(targets):
+            raise SGPEError(f"{paths[0]} has {len(sources)} lines, {paths[1]} has {len(targets)}: they must be aligned")
+        pairs = list(zip(sources, targets, strict=True))
+    else:
+        path = paths[0]
+        kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
+        read = from_json if kinds and kinds[-1] in JSON_LINES else from_columns
+        pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
+    found = [(source.strip(), target.strip()) for source, target in pairs]
+    if not (found := [pair for pair in found if all(pair)]):
+        raise SGPEError(f"{' and '.join(map(str, paths))}: no pair of texts in it")
+    return found
+
+
+def lines_of(path: Path) -> list[str]:
+    return [line.removesuffix("\r") for line in "".join(read_text_file(path)).removesuffix("\n").split("\n")]
+
+
+def from_columns(line: str, where: str) -> Pair:
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise SGPEError(f"{where}: not two columns with a tab between, but {len(columns)}")
+    return columns[0], columns[1]
+
+
+def from_json(line: str, where: str) -> Pair:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SGPEError(f"{where}: not valid JSON ({error})") from None
+    source, target = (record.get(field) if isinstance(record, dict) else None for field in ("source", "target"))
+    if not (isinstance(source, str) and isinstance(target, str)):
+        raise SGPEError(f"{where}: no object with texts in the fields 'source' and 'target'")
+    return source, target
+
+
+def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
+    """The configuration of a T5 that trains in minutes: so many layers in the encoder and as many in the decoder."""
+    for name, number in {"layers": layers, "width": width, "heads": heads}.items():
+        if number < 1:
+            raise SGPEError(f"--{name} must be at least 1, not {number}")
+    if width % heads:
+        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple")
+    from transformers import T5Config
+
+    return T5Config(
+        vocab_size=embedding_rows(tokenizer),
+        d_model=width,
+        d_kv=width // heads,
+        d_ff=2 * width,
+        num_layers=layers,
+        num_heads=heads,
+        feed_forward_proj="gated-gelu",
+        decoder_start_token_id=tokenizer.pad_token_id,
+    )
+
+
+def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
+    """Each pair as ids, sources and targets of no more than ``length``, the token that ends a text included."""
+    if length < 2:
+        raise SGPEError(f"--length must be at least 2, not {length}")
+    columns = []
+    for side in zip(*pairs, strict=True):
+        rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]
+        columns.append([[*ids[: length - 1], tokenizer.eos_token_id] for ids in rows])
+    return [{"input_ids": source, "labels": target} for source, target in zip(*columns, strict=True)]
+
+
+def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
+    """The mean over all target tokens, in nats."""
+    import torch
+
+    model.eval()
+    nats = tokens = 0.0
+    with torch.inference_mode():
+        for start in range(0, len(examples), batch_size):
+            batch = collator(examples[start : start + batch_size]).to(model.device)
+            count = int((batch["labels"] != -100).sum())
+            nats += float(model(**batch).loss) * count
+            tokens += count
+    return nats / tokens
+
+
+def generated(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    examples: list[dict[str, list[int]]],
+    collator: Any,
+    length: int,
+) -> list[str]:
+    model.eval()
+    batch = collator(examples).to(model.device)
+    ids = model.generate(batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=length, do_sample=False)
+    return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

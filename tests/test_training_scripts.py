@@ -1,0 +1,212 @@
+"""The scripts that train models: as a user calls them, and what they say of bad input."""
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from trainers import TokenizerTrainer, TrainingConfig
+
+torch = pytest.importorskip("torch", reason="the scripts need PyTorch: pip install torch accelerate")
+pytest.importorskip("accelerate", reason="the scripts need accelerate: pip install torch accelerate")
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
+
+
+def call(script, *arguments, cwd):
+    command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
+    # So small models gain nothing by several threads, and they get in the way of whatever else runs.
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+@pytest.fixture
+def call_here(monkeypatch, folder):
+    """The same in this process, since importing PyTorch takes seconds: gives the exit code."""
+
+    def called(script, *arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        return runpy.run_path(str(SCRIPTS / script), run_name="script")["main"]()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield called
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, sample):
+    """A folder with two tokenizers, the second of which has a token for padding, and texts and pairs of them."""
+    folder = tmp_path_factory.mktemp("training")
+    texts = [sample["si"][:20_000], sample["en"][:20_000]]
+    for name, special_tokens in (("bare", ("<|endoftext|>",)), ("padding", ("<|endoftext|>", "<|pad|>"))):
+        config = TrainingConfig(600, "bpe", special_tokens=special_tokens)
+        TokenizerTrainer(config).train(iterator=texts).save_pretrained(folder / name)
+    (folder / "si.txt").write_text(sample["si"], encoding="utf-8")
+    (folder / "held out.txt").write_text(sample["si"][:2000], encoding="utf-8")
+    lines = {language: sample[language].splitlines()[:30] for language in ("si", "en")}
+    for language, text in lines.items():
+        (folder / f"30-{language}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+    pairs = list(zip(lines["si"], lines["en"], strict=True))
+    (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    records = (json.dumps({"source": source, "target": target}) for source, target in pairs)
+    (folder / "pairs.jsonl").write_text("\n".join(records), encoding="utf-8")
+    return folder
+
+
+def test_a_language_model_is_trained_resumed_and_loaded(folder, call_here):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options = ["si.txt", "--tokenizer", "bare", *TINY, "--steps", 6, "--batch-size", 2, "--save-every", 3]
+    done = call("train_lm.py", *options, "--eval", "held out.txt", "--out", "lm", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    before, after = map(float, re.search(r"^held out\.txt: ([\d.]+) .* before, ([\d.]+) after$", done.stdout, re.M).groups())
+    assert after < before
+    shutil.copytree(folder / "lm" / "checkpoint-3", folder / "lm again" / "checkpoint-3")
+    shutil.copy(folder / "lm" / "settings.json", folder / "lm again")
+    assert call_here("train_lm.py", *options, "--resume", "--out", "lm again") == 0
+    assert (folder / "lm again" / "model.safetensors").read_bytes() == (folder / "lm" / "model.safetensors").read_bytes()
+
+    model = AutoModelForCausalLM.from_pretrained(folder / "lm")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "lm")
+    prompt = tokenizer("ශ්‍රී ලංකාව", return_tensors="pt")
+    assert model.config.vocab_size == 640
+    assert tokenizer.decode(model.generate(**prompt, max_new_tokens=2, do_sample=False)[0]).startswith("ශ්‍රී ලංකාව")
+
+
+def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, call_here, capsys):
+    pytest.importorskip("datasets")
+    (folder / "dataset").mkdir()
+    rows = [json.dumps({"body": line}) for line in (folder / "30-si.txt").read_text(encoding="utf-8").splitlines()]
+    (folder / "dataset" / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    from transformers import LlamaForCausalLM
+
+    from trainers.language_model import small_llama
+
+    LlamaForCausalLM(small_llama(100, layers=1, width=16, heads=2, length=16)).save_pretrained(folder / "old")
+    options = ["--dataset", "dataset", "--text-column", "body", "--streaming", "--model", "old", "--tokenizer", "padding"]
+    assert call_here("train_lm.py", *options, *TINY, "--steps", 2, "--batch-size", 2, "--out", "newer") == 0
+    assert "4 rows of 16 tokens" in capsys.readouterr().out  # of a stream no more than is needed
+    config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
+    assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
+
+
+def test_an_encoder_decoder_learns_and_is_loaded(folder):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    words = [("එක", "one"), ("දෙක", "two"), ("තුන", "three"), ("හතර", "four")]
+    for column, name in enumerate(("sources.txt", "targets.txt")):
+        (folder / name).write_text("".join(f"{pair[column]}\n" for pair in words * 10), encoding="utf-8")
+    options = [*TINY, "--steps", 150, "--batch-size", 8, "--held-out", 4, "--save-every", 150, "--learning-rate", "2e-2"]
+    options += ["--width", 32, "--tokenizer", "padding", "--out", "s2s"]
+    done = call("train_seq2seq.py", "sources.txt", "targets.txt", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "36 pairs" in done.stdout
+    before, after = map(float, re.search(r"held-out targets: ([\d.]+) before, ([\d.]+) after$", done.stdout, re.M).groups())
+    assert after < before / 10
+    shown = re.findall(r"^source: (.+)\ntarget: (.+)\nmodel:  (.*)$", done.stdout, re.M)
+    assert shown == [(source, target, target) for source, target in words[:3]]
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder / "s2s")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "s2s")
+    ids = tokenizer(["දෙක<|endoftext|>", "තුන<|endoftext|>"], padding=True, return_tensors="pt")
+    generated = model.generate(**ids, max_new_tokens=8, do_sample=False)
+    assert tokenizer.batch_decode(generated, skip_special_tokens=True) == ["two", "three"]
+
+
+def test_pairs_are_the_same_from_every_kind_of_file(folder):
+    read_pairs = runpy.run_path(str(SCRIPTS / "train_seq2seq.py"), run_name="script")["read_pairs"]
+    pairs = read_pairs([folder / "30-si.txt", folder / "30-en.txt"])
+    assert len(pairs) == 30
+    assert read_pairs([folder / "pairs.tsv"]) == read_pairs([folder / "pairs.jsonl"]) == pairs
+
+
+def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsys):
+    pytest.importorskip("matplotlib")
+    options = ["--recipe", "hybrid", "--tokenizer", "padding", "--script", "sinhala", "--vocab-size", 1500, "--eval"]
+    options += ["held out.txt", "30-en.txt", "--steps", 7, "--batch", 32, *TINY]
+    done = call("compare_tokenizers.py", "si.txt", *options, "--seeds", 2, "--out", "comparison", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    out = folder / "comparison"
+    found = json.loads((out / "compare.json").read_text(encoding="utf-8"))
+    assert list(found["tokenizers"]) == ["hybrid", "padding"]
+    for name, tokenizer in found["tokenizers"].items():
+        assert len(tokenizer["runs"]) == 2
+        for where in ("held out.txt", "30-en.txt"):
+            values = [run["bits_per_byte"][where] for run in tokenizer["runs"]]
+            assert tokenizer["mean"][where] == fmean(values)
+            assert tokenizer["spread"][where] == stdev(values) > 0
+            line = rf"^  {name} +{values[0]:.4f} +{values[1]:.4f} +{fmean(values):.4f} "
+            assert re.search(line, done.stdout, re.M), done.stdout
+        for run in tokenizer["runs"]:
+            assert [point["tokens"] for point in run["curve"]] == [32 * step for step in range(1, 8)]
+            assert run["curve"][-1]["bits_per_byte"] == run["bits_per_byte"]
+            assert run["tokens_seen"] == found["tokens_seen"] == 7 * 32
+            assert run["parameters"] == found["parameters"]
+    hybrid, padding = found["tokenizers"].values()
+    assert hybrid["bytes_seen"] > padding["bytes_seen"]
+    assert hybrid["tokens_per_byte"] == pytest.approx(7 * 32 / hybrid["bytes_seen"], rel=0.01)
+    assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+    runs = {file.name: file.stat().st_mtime_ns for file in (out / "runs").iterdir()}
+    (out / "runs" / "hybrid-2.json").unlink()
+    assert call_here("compare_tokenizers.py", "si.txt", *options, "--seeds", 2, "--out", "comparison") == 0
+    assert json.loads((out / "compare.json").read_text(encoding="utf-8")) == found
+    redone = {file.name for file in (out / "runs").iterdir() if file.stat().st_mtime_ns != runs[file.name]}
+    assert redone == {"hybrid-2.json"}
+
+    capsys.readouterr()
+    assert call_here("compare_tokenizers.py", "si.txt", *options, "--steps", 8, "--out", "comparison") == 2
+    assert (
+        capsys.readouterr().err
+        == "error: comparison was begun with other settings (steps): give the same, or another folder\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        ("train_lm.py", ["--tokenizer", "bare"], "give text to train on"),
+        ("train_lm.py", ["si.txt"], "give a tokenizer"),
+        ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no tokenizer"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
+        ("train_lm.py", ["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "fills no row"),
+        ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "bare", "--held-out", "5"], "bare: has no pad token"),
+        ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out 30 of 30 pairs"),
+        ("train_seq2seq.py", ["si.txt", "30-en.txt", "--tokenizer", "padding"], "must be aligned"),
+        ("train_seq2seq.py", ["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: not two columns"),
+        ("train_seq2seq.py", ["a", "b", "c", "--tokenizer", "padding"], "not 3 files"),
+        ("compare_tokenizers.py", ["si.txt", "--eval", "30-en.txt", "--recipe", "bpe"], "nothing to compare"),
+        (
+            "compare_tokenizers.py",
+            ["si.txt", "--eval", "si.txt", "--recipe", "bpe", "--recipe", "hybrid"],
+            "no line that is not held out",
+        ),
+        (
+            "compare_tokenizers.py",
+            ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "../x/bare"],
+            "same name",
+        ),
+        (
+            "compare_tokenizers.py",
+            ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "padding", "--batch", "100"],
+            "no whole number of rows",
+        ),
+    ],
+)
+def test_bad_input_ends_in_one_line(folder, script, arguments, message, call_here, capsys):
+    before = sorted(folder.rglob("*"))
+    assert call_here(script, *arguments, "--out", "refused") == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before

@@ -1,0 +1,277 @@
+"""Training runs of language models by transformers' ``Trainer``: what the training scripts share.
+
+Options, settings that are kept beside the results, loading what to begin with, checkpoints, saving and pushing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.atomic import atomic_directory, atomic_file
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.hub import conversation
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SETTINGS_FILE = "settings.json"
+"""Says what the results beside it were made with, so that nothing else goes on from them."""
+
+
+def train(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Any,
+    collator: Callable[[list[Any]], Any],
+    *,
+    out: Path,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    settings: Mapping[str, Any] | None = None,
+    save_every: int | None = None,
+    resume: bool = False,
+    push: str | None = None,
+    private: bool = False,
+) -> None:
+    """Trains by transformers' ``Trainer`` and saves model and tokenizer, so that the Auto classes load them.
+
+    In bfloat16 where there is a CUDA GPU that has it. Going on from a checkpoint gives the same weights as training without
+    a break, provided that nothing else has changed.
+
+    Args:
+        rows: Examples, a sequence; shuffled anew whenever all of them have been trained on.
+        collator: Makes a batch of examples.
+        out: Folder for the result, and for checkpoints while training.
+        batch_size: Rows in a step, on each device.
+        learning_rate: At its highest, after 5 % of the steps; then it falls along a cosine.
+        seed: Of the order of the rows and of dropout.
+        settings: What model and rows were made with. Kept in ``out``, and nothing is resumed under others.
+        save_every: Write a checkpoint after so many steps, and keep the last two; None for a tenth of ``steps``.
+        resume: Go on from the last checkpoint, if there is one.
+        push: A repository on the Hub for the result, made before training if need be.
+        private: Make it a private one.
+
+    Raises:
+        SGPEError: a number is below its least, ``out`` holds checkpoints that are not to be resumed or were made with other
+            settings, or the Hub refuses.
+    """
+    import torch
+    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+    save_every = max(steps // 10, 1) if save_every is None else save_every
+    for name, number in {"steps": steps, "batch_size": batch_size, "save_every": save_every}.items():
+        if number < 1:
+            raise SGPEError(f"{name} must be at least 1, not {number}")
+    if not learning_rate > 0:
+        raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
+    checkpoint = checkpoint_to_resume(out, resume=resume)
+    on_gpu = torch.cuda.is_available()
+    use_cache = model.config.use_cache
+    pairs = model.config.is_encoder_decoder
+    arguments = (Seq2SeqTrainingArguments if pairs else TrainingArguments)(
+        output_dir=str(out),
+        max_steps=steps,
+        per_device_train_batch_size=batch_size,
+        learning_rate=learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=0.05,
+        weight_decay=0.1,
+        seed=seed,
+        bf16=on_gpu and torch.cuda.is_bf16_supported(),
+        save_steps=save_every,
+        save_total_limit=2,
+        logging_steps=max(steps // 10, 1),
+        disable_tqdm=not sys.stderr.isatty(),
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=on_gpu,
+        hub_model_id=push,
+        hub_private_repo=private,
+    )
+    trainer = (Seq2SeqTrainer if pairs else Trainer)(
+        model=model, args=arguments, train_dataset=rows, data_collator=collator, processing_class=tokenizer
+    )
+    if trainer.is_world_process_zero():
+        if checkpoint is None:
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+        numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+        keep_settings(out, {"tokenizer": digest(tokenizer), **numbers, **(settings or {})})
+    if push:
+        with conversation(f"{push}:"):
+            trainer.init_hf_repo()
+    with _bars_on_terminals_only():
+        trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+        model.config.use_cache = use_cache  # the Trainer sets it to False
+        if trainer.is_world_process_zero():
+            with atomic_directory(out) as folder:
+                model.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+    if push:
+        with conversation(f"{push}:"), _bars_on_terminals_only():
+            trainer.push_to_hub()
+
+
+def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
+    """The last checkpoint in a folder that was written to its end, of which its state is the last part.
+
+    Raises:
+        SGPEError: there is one, and it is not to be resumed.
+    """
+    states = out.glob("checkpoint-*/trainer_state.json")
+    last = max((state.parent for state in states), key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    if last and not resume:
+        raise SGPEError(f"{out} holds checkpoints: go on from them with --resume, or give another folder")
+    return last
+
+
+@contextmanager
+def _bars_on_terminals_only() -> Iterator[None]:
+    from transformers.utils import logging
+
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
+
+
+def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int) -> None:
+    """What the scripts that call `train` let their users choose, with some defaults."""
+    parser.add_argument("--tokenizer", help="folder, tokenizer.json or name on the Hub (default: that of --model)")
+    parser.add_argument("--model", help="model to go on training, folder or name on the Hub (default: a new one)")
+    parser.add_argument("--layers", type=int, default=4, help="of a new model (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=256, help="of a new model (default: %(default)s)")
+    parser.add_argument("--heads", type=int, default=4, help="of a new model (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=steps, help="of training, in all (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=batch_size, help="rows in a step (default: %(default)s)")
+    parser.add_argument(
+        "--learning-rate", type=float, help="at its highest (default: 1e-3 for a new model, 5e-5 with --model)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and order (default: %(default)s)")
+    parser.add_argument("--save-every", type=int, metavar="STEPS", help="write a checkpoint (default: ten in all)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out, if there is one")
+    parser.add_argument("--push", metavar="USER/NAME", help="push the result to this repository on the Hub")
+    parser.add_argument("--private", action="store_true", help="make that repository a private one")
+
+
+def train_as_asked(
+    args: argparse.Namespace,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Any,
+    collator: Callable[[list[Any]], Any],
+    *,
+    settings: Mapping[str, Any],
+) -> None:
+    """`train` with what was given for `add_options` and ``--out``."""
+    shape = {name: getattr(args, name) for name in ("model", "layers", "width", "heads")}
+    train(
+        model,
+        tokenizer,
+        rows,
+        collator,
+        out=args.out,
+        steps=args.steps,
+        batch_size=args.batch_size,
+        learning_rate=args.learning_rate or (5e-5 if args.model else 1e-3),
+        seed=args.seed,
+        settings={**shape, **settings},
+        save_every=args.save_every,
+        resume=args.resume,
+        push=args.push,
+        private=args.private,
+    )
+
+
+def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
+    """A model to go on training, in 32 bits, by one of the Auto classes: ``kind``.
+
+    Raises:
+        SGPEError: there is none, or it is of another kind.
+    """
+    import torch
+
+    try:
+        with _bars_on_terminals_only():
+            return kind.from_pretrained(path_or_repo, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None
+
+
+def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
+    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
+    ``AutoTokenizer`` has it.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    from transformers import AutoTokenizer
+
+    from hf_sgpe import BPETokenizer, SGPETokenizerFast
+
+    path = Path(path_or_repo)
+    try:
+        if path.is_file():
+            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
+        if path.is_dir() and not (path / "tokenizer.json").exists():
+            return AutoTokenizer.from_pretrained(path_or_repo)
+        return SGPETokenizerFast.from_pretrained(path_or_repo)
+    except NotByteLevelError as error:
+        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, SGPEError):
+            raise
+        raise SGPEError(f"{path_or_repo}: no tokenizer can be loaded from there ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def require_pytorch() -> None:
+    """Makes sure that models can be trained here.
+
+    Raises:
+        SGPEError: PyTorch or accelerate is not installed.
+    """
+    for name in ("torch", "accelerate"):
+        if find_spec(name) is None:
+            raise SGPEError(f"training language models needs {name}: pip install torch accelerate")
+
+
+def digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """SHA-256 of which token has which id."""
+    return hashlib.sha256(json.dumps(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
+
+
+def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Notes in ``folder`` what its results are made with, or makes sure that they were made with the same.
+
+    Raises:
+        SGPEError: they were made with others; the message names them.
+    """
+    file = folder / SETTINGS_FILE
+    if not file.exists():
+        with atomic_file(file) as temporary:
+            temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8")
+        return
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise SGPEError(f"{file}: damaged: remove it, and what lies beside it") from None
+    now = json.loads(json.dumps(dict(settings)))  # where lists and tuples are the same
+    if different := [name for name in now if now[name] != kept.get(name)]:
+        raise SGPEError(f"{folder} was begun with other settings ({', '.join(different)}): give the same, or another folder")
