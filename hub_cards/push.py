@@ -100,8 +100,8 @@ def push(
         token: As huggingface_hub takes it; None for ``HF_TOKEN``, or the one that ``hf auth login`` stored.
         commit_message: First line of the commit's message.
         commit_description: The rest of it.
-        replace_card: Put a generated card in the place of a README.md that somebody wrote, or of one with measurements of the
-            very same tokenizer.
+        replace_card: Put a generated card in the place of a README.md that somebody wrote, or of one with measurements of
+            the very same tokenizer.
         dry_run: Only look, and send nothing.
 
     Raises:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.hub import running
 
 # No test talks to the Hub unless it starts a server of its own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -43,3 +44,17 @@ def saved(tokenizer, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer") / "saved"
     tokenizer.save(folder)
     return folder
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A Hub of one's own, for processes that a test starts."""
+    with running(tmp_path / "home") as hub:
+        yield hub
+
+
+@pytest.fixture
+def here(hub, monkeypatch):
+    """The same, for this process too."""
+    hub.patch(monkeypatch)
+    return hub

@@ -86,7 +86,7 @@ def test_readme_python_runs(tmp_path, sample):
 
     (tmp_path / "si.txt.xz").write_bytes(lzma.compress(sample["si"].encode()))
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     code = "\n".join(blocks).replace("32_000", "1_500")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -3,25 +3,12 @@
 import json
 
 import pytest
-from support.hub import READ, STRANGER, running
+from support.hub import READ, STRANGER
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.hub import download
 
 TEXT = "ශ්‍රී ලංකාව, hello"
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with running(tmp_path / "home") as hub:
-        yield hub
-
-
-@pytest.fixture
-def here(hub, monkeypatch):
-    """The same, for this process too."""
-    hub.patch(monkeypatch)
-    return hub
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.hub import READ, STRANGER, WRITE, contents, running
+from support.hub import READ, STRANGER, WRITE, contents
 from tokenizers import Tokenizer, models
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
@@ -23,19 +23,6 @@ from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("me/tok")
 json.dump([tokenizer(sys.argv[1])["input_ids"], tokenizer.chat_template], sys.stdout)
 """
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with running(tmp_path / "home") as hub:
-        yield hub
-
-
-@pytest.fixture
-def here(hub, monkeypatch):
-    """The same, for this process too."""
-    hub.patch(monkeypatch)
-    return hub
 
 
 @pytest.fixture
