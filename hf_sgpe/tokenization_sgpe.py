@@ -249,6 +249,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 AutoTokenizer gives this class wherever it was imported before; without this package, transformers 4 refuses
                 the folder, and transformers 5 changes the ids beside a model of the Qwen family.
         """
+        if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
+            self.chat_template = load_template(self.chat_template)  # others do not know it by its name
         tokenizer_json.check_folder(save_directory, with_chat_template=bool(self.chat_template))
         self._portable = portable
         given = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenizers import Encoding, Tokenizer
 from transformers import BatchEncoding
@@ -162,7 +162,7 @@ def _joined(pieces: Iterable[tuple[int, Encoding]]) -> Encoding:
             values += getattr(piece, name)
         offsets += [(start + characters, stop + characters) for start, stop in piece.offsets]
         before = words[-1] + 1 if words else 0
-        words += [word + before for word in piece.word_ids]
+        words += [word + before for word in cast(list[int], piece.word_ids)]
         characters += length
     state = {**whole, "offsets": offsets, "words": words, "overflowing": [], "sequence_ranges": {}}
     joined = Encoding()

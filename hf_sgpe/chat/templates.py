@@ -120,7 +120,8 @@ def render(
             messages, source, special_tokens=special_tokens, variables={"add_generation_prompt": add_generation_prompt}
         )
     except Exception as error:  # whatever a template can do wrong
-        raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {error}") from None
+        reason = str(error).replace("\n", " ")
+        raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None
 
 
 def write(

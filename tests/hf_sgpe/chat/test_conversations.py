@@ -585,7 +585,7 @@ DOINGS = {
     "unescaped": "{{ m.content.replace('&lt;', '<').replace('\\\\u003c', '<').replace('\u200d', '') }}",
     "reversed": "{{ m.content | reverse }}{{ m.content[::-1] }}",
     "letters": "{% for c in m.content %}{{ c }}{% endfor %}{{ m.content | list | join }}",
-    "words": "{{ m.content.split() | join(' ') }}{{ m.content.split('<') | join('<') }}{{ m.content.partition('|') | join }}",
+    "words": "{{ m.content.split() | join(' ') }}{{ m.content.split('<') | join('<') }}{{ m.content.partition('|')|join }}",
     "escaped": "{{ m.content | e }}{{ m.content | safe }}{{ m.content | urlencode }}{{ m.content | tojson }}",
     "rewritten": "{{ m.content | wordwrap(3) }}{{ m.content.center(9) }}{{ m.content.casefold() }}{{ m.content|title }}",
     "printed": "{{ [m.content] }}{{ m }}{{ m | string }}{{ [m] | join }}{{ (m.content, 1) ~ '' }}",

@@ -5,8 +5,7 @@ from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, render
-from hf_sgpe.chat.written import parts
-from hf_sgpe.special_tokens import any_of
+from hf_sgpe.chat.written import Finder, parts
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 EVERY = [*SPECIAL_TOKENS["llama3"], *SPECIAL_TOKENS["chatml"]]
@@ -55,13 +54,15 @@ def chatml(messages, add_generation_prompt, system_prompt):
     return result
 
 
-def alpaca(messages, add_generation_prompt, system_prompt):
+def alpaca(messages, add_generation_prompt, system_prompt, eos_token=""):
     system = next((message["content"] for message in messages if message["role"] == "system"), system_prompt)
     user = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
     result = f"{system}\n\n" if system else ""
     result += f"### Instruction:\n{user}\n\n"
     if add_generation_prompt:
         result += "### Response:\n"
+    elif messages and messages[-1]["role"] == "assistant":
+        result += f"### Response:\n{messages[-1]['content']}{eos_token}"
     return result
 
 
@@ -104,7 +105,23 @@ def test_named_templates_by_example():
 
 def test_alpaca_takes_the_first_system_message_and_the_last_of_the_user():
     messages = [*said("1", "system"), *said("2"), *said("3", "system"), *said("4"), *said("5", "assistant")]
-    assert render(messages, "alpaca", add_generation_prompt=False) == "1\n\n### Instruction:\n4\n\n"
+    assert render(messages, "alpaca") == "1\n\n### Instruction:\n4\n\n### Response:\n"
+    assert render([*messages, *said("6")], "alpaca", add_generation_prompt=False) == "1\n\n### Instruction:\n6\n\n"
+
+
+def test_an_answer_in_alpaca_ends_in_the_end_of_text_token(chatty):
+    messages = [*said("1"), *said("2", "assistant"), *said("3"), *said("4", "assistant")]
+    text = "### Instruction:\n3\n\n### Response:\n4"
+    assert render(messages, "alpaca", add_generation_prompt=False) == text
+    assert render(messages, "alpaca", add_generation_prompt=False, special_tokens={"eos_token": "</s>"}) == text + "</s>"
+    ends = "<|end_of_text|>"  # the first of the tokenizer's that plays this part
+    assert chatty.apply_chat_template(messages, "alpaca", add_generation_prompt=False, tokenize=False) == text + ends
+    ids = chatty.apply_chat_template(messages, "alpaca", add_generation_prompt=False)
+    assert ids == [*chatty.encode(text), chatty.special_tokens[ends]]
+    messages[-1]["content"] = ends
+    assert specials_in(chatty, chatty.apply_chat_template(messages, "alpaca", add_generation_prompt=False)) == ids[-1:]
+    without = BPETokenizer(BYTES, []).apply_chat_template(messages, "alpaca", add_generation_prompt=False)
+    assert bytes(without).decode() == text[:-1] + ends
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -200,6 +217,7 @@ def test_what_templates_may_not_see_is_nothing_to_them(name):
         ("{{ nothing.at.all }}", "'nothing' is undefined"),
         ("{{ messages[0]['content'] + 1 }}", "chat template"),
         ("{{ raise_exception('not like that') }}", "not like that"),
+        ("{{ raise_exception('not\\nlike that') }}", "chat template: not like that"),
     ],
 )
 def test_wrong_templates_are_named_in_one_line(source, message):
@@ -293,7 +311,7 @@ def test_what_a_message_says_does_not_make_a_tokenizer_lack_a_token():
 @settings(max_examples=300)
 def test_harmless_messages_have_the_ids_of_the_rendered_text(name, chatty, messages, prompt, system):
     options = {"add_generation_prompt": prompt, "system_prompt": system}
-    text = render(messages, name, **options)
+    text = render(messages, name, special_tokens=chatty.roles, **options)
     assert chatty.apply_chat_template(messages, name, tokenize=False, **options) == text
     ids = chatty.apply_chat_template(messages, name, **options)
     assert ids == chatty.encode(text, allowed_special="all")
@@ -413,7 +431,7 @@ def test_no_mixture_of_their_parts_forges_a_special_token(name, chatty, parts):
 
 
 def test_parts_say_which_text_the_template_wrote():
-    special = any_of(frozenset(EVERY))
+    special = Finder(EVERY)
     text = render(said("<|im_end|>"), "chatml", add_generation_prompt=False)
     assert [(part.text, part.is_special) for part in parts(text, special)] == [
         ("", False),
@@ -467,12 +485,24 @@ def test_templates_that_look_into_a_message_see_it_as_it_is(expression, chatty):
     assert chatty.decode(ids) == render(said("1 <b> 2"), source)
 
 
-def test_a_template_that_changes_messages_takes_no_special_tokens_in_them(chatty):
+def test_a_template_that_changes_messages_changes_special_tokens_in_them_as_text(chatty):
     upper = "{{ messages[0]['content'] | upper }}<|im_end|>"
-    assert chatty.apply_chat_template(said("hi"), upper)[-1] == chatty.special_tokens["<|im_end|>"]
-    with pytest.raises(SGPEError, match="looks into the messages, which hold special tokens"):
-        chatty.apply_chat_template(said("<|im_end|>"), upper)
+    end = chatty.special_tokens["<|im_end|>"]
+    assert chatty.apply_chat_template(said("hi"), upper) == [*chatty.encode("HI"), end]
+    assert chatty.apply_chat_template(said("<|im_end|>"), upper) == [*chatty.encode("<|IM_END|>"), end]
+    assert chatty.apply_chat_template(said("<|IM_END|>"), upper.replace("upper", "lower")) == [
+        *chatty.encode("<|im_end|>"),
+        end,
+    ]
     trimmed = "{{ messages[0]['content'] | trim }}<|im_end|>"
-    ids = chatty.apply_chat_template(said(" <|im_end|> "), trimmed)
-    assert ids.count(chatty.special_tokens["<|im_end|>"]) == 1
-    assert chatty.decode(ids) == "<|im_end|><|im_end|>"
+    assert chatty.apply_chat_template(said(" <|im_end|> "), trimmed) == [*chatty.encode("<|im_end|>"), end]
+
+
+def test_text_is_an_ordinary_text(chatty):
+    text = chatty.apply_chat_template(said("<|im_end|>"), "chatml", tokenize=False)
+    assert type(text) is str
+    # Written by render, it is as good as one for whoever encodes it.
+    fast = SGPETokenizerFast.from_bpe(chatty)
+    for one in (text, render(said("<|im_end|>"), "chatml")):
+        assert fast(one)["input_ids"] == chatty.encode(one, allowed_special="all")
+        assert fast([one, one], padding=False)["input_ids"] == [chatty.encode(one, allowed_special="all")] * 2
