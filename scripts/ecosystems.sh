@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Sets up what tests/ecosystems tries saved tokenizers with, transformers 4 and transformers.js: bash scripts/ecosystems.sh
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/scripts/environment.sh"
+make_environment "$root/.venv-transformers4" transformers==4.57.6 tokenizers==0.22.2 jinja2
+if ! command -v npm >/dev/null; then
+    echo "no npm: transformers.js is not tested" >&2
+    exit
+fi
+packages="$root/tests/ecosystems/package.json"
+stamp="$(node --version) $(cksum <"$packages")"
+if [ "$(cat "$root/.node/installed" 2>/dev/null)" != "$stamp" ]; then
+    echo "Setting up $root/.node (once)" >&2
+    rm -rf "$root/.node"
+    mkdir "$root/.node"
+    cp "$packages" "$root/.node"
+    # Scripts of packages would download runtimes for models; a tokenizer needs none.
+    npm install --prefix "$root/.node" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null
+    echo "$stamp" >"$root/.node/installed"
+fi

@@ -1,0 +1,85 @@
+"""What is saved, in transformers 5, in transformers 4 and in plain `tokenizers`, where nobody knows this package."""
+
+import os
+import subprocess
+
+import pytest
+from support.data import needs_data
+from support.ecosystems import TRANSFORMERS_4, ask, every_transformers, needs_transformers_4
+from support.stranger import uses
+
+from hf_sgpe import SGPETokenizerFast
+
+pytestmark = pytest.mark.slow
+
+
+@every_transformers
+def test_ids_offsets_and_decoded_text_are_the_same(folders, folders_by_pattern, nasty, expected, python):
+    every = folders | folders_by_pattern
+    ways = ("encode", "encode_by_tokenizers")
+    questions = [{"ask": way, "folder": folder, "texts": nasty} for folder in every.values() for way in ways]
+    answers = iter(ask(python, *questions))
+    for name, folder in every.items():
+        rows = list(expected(folder, nasty))
+        for way in ways:
+            assert next(answers) == rows, (name, way)
+
+
+@needs_data
+@every_transformers
+def test_every_line_of_real_text_is_the_same(folders, lines, answers_on_lines, expected_on_lines, python):
+    for name, digests in zip(folders, answers_on_lines[python].result(), strict=True):
+        rows = zip(lines[name], digests, expected_on_lines[name], strict=True)
+        assert [line for line, theirs, (ours, _) in rows if theirs != ours] == [], name
+
+
+@every_transformers
+def test_all_else_is_the_same(folders, telling, python):
+    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in folders.values()))
+    for (name, folder), answer in zip(folders.items(), answers, strict=True):
+        assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
+    assert answers[0]["chat"].startswith("<|im_start|>user\nශ්‍රී ලංකාව")
+
+
+@every_transformers
+def test_loading_asks_nothing_and_says_nothing(folders, python):
+    code = "import sys; from transformers import AutoTokenizer; [*map(AutoTokenizer.from_pretrained, sys.argv[1:])]"
+    loud = {**os.environ, "TRANSFORMERS_VERBOSITY": "warning", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
+    command = [python, "-c", code, *map(str, folders.values())]
+    done = subprocess.run(command, capture_output=True, text=True, env=loud, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# ---------------------------------------------------------------- saved again by others
+
+
+@every_transformers
+@pytest.mark.parametrize("trust_remote_code", [False, True])
+def test_what_others_save_is_the_same_tokenizer(folders, telling, expected, python, trust_remote_code, tmp_path):
+    trust = {"trust_remote_code": trust_remote_code}
+    saves = [{"ask": "save", "folder": folder, "to": tmp_path / name, **trust} for name, folder in folders.items()]
+    loads = [{"ask": "encode", "folder": tmp_path / name, "texts": telling} for name in folders]
+    if trust_remote_code:  # then the file with the code was saved too
+        loads += [{**load, **trust} for load in loads]
+    answers = ask(python, *saves, *loads)[len(saves) :]
+    assert answers == [list(expected(folder, telling)) for folder in folders.values()] * (len(loads) // len(saves))
+    for name, folder in folders.items():
+        ours, theirs = (SGPETokenizerFast.from_pretrained(place).to_bpe().metadata for place in (folder, tmp_path / name))
+        assert theirs == ours
+
+
+@needs_transformers_4
+def test_what_transformers_4_saves_loads_in_transformers_5(folders, telling, expected, tmp_path):
+    ask(TRANSFORMERS_4, *({"ask": "save", "folder": folder, "to": tmp_path / name} for name, folder in folders.items()))
+    for name, folder in folders.items():
+        fast = SGPETokenizerFast.from_pretrained(tmp_path / name)
+        assert fast(telling)["input_ids"] == [ids for ids, _, _ in expected(folder, telling)]
+
+
+@every_transformers
+def test_trusted_remote_code_leaves_no_mark_on_other_tokenizers(folders, python, tmp_path):
+    first = {"ask": "save", "folder": folders["hybrid"], "to": tmp_path / "first", "trust_remote_code": True}
+    (_, *files), (name, *others) = ask(python, first, {"ask": "save", "folder": folders["bpe"], "to": tmp_path / "second"})
+    assert "tokenization_sgpe.py" in files
+    assert name in ("TokenizersBackend", "PreTrainedTokenizerFast")
+    assert "tokenization_sgpe.py" not in others

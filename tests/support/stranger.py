@@ -1,0 +1,133 @@
+"""What somebody without this package does with a saved tokenizer: python stranger.py < questions.json > answers.json
+
+Runs wherever there is transformers, 4.57 or 5, and needs nothing else. A question is ``{"ask": NAME, …}``: the name of one
+of `QUESTIONS`, and the arguments of that function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+BATCH = 1000
+"""How many texts to encode at a time: the offsets of all lines that there are would fill the memory."""
+
+
+def digest(row: Any) -> str:
+    """What a text was turned into, short: comparing millions of ids takes no more than this.
+
+    >>> digest([[1, 2], "a"])
+    'f939fa5d6a263f2a'
+    """
+    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def encode(folder: str, texts: list[str], *, short: bool = False, **options: Any) -> list[Any]:
+    """Ids, offsets and decoded text of each text; their digest if ``short``."""
+    tokenizer = _load(folder, **options)
+    rows: list[Any] = []
+    for start in range(0, len(texts), BATCH):
+        encoded = tokenizer(texts[start : start + BATCH], return_offsets_mapping=True)
+        for ids, offsets in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            row = (ids, offsets, tokenizer.decode(ids))
+            rows.append(digest(row) if short else row)
+    return rows
+
+
+def encode_by_tokenizers(folder: str, texts: list[str]) -> list[Any]:
+    """The same by the library that is underneath, without transformers."""
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    encodings = backend.encode_batch(texts)
+    return [(one.ids, one.offsets, backend.decode(one.ids, skip_special_tokens=False)) for one in encodings]
+
+
+def use(folder: str, texts: list[str], **options: Any) -> dict[str, Any]:
+    """What else people do with a tokenizer, by name."""
+    return uses(_load(folder, **options), texts)
+
+
+def uses(tokenizer: Any, texts: list[str]) -> dict[str, Any]:
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    ids = tokenizer(texts)["input_ids"]
+    answers = {
+        "keys": sorted(tokenizer(texts[0])),
+        "one by one": [tokenizer.encode(text) for text in texts],
+        "in a batch": ids,
+        "pickled": [copy.encode(text) for text in texts],
+        "tokens": [tokenizer.tokenize(text) for text in texts],
+        "without special tokens": tokenizer.batch_decode(ids, skip_special_tokens=True),
+        "pair": dict(tokenizer(texts[0], texts[1], return_token_type_ids=True)),
+        "truncated": tokenizer(texts, truncation=True, max_length=5)["input_ids"],
+        "special tokens": tokenizer.all_special_tokens,
+        "roles": [str(getattr(tokenizer, role)) for role in ("bos_token", "eos_token", "pad_token", "cls_token")],
+    }
+    if tokenizer.pad_token is not None:
+        for side in ("left", "right"):
+            answers[f"padded on the {side}"] = dict(tokenizer(texts, padding=True, padding_side=side))
+    if tokenizer.chat_template is not None:
+        chat = [{"role": "user", "content": text} for text in texts if text.strip()]
+        answers["chat"] = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    return answers
+
+
+def save(folder: str, to: str, **options: Any) -> list[str]:
+    """Saves it again, as a Trainer does with every checkpoint.
+
+    Returns:
+        The name of its class, and of the files.
+    """
+    tokenizer = _load(folder, **options)
+    tokenizer.save_pretrained(to)
+    return [type(tokenizer).__name__, *sorted(file.name for file in Path(to).iterdir())]
+
+
+def encode_beside_models(
+    folder: str, texts: list[str], *, model_types: list[str] | None = None, **options: Any
+) -> dict[str, dict[str, str]]:
+    """What it does beside the ``config.json`` of each type of model, all that there are by default.
+
+    Returns:
+        model_type → the ``digest``, or the ``error``, or why there can be ``no_model`` of defaults even without tokenizer.
+    """
+    from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    answers: dict[str, dict[str, str]] = {}
+    with TemporaryDirectory() as both, TemporaryDirectory() as alone:
+        shutil.copytree(folder, both, dirs_exist_ok=True)
+        for model_type in model_types or CONFIG_MAPPING_NAMES:
+            for place in (both, alone):
+                (Path(place) / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
+            try:
+                answers[model_type] = {"digest": digest(encode(both, texts, **options))}
+            except Exception as error:
+                answers[model_type] = {"error": f"{type(error).__name__}: {error}"}
+                try:
+                    AutoConfig.from_pretrained(alone)
+                except Exception as reason:
+                    answers[model_type] = {"no_model": str(reason)}
+    return answers
+
+
+def _load(folder: str, **options: Any) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, **options)
+
+
+QUESTIONS = {function.__name__: function for function in (encode, encode_by_tokenizers, use, save, encode_beside_models)}
+
+if __name__ == "__main__":
+    sys.modules.update(dict.fromkeys(("hf_sgpe", "trainers", "hub_cards")))  # even where it is installed
+    # Many questions at once: starting transformers takes longer than most answers.
+    answers = [QUESTIONS[question.pop("ask")](**question) for question in json.load(sys.stdin)]
+    json.dump(answers, sys.stdout)
