@@ -54,6 +54,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     vocab_files_names = {"tokenizer_file": tokenizer_json.TOKENIZER_FILE}
     model_input_names = ["input_ids", "attention_mask"]
     slow_tokenizer_class = None
+    chat_template: str | dict[str, str] | None
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
