@@ -4,8 +4,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 make_environment "$root/.venv-transformers4" transformers==4.57.6 tokenizers==0.22.2 jinja2
-if ! command -v npm >/dev/null; then
-    echo "no npm: transformers.js is not tested" >&2
+if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20)'; then
+    echo "no npm with Node.js 20 or later: transformers.js is not tested" >&2
     exit
 fi
 packages="$root/tests/ecosystems/package.json"
@@ -14,6 +14,7 @@ if [ "$(cat "$root/.node/installed" 2>/dev/null)" != "$stamp" ]; then
     echo "Setting up $root/.node (once)" >&2
     rm -rf "$root/.node"
     mkdir "$root/.node"
+    echo "*" >"$root/.node/.gitignore"
     cp "$packages" "$root/.node"
     # Scripts of packages would download runtimes for models; a tokenizer needs none.
     npm install --prefix "$root/.node" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null

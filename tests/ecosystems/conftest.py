@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from support.data import DATA
-from support.ecosystems import TRANSFORMERS_4, ask, ask_node, needs_node, needs_transformers_4
-from support.stranger import BATCH, digest
+from support.stranger import BATCH
 from support.texts import texts
 
 SCRIPTS = ("sinhala", "devanagari", "tamil")
@@ -85,28 +81,6 @@ def _saved(tokenizers, place: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def lines() -> dict[str, list[str]]:
-    """The real lines that each of `folders` is tried on: all with the default recipe, every tenth with the others."""
-    files = sorted((DATA / "eval").glob("*.txt"))
-    every = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    assert len(every) > 30_000
-    return {"hybrid": every, "bpe": every[::10], "sgpe": every[::10]}
-
-
-@pytest.fixture(scope="session")
-def answers_on_lines(folders, lines) -> dict[str, Future]:
-    """Ecosystem → the digests of what each of `folders` gives there. They all work while the first test waits."""
-    questions = [{"ask": "encode", "folder": folders[name], "texts": lines[name], "short": True} for name in folders]
-    with ThreadPoolExecutor(2) as pool:
-        answers = {sys.executable: pool.submit(ask, sys.executable, *questions)}
-        if not needs_transformers_4.args[0]:
-            answers[TRANSFORMERS_4] = pool.submit(ask, TRANSFORMERS_4, *questions)
-        if not needs_node.args[0]:
-            answers["node"] = pool.submit(ask_node, *questions)
-        yield answers
-
-
-@pytest.fixture(scope="session")
 def expected():
     """Gives ids by this package's kernel, offsets and decoded text: what everybody should get for a folder and texts."""
     from hf_sgpe import BPETokenizer, SGPETokenizerFast
@@ -121,14 +95,3 @@ def expected():
                 yield [ids, [list(span) for span in spans], decode(ids)]
 
     return rows
-
-
-@pytest.fixture(scope="session")
-def expected_on_lines(answers_on_lines, folders, lines, expected) -> dict[str, list[tuple[str, str]]]:
-    """For each of `folders`, two digests a line: with offsets and without."""
-    return {
-        name: [
-            (digest([ids, spans, text]), digest([ids, text])) for ids, spans, text in expected(folders[name], lines[name])
-        ]
-        for name in folders
-    }

@@ -4,7 +4,6 @@ import os
 import subprocess
 
 import pytest
-from support.data import needs_data
 from support.ecosystems import TRANSFORMERS_4, ask, every_transformers, needs_transformers_4
 from support.stranger import uses
 
@@ -23,14 +22,6 @@ def test_ids_offsets_and_decoded_text_are_the_same(folders, folders_by_pattern, 
         rows = list(expected(folder, nasty))
         for way in ways:
             assert next(answers) == rows, (name, way)
-
-
-@needs_data
-@every_transformers
-def test_every_line_of_real_text_is_the_same(folders, lines, answers_on_lines, expected_on_lines, python):
-    for name, digests in zip(folders, answers_on_lines[python].result(), strict=True):
-        rows = zip(lines[name], digests, expected_on_lines[name], strict=True)
-        assert [line for line, theirs, (ours, _) in rows if theirs != ours] == [], name
 
 
 @every_transformers

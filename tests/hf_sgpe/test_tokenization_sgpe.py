@@ -1,11 +1,11 @@
 import copy
 import json
 import pickle
-import subprocess
 import sys
 
 import pytest
 from hypothesis import given, settings
+from support.ecosystems import ask
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
@@ -19,29 +19,6 @@ TEXTS = [
     "",
     " ",
 ]
-
-# What somebody without this package does with the folder.
-STRANGER = """
-import json, sys
-sys.modules["hf_sgpe"] = sys.modules["trainers"] = sys.modules["hub_cards"] = None
-from transformers import AutoTokenizer
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-rows = []
-for text in json.load(sys.stdin):
-    encoded = tokenizer(text, return_offsets_mapping=True)
-    rows.append([encoded["input_ids"], encoded["offset_mapping"], tokenizer.decode(encoded["input_ids"]), sorted(encoded)])
-if len(sys.argv) > 2:
-    tokenizer.save_pretrained(sys.argv[2])
-special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if not isinstance(token, list)}
-json.dump([type(tokenizer).__name__, rows, special], sys.stdout)
-"""
-
-
-def stranger(*folders, texts=TEXTS):
-    command = [sys.executable, "-c", STRANGER, *map(str, folders)]
-    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +40,12 @@ def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenize
         encoded = fast(text, return_offsets_mapping=True)
         ids = tokenizer.encode(text, allowed_special="all")
         assert encoded["input_ids"] == ids
-        keys = ["attention_mask", "input_ids", "offset_mapping"]
-        expected.append([ids, [list(span) for span in encoded["offset_mapping"]], tokenizer.decode(ids), keys])
+        expected.append([ids, [list(span) for span in encoded["offset_mapping"]], tokenizer.decode(ids)])
     for folder in (tmp_path / "out", saved):  # written by transformers, and by BPETokenizer alone
-        name, rows, special = stranger(folder)
-        assert name != "SGPETokenizerFast"
+        rows, used = ask(sys.executable, *({"ask": what, "folder": folder, "texts": TEXTS} for what in ("encode", "use")))
         assert rows == expected
-        assert special == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+        assert used["keys"] == ["attention_mask", "input_ids"]
+        assert used["roles"] == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
 
 
 def test_trusted_remote_code_gives_this_class(fast, saved, tmp_path, monkeypatch):
@@ -98,7 +74,8 @@ def test_saved_under_its_own_name_it_comes_to_whoever_imported_it(fast, tmp_path
         (folder / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
         assert type(AutoTokenizer.from_pretrained(folder)) is (SGPETokenizerFast if model_type == "llama" else _qwen())
     (folder / "config.json").unlink()
-    name, rows, _ = stranger(folder)
+    save = {"ask": "save", "folder": folder, "to": tmp_path / "theirs"}
+    rows, (name, *_) = ask(sys.executable, {"ask": "encode", "folder": folder, "texts": TEXTS}, save)
     assert name == "TokenizersBackend"
     assert [row[0] for row in rows] == [fast(text)["input_ids"] for text in TEXTS]
     # It is an option of a save, not of the tokenizer.
@@ -128,7 +105,7 @@ def test_offsets_cover_the_text_with_its_spaces(sample):
 
 def test_a_save_by_a_stranger_keeps_how_it_was_trained(fast, tokenizer, tmp_path):
     fast.save_pretrained(tmp_path / "ours")
-    stranger(tmp_path / "ours", tmp_path / "theirs")
+    ask(sys.executable, {"ask": "save", "folder": tmp_path / "ours", "to": tmp_path / "theirs"})
     back = SGPETokenizerFast.from_pretrained(tmp_path / "theirs")
     assert back.to_bpe().metadata == json.loads(json.dumps(tokenizer.metadata))
     assert [back(text)["input_ids"] for text in TEXTS] == [fast(text)["input_ids"] for text in TEXTS]

@@ -68,7 +68,7 @@ def uses(tokenizer: Any, texts: list[str]) -> dict[str, Any]:
         "pair": dict(tokenizer(texts[0], texts[1], return_token_type_ids=True)),
         "truncated": tokenizer(texts, truncation=True, max_length=5)["input_ids"],
         "special tokens": tokenizer.all_special_tokens,
-        "roles": [str(getattr(tokenizer, role)) for role in ("bos_token", "eos_token", "pad_token", "cls_token")],
+        "roles": {role: str(token) for role, token in tokenizer.special_tokens_map.items() if role.endswith("_token")},
     }
     if tokenizer.pad_token is not None:
         for side in ("left", "right"):

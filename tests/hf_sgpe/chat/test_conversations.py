@@ -1047,7 +1047,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", [*VALUES, object(), {1: 2, None: "x"}, b"a", {"a"}], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", [*VALUES, object(), {1: 2, None: "x"}, b"a", {"a"}], ids=lambda it: type(it).__name__)
 def test_values_of_all_kinds_are_written_as_transformers_writes_them(value, ours, theirs):
     source = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }} {{ m }} {{ x }}<|im_end|>{% endfor %}"
     chat = [{"role": Role.USER, "content": value}, {"role": 3, "content": "Hi", "more": value}]

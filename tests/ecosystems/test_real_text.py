@@ -1,0 +1,47 @@
+"""What is saved, on all lines of real text that there are, in 26 languages."""
+
+import pytest
+from support.data import DATA, needs_data
+from support.ecosystems import ask, ask_node, every_transformers, needs_node
+from support.stranger import digest
+
+pytestmark = [pytest.mark.slow, needs_data]
+
+
+@pytest.fixture(scope="module")
+def lines(folders):
+    """Name of a tokenizer → the lines that it is tried on: all with the default recipe, every tenth with the others."""
+    files = sorted((DATA / "eval").glob("*.txt"))
+    every = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(every) > 30_000
+    return {name: every if name == "hybrid" else every[::10] for name in folders}
+
+
+@pytest.fixture(scope="module")
+def digests(folders, lines, expected):
+    """For each tokenizer, two digests a line: with offsets and without."""
+    return {
+        name: [
+            (digest([ids, spans, text]), digest([ids, text])) for ids, spans, text in expected(folders[name], lines[name])
+        ]
+        for name in folders
+    }
+
+
+@pytest.fixture
+def questions(folders, lines):
+    return [{"ask": "encode", "folder": folders[name], "texts": lines[name], "short": True} for name in folders]
+
+
+@every_transformers
+def test_ids_offsets_and_decoded_text_are_the_same(lines, digests, questions, python):
+    for name, answer in zip(lines, ask(python, *questions), strict=True):
+        rows = zip(lines[name], answer, digests[name], strict=True)
+        assert [line for line, theirs, (ours, _) in rows if theirs != ours] == [], name
+
+
+@needs_node
+def test_ids_and_decoded_text_are_the_same_in_javascript(lines, digests, questions):
+    for name, answer in zip(lines, ask_node(*questions), strict=True):
+        rows = zip(lines[name], answer, digests[name], strict=True)
+        assert [line for line, theirs, (_, ours) in rows if theirs != ours] == [], name
