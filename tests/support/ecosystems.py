@@ -18,7 +18,8 @@ TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 NODE = ROOT / ".node"
 
 needs_transformers_4 = pytest.mark.skipif(
-    not Path(TRANSFORMERS_4).exists(), reason=f"no {TRANSFORMERS_4}: bash scripts/ecosystems.sh sets it up"
+    not (Path(TRANSFORMERS_4).parents[1] / "installed").exists(),
+    reason=f"no transformers 4 at {TRANSFORMERS_4}: bash scripts/ecosystems.sh sets it up",
 )
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
