@@ -14,7 +14,7 @@ from hf_sgpe.formats import sgpe_vocab
 from trainers import SGPEError, SGPETrainer
 
 OPTIONS = {"vocab_size": 900, "prune_freq": 2, "min_freq": 2, "checkpoint_every": 100}
-RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json")
+RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json", "tokenization_sgpe.py")
 
 
 @pytest.fixture
