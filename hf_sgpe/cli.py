@@ -134,8 +134,11 @@ def train(
         ),
     ] = "text",
     dataset: Annotated[
-        str | None,
-        typer.Option(help="Dataset on the Hub or in a folder, besides any corpus: NAME or NAME:CONFIG.", show_default=False),
+        list[str] | None,
+        typer.Option(
+            help="Dataset on the Hub or in a folder, besides any corpus: NAME or NAME:CONFIG (repeatable).",
+            show_default=False,
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the dataset.")] = "train",
     streaming: Annotated[
@@ -165,6 +168,8 @@ def train(
 
     if not corpus and not from_counts and not dataset:
         raise SGPEError("nothing to train on: give text, a dataset, or words counted before by --from-counts")
+    if streaming and not dataset:
+        raise SGPEError("--streaming is for a dataset: name one by --dataset")
     if weight and not corpus and not from_counts:
         raise SGPEError("--weight is for files: a dataset counts once")
     given: dict[str, Any] = {
@@ -187,10 +192,12 @@ def train(
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
-    texts = None
-    if dataset:
-        name, _, configuration = (dataset, "", "") if Path(dataset).exists() else dataset.partition(":")
-        texts = read_dataset(name, config=configuration or None, split=split, text_column=text_field, streaming=streaming)
+    datasets = []
+    for given_name in dataset or ():
+        name, _, of_several = (given_name, "", "") if Path(given_name).exists() else given_name.partition(":")
+        datasets.append(
+            read_dataset(name, config=of_several or None, split=split, text_column=text_field, streaming=streaming)
+        )
     # What cannot be written should be known before an hour of training, not after.
     check_folder(out, with_chat_template=chat_template is not None)
     if save_counts:
@@ -203,7 +210,7 @@ def train(
         counts = WordCounts({}, config.counting())
         if corpus or from_counts:
             counts += trainer.count(files=corpus or (), counts=from_counts or (), text_field=text_field)
-        if texts is not None:
+        for texts in datasets:
             counts += trainer.count(iterator=texts)
         if save_counts:
             counts.save(save_counts)
@@ -507,7 +514,7 @@ def card(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="user/name, as the code in the card loads it (default: the folder's).", show_default=False),
+        typer.Option(help="user/name, as the card's code loads it (default: the tokenizer's folder).", show_default=False),
     ] = None,
     license: Annotated[str | None, typer.Option(help="Licence, such as apache-2.0.", show_default=False)] = None,
     language: Annotated[
@@ -538,7 +545,9 @@ def card(
         raise SGPEError("--baseline needs text to measure on: give --eval")
     folder = out or tokenizer
     loaded = BPETokenizer.from_pretrained(tokenizer)
-    name = name or (Path(folder).resolve().name if Path(tokenizer).exists() else tokenizer)
+    if name is None:
+        path = Path(tokenizer).resolve()
+        name = tokenizer if not path.exists() else path.name if path.is_dir() else path.parent.name
     # What cannot be written should be known before minutes of measuring, not after.
     check_card(folder, replace=replace)
     evaluations = None

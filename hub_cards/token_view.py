@@ -38,7 +38,7 @@ class TokenView:
     Args:
         texts: One text, or several.
         tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
-            folder or Hub repository with a ``tokenizer.json``.
+            folder or Hub repository with a ``tokenizer.json``. Or one of those without a name.
 
     Raises:
         SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
@@ -49,7 +49,13 @@ class TokenView:
     TokenView(1 text, tokenizers: mine)
     """
 
-    def __init__(self, texts: str | Iterable[str], tokenizers: Mapping[str, Any]) -> None:
+    def __init__(self, texts: str | Iterable[str], tokenizers: Mapping[str, Any] | Any) -> None:
+        if isinstance(texts, (bytes, bytearray)):
+            raise TypeError("expected texts, not bytes: decode them first")
+        if isinstance(tokenizers, (list, tuple)):
+            raise TypeError("several tokenizers need names: give a dictionary of them")
+        if not isinstance(tokenizers, Mapping):
+            tokenizers = {str(tokenizers) if isinstance(tokenizers, (str, os.PathLike)) else "tokenizer": tokenizers}
         self.texts = [texts] if isinstance(texts, str) else list(texts)
         for text in self.texts:
             if not isinstance(text, str):
@@ -444,11 +450,10 @@ def _cuts(shown: Sequence[Shown]) -> list[tuple[int, ...]]:
 def _between(cells: Sequence[Cell], cuts: Sequence[int]) -> Iterator[str]:
     place = 0
     for stop in cuts[1:]:
-        content = ""
+        first = place
         while place < len(cells) and cells[place].start < stop:
-            content += cells[place].html
             place += 1
-        yield content
+        yield "".join(cell.html for cell in cells[first:place])
 
 
 _COUNTS_HEAD = (

@@ -433,3 +433,15 @@ def test_the_command_line_names_what_is_wrong_and_leaves_nothing(arguments, mess
     assert done.returncode == 2
     assert re.fullmatch(f"error: .*{message}.*\n", done.stderr)
     assert [file.name for file in tmp_path.iterdir()] == ["tok"]
+
+
+def test_one_tokenizer_needs_no_name(tokenizer, saved):
+    assert "<b>" not in TokenView("ක", tokenizer)._repr_html_()
+    assert repr(TokenView("ක", tokenizer)) == "TokenView(1 text, tokenizers: tokenizer)"
+    assert str(saved) in repr(TokenView("ක", saved))
+    with pytest.raises(TypeError, match="several tokenizers need names"):
+        TokenView("ක", [tokenizer])
+    with pytest.raises(TypeError, match="not bytes"):
+        TokenView(b"a", tokenizer)
+    with pytest.raises(TypeError, match="expected a tokenizer"):
+        TokenView("a", 5)

@@ -119,6 +119,8 @@ def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environme
     assert both.returncode == 0, both.stderr
     words = [int(done.stdout.split("learned from ")[1].split()[0].replace(",", "")) for done in (both, done)]
     assert words[0] > 1.9 * words[1]
+    twice = cli("train", "--dataset", "set", "--dataset", "set", *options, "--out", "twice", cwd=tmp_path, env=environment)
+    assert int(twice.stdout.split("learned from ")[1].split()[0].replace(",", "")) == 2 * words[1]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environme
         (["--dataset", "set", "--weight", "set=2"], "--weight is for files"),
         (["--dataset", "damaged", "--streaming"], "damaged: .*Parquet"),
         ([], "nothing to train on"),
+        (["set", "--streaming"], "--streaming is for a dataset"),
     ],
 )
 def test_bad_input_ends_in_one_line(folder, tmp_path, environment, arguments, message):
