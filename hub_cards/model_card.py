@@ -28,7 +28,7 @@ from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hub_cards import plots
 from hub_cards.comparison import REFERENCE, Comparison, Word
 from hub_cards.languages import Language, language
-from hub_cards.push import CARD_FILE, CARD_MARK, PAGE_FILE
+from hub_cards.push import CARD_FILE, CARD_MARK, PAGE_FILE, card_mark
 from hub_cards.token_view import STYLE, tokens_html
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Card:
     def readme(self, pictures: Container[str] = ()) -> str:
         """The card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
         template = _environment().get_template("model_card.md.jinja")
-        return template.render(card=self, captions=PICTURES, pictures=pictures, mark=CARD_MARK)
+        return template.render(card=self, captions=PICTURES, pictures=pictures, mark=card_mark(self.tokenizer))
 
     def page(self, pictures: Mapping[str, str]) -> str:
         """The card as one page, with the pictures (name → SVG) in it."""

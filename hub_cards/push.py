@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE, read_json
 from hf_sgpe.hub import conversation
+from hf_sgpe.model import BPETokenizer
 from hub_cards.metrics import load_measurable
 
 if TYPE_CHECKING:
@@ -105,8 +108,8 @@ def push(
         dry_run: Only look, and send nothing.
 
     Raises:
-        SGPEError: the folder holds no sound tokenizer, the Hub refused something, or the connection failed. The commit is
-            made as a whole or not at all.
+        SGPEError: the folder holds no sound tokenizer, or another one's card; the Hub refused something, or the connection
+            failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -165,11 +168,12 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """What in a tokenizer's folder belongs to the tokenizer, and what does not.
 
     Raises:
-        SGPEError: it holds no tokenizer that loads, or lacks a file that the tokenizer needs.
+        SGPEError: it holds no tokenizer that loads, or the card of another, or lacks a file that the tokenizer needs.
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
     load_measurable(folder)  # says for itself what is wrong with it
+    _check_card(folder)
     config = folder / CONFIG_FILE
     modules = list(_modules(read_json(config))) if config.exists() else []
     for module in modules:
@@ -187,6 +191,19 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
             else:
                 left_out.append(f"{name}/" if path.is_dir() else name)
     return paths, tuple(left_out)
+
+
+def card_mark(tokenizer: BPETokenizer) -> str:
+    """What the card of a tokenizer holds, to be told from one that somebody wrote and from those of other tokenizers."""
+    content = json.dumps(tokenizer_json.to_dict(tokenizer), sort_keys=True)
+    return f"{CARD_MARK}\n<!-- of: {hashlib.sha256(content.encode()).hexdigest()} -->"
+
+
+def _check_card(folder: Path) -> None:
+    card = folder / CARD_FILE
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    if f"{CARD_MARK}\n<!-- of: " in text and card_mark(BPETokenizer.from_pretrained(folder)) not in text:
+        raise SGPEError(f"{card}: the card of another tokenizer than now lies there: make it anew by hf-sgpe card")
 
 
 def _modules(settings: Mapping[str, Any]) -> Iterator[str]:

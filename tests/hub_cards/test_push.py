@@ -52,6 +52,18 @@ of_the_client = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarn
 LEFT_OUT = ("additional_chat_templates/notes.txt", "checkpoint-1/", "notes.txt", "pictures/.hidden")
 
 
+def test_the_card_of_a_tokenizer_that_is_no_longer_there_does_not_go(here, saved, tmp_path):
+    from hub_cards import write_card
+
+    folder = tmp_path / "tok"
+    BPETokenizer.from_pretrained(saved).save(folder)
+    write_card(folder, BPETokenizer.from_pretrained(folder))
+    assert changes(push(folder, "me/tok", token=WRITE))["README.md"] == "new"
+    BPETokenizer.train_from_iterator(["another one"], 260).save(folder)
+    with pytest.raises(SGPEError, match=r"README\.md: the card of another tokenizer .*hf-sgpe card"):
+        push(folder, "me/tok", token=WRITE)
+
+
 def test_a_card_with_measurements_stays_beside_the_same_tokenizer(here, folder):
     measured = CARD.replace("---\n<", "model-index: []\n---\n<")
     (folder / "README.md").write_text(measured, encoding="utf-8")
