@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import NotByteLevelError, SGPEError
@@ -110,7 +111,11 @@ def train(
         with conversation(f"{push}:"):
             trainer.init_hf_repo()
     with _bars_on_terminals_only():
-        trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+        if checkpoint and _step_of(checkpoint) >= steps:
+            # The Trainer would train for one step more.
+            model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
         model.config.use_cache = use_cache  # the Trainer sets it to False
         if trainer.is_world_process_zero():
             with atomic_directory(out) as folder:
@@ -122,16 +127,35 @@ def train(
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """The last checkpoint in a folder that was written to its end, of which its state is the last part.
+    """The last checkpoint in a folder that is whole.
 
     Raises:
-        SGPEError: there is one, and it is not to be resumed.
+        SGPEError: there are checkpoints, and they are not to be resumed.
     """
-    states = out.glob("checkpoint-*/trainer_state.json")
-    last = max((state.parent for state in states), key=lambda path: int(path.name.rpartition("-")[2]), default=None)
-    if last and not resume:
+    found = sorted(out.glob("checkpoint-*"), key=_step_of)
+    if found and not resume:
         raise SGPEError(f"{out} holds checkpoints: go on from them with --resume, or give another folder")
-    return last
+    return next(filter(_is_whole, reversed(found)), None)
+
+
+def _step_of(checkpoint: Path) -> int:
+    number = checkpoint.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether all that a run goes on from was written to its end: the state is the last of it, but disks fill up."""
+    from safetensors import SafetensorError, safe_open
+
+    weights = list(checkpoint.glob("model*.safetensors"))
+    try:
+        for file in weights:
+            with safe_open(file, framework="np"):
+                pass
+    except (SafetensorError, OSError):
+        return False
+    pickled = [checkpoint / name for name in ("optimizer.pt", "scheduler.pt")]
+    return bool(weights) and (checkpoint / "trainer_state.json").is_file() and all(map(is_zipfile, pickled))
 
 
 @contextmanager

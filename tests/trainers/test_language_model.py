@@ -268,6 +268,33 @@ def test_resumed_training_ends_in_the_same_weights(trained, tokenizer, rows, tmp
     assert (broken_off / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 
+def test_going_on_from_the_end_trains_no_further(trained, tokenizer, rows, tmp_path):
+    model, out = trained
+    again = tmp_path / "again"
+    shutil.copytree(out, again)
+    for _ in range(2):
+        resumed = fit(tokenizer, rows, again, seed=2, resume=True)
+        assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+        for name, weights in resumed.state_dict().items():
+            assert torch.equal(weights, model.state_dict()[name]), name
+    assert sorted(path.name for path in again.iterdir()) == sorted(path.name for path in out.iterdir())
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"])
+def test_damaged_checkpoints_are_passed_over(trained, tmp_path, name):
+    broken = tmp_path / "model"
+    for step in (6, 8):
+        shutil.copytree(trained[1] / f"checkpoint-{step}", broken / f"checkpoint-{step}")
+    file = broken / "checkpoint-8" / name
+    if file.suffix != ".json":
+        file.write_bytes(file.read_bytes()[:100])
+        assert checkpoint_to_resume(broken, resume=True) == broken / "checkpoint-6"
+    file.unlink()
+    assert checkpoint_to_resume(broken, resume=True) == broken / "checkpoint-6"
+    shutil.rmtree(broken / "checkpoint-6")
+    assert checkpoint_to_resume(broken, resume=True) is None
+
+
 def test_the_result_is_pushed_to_a_repository_made_before_training(tokenizer, rows, tmp_path, monkeypatch):
     with running(tmp_path / "home") as hub:
         hub.patch(monkeypatch)
