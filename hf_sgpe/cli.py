@@ -346,6 +346,7 @@ def named_numbers(given: list[str], option: str, form: str, number: Callable[[st
 
 def exit_code(work: Callable[[], None]) -> int:
     """Does a script's work; bad input ends in one line on stderr and exit code 2."""
+    _quiet_libraries()
     try:
         work()
     except (SGPEError, OSError) as error:
@@ -753,11 +754,7 @@ def main() -> None:
     """Runs the command line; bad input ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
-    # These log what they then raise. Somebody who waits at a terminal should see that they try again, though.
-    os.environ.setdefault("DATASETS_VERBOSITY", "critical")
-    if not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    _quiet_libraries()
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
@@ -784,6 +781,14 @@ def main() -> None:
         else:
             raise
         sys.exit(2)
+
+
+def _quiet_libraries() -> None:
+    # These log what they then raise. Somebody who waits at a terminal should see that they try again, though.
+    os.environ.setdefault("DATASETS_VERBOSITY", "critical")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def _one_line(error: Exception) -> str:

@@ -177,7 +177,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         ("train_lm.py", ["--tokenizer", "bare"], "give text to train on"),
         ("train_lm.py", ["si.txt"], "give a tokenizer"),
         ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
-        ("train_lm.py", ["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no tokenizer"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         ("train_lm.py", ["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "fills no row"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "bare", "--held-out", "5"], "bare: has no pad token"),

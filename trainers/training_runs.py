@@ -18,7 +18,8 @@ from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.hub import conversation
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.hub import conversation, download
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -228,6 +229,8 @@ def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
     """
     import torch
 
+    if not Path(path_or_repo).exists():
+        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
     try:
         with _bars_on_terminals_only():
             return kind.from_pretrained(path_or_repo, dtype=torch.float32)
@@ -247,6 +250,8 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     from hf_sgpe import BPETokenizer, SGPETokenizerFast
 
     path = Path(path_or_repo)
+    if not path.exists():
+        download(path_or_repo, tokenizer_json.CONFIG_FILE)
     try:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))

@@ -2,6 +2,7 @@ import json
 import lzma
 import math
 import shutil
+from functools import partial
 from itertools import chain, count, islice
 
 import pytest
@@ -349,13 +350,17 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(tokenizer,
 
 
 def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
+    empty = str(tmp_path / "empty")
     (tmp_path / "empty").mkdir()
-    for name in ("nobody/nothing", str(tmp_path / "empty"), "no such name"):
-        with pytest.raises(SGPEError, match=r"no tokenizer can be loaded from there \(.*\)$") as raised:
-            load_tokenizer(name)
-        assert str(raised.value).startswith(name)
-        with pytest.raises(SGPEError, match=r"no model can be loaded from there \(.*\)$"):
-            load_model(AutoModelForCausalLM, name)
+    with pytest.raises(SGPEError, match=r"no tokenizer can be loaded from there \(.*\)$") as raised:
+        load_tokenizer(empty)
+    assert str(raised.value).startswith(empty)
+    with pytest.raises(SGPEError, match=r"no model can be loaded from there \(.*\)$"):
+        load_model(AutoModelForCausalLM, empty)
+    for name in ("nobody/nothing", "no such name"):
+        for load in (load_tokenizer, partial(load_model, AutoModelForCausalLM)):
+            with pytest.raises(SGPEError, match=f"^{name}: no such file or folder, and "):
+                load(name)
 
 
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
