@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count, takewhile
+from itertools import accumulate, count, pairwise, takewhile
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
@@ -23,6 +23,9 @@ from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 TokenEnds = Callable[[str], list[int]]
 """Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
@@ -118,6 +121,24 @@ class Evaluation:
         """Tokens here by tokens in ``reference``, the same lines in another language; None if they cannot be the same."""
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
+    def add_syllable(
+        self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
+    ) -> bool:
+        """Counts one syllable more with its letters, and says whether one of ``ends`` cuts it.
+
+        Args:
+            ends: Where tokens end, ascending, in the unit of ``start`` and ``stop``, where the syllable lies.
+            length: Letter → how long it is in that unit.
+        """
+        self.syllables += 1
+        self.letters += len(letters)
+        if not ends_inside(ends, start, stop):
+            return False
+        self.cut_syllables += 1
+        places = accumulate(map(length, letters), initial=start)
+        self.cut_letters += sum(ends_inside(ends, *span) for span in pairwise(places))
+        return True
+
     def to_dict(self) -> dict[str, Any]:
         """Sums and measures as plain JSON values; of the distributions only the lengths."""
         sums = {name: value for name, value in vars(self).items() if name not in ("token_counts", "token_lengths")}
@@ -173,13 +194,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evalu
             else:
                 result.token_lengths[length] += number
         for syllable, start, stop in syllable_spans(trie, text):
-            result.syllables += 1
-            letters = trie.letters(syllable)
-            result.letters += len(letters)
-            if ends_inside(ends, start, stop):
-                result.cut_syllables += 1
-                stops = list(accumulate((len(letter.encode()) for letter in letters), initial=start))
-                result.cut_letters += sum(map(ends_inside, [ends] * len(letters), stops, stops[1:]))
+            result.add_syllable(trie.letters(syllable), ends, start, stop, lambda letter: len(letter.encode()))
     return result
 
 
@@ -346,16 +361,27 @@ def measurable(tokenizer: BPETokenizer) -> Measurable:
     return Measurable(encode, tokenizer.vocab_size)
 
 
-def _foreign(path: Path) -> Measurable:
+def foreign_backend(content: str, where: str) -> Tokenizer:
+    """A tokenizer of any kind from the text of its ``tokenizer.json``, run by ``tokenizers``, that cuts, fills up and
+    recognises nothing.
+
+    Raises:
+        SGPEError: it is damaged; the message names ``where`` it comes from.
+    """
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_str(content)
     except Exception as error:  # the library raises the bare class
-        raise SGPEError(f"{path}: damaged or not a tokenizer.json ({error})") from None
+        raise SGPEError(f"{where}: damaged or not a tokenizer.json ({error})") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _foreign(path: Path) -> Measurable:
+    tokenizer = foreign_backend(path.read_text(encoding="utf-8"), str(path))
 
     def encode(text: str) -> tuple[list[int], list[int]]:
         byte_offsets = _byte_offsets(text)

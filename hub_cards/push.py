@@ -16,7 +16,7 @@ from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE, read_json
 from hf_sgpe.hub import conversation
 from hf_sgpe.model import BPETokenizer
-from hub_cards.metrics import load_measurable
+from hub_cards.metrics import Measurable, load
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, HfApi
@@ -172,8 +172,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
-    load_measurable(folder)  # says for itself what is wrong with it
-    _check_card(folder)
+    _check_card(folder, load(folder))  # which says for itself what is wrong with it
     config = folder / CONFIG_FILE
     modules = list(_modules(read_json(config))) if config.exists() else []
     for module in modules:
@@ -199,10 +198,11 @@ def card_mark(tokenizer: BPETokenizer) -> str:
     return f"{CARD_MARK}\n<!-- of: {hashlib.sha256(content.encode()).hexdigest()} -->"
 
 
-def _check_card(folder: Path) -> None:
+def _check_card(folder: Path, tokenizer: BPETokenizer | Measurable) -> None:
     card = folder / CARD_FILE
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    if f"{CARD_MARK}\n<!-- of: " in text and card_mark(BPETokenizer.from_pretrained(folder)) not in text:
+    is_generated = f"{CARD_MARK}\n<!-- of: " in text
+    if is_generated and not (isinstance(tokenizer, BPETokenizer) and card_mark(tokenizer) in text):
         raise SGPEError(f"{card}: the card of another tokenizer than now lies there: make it anew by hf-sgpe card")
 
 

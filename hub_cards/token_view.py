@@ -13,7 +13,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -26,7 +25,7 @@ from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
-from hub_cards.metrics import Evaluation, ends_inside
+from hub_cards.metrics import Evaluation, foreign_backend
 
 
 class TokenView:
@@ -190,16 +189,7 @@ def _hex(token: bytes) -> str:
 
 
 def _foreign(content: str, where: str) -> Reader:
-    """A tokenizer of any kind, from the text of its ``tokenizer.json``, run by ``tokenizers``."""
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_str(content)
-    except Exception as error:  # the library raises the bare class
-        raise SGPEError(f"{where}: damaged or not a tokenizer.json ({error})") from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
+    tokenizer = foreign_backend(content, where)
     parts = json.loads(tokenizer.to_str())
     model = parts["model"]
     prefix = model.get("continuing_subword_prefix") or ""
@@ -301,14 +291,8 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]
     for unit in trie.tokenize(text):
         stop = start + len(unit)
         if trie.script_of(unit):
-            is_cut = ends_inside(ends, 2 * start, 2 * stop)
+            is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
             runs.append(Run(start, stop, is_cut))
-            letters = trie.letters(unit)
-            places = list(accumulate(map(len, letters), initial=start))
-            counts.syllables += 1
-            counts.letters += len(letters)
-            counts.cut_syllables += is_cut
-            counts.cut_letters += is_cut and sum(ends_inside(ends, 2 * a, 2 * b) for a, b in pairwise(places))
         elif runs and runs[-1].is_cut is None:
             runs[-1] = runs[-1]._replace(stop=stop)
         else:

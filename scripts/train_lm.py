@@ -25,10 +25,11 @@ from trainers import find_files
 from trainers.language_model import Text, bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama
 from trainers.training_runs import (
     add_options,
-    checkpoint_to_resume,
+    check_options,
     load_model,
     load_tokenizer,
     require_pytorch,
+    sizes_of,
     train_as_asked,
 )
 
@@ -44,7 +45,6 @@ def main() -> int:
     parser.add_argument("--streaming", action="store_true", help="download no more of the dataset than is trained on")
     parser.add_argument("--length", type=int, default=256, help="tokens in a row (default: %(default)s)")
     parser.add_argument("--eval", nargs="+", default=[], metavar="FILE", help="held-out text, for bits per byte")
-    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
     add_options(parser, steps=500, batch_size=8)
     args = parser.parse_args()
     return exit_code(lambda: run(args))
@@ -57,9 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
     if bool(args.corpus) == bool(args.dataset):
         raise SGPEError("give text to train on: either files, or a dataset by --dataset")
-    if not (args.tokenizer or args.model):
-        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
-    checkpoint_to_resume(args.out, resume=args.resume)
+    check_options(args)
     files = find_files(args.corpus)
     tokenizer = load_tokenizer(args.tokenizer or args.model)
     held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
@@ -92,8 +90,7 @@ def whole_texts(file: Path, text_field: str) -> list[str]:
 def settings_of(args: argparse.Namespace, files: list[Path]) -> dict[str, Any]:
     """What the rows depend on. Files go by their names and sizes."""
     names = ("length", "text_field", "dataset", "dataset_config", "split", "text_column", "streaming")
-    corpus = [[file.name, file.stat().st_size] for file in files]
-    return {name: getattr(args, name) for name in names} | {"corpus": corpus}
+    return {name: getattr(args, name) for name in names} | {"corpus": sizes_of(files)}
 
 
 def packed_rows(args: argparse.Namespace, files: list[Path], tokenizer: Any) -> NDArray[numpy.int32]:

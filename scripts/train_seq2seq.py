@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import SGPEError
 from hf_sgpe.cli import exit_code
-from trainers.corpora import COMPRESSIONS, JSON_LINES, read_text_file
+from trainers.corpora import JSON_LINES, kind_of, read_text_file
 from trainers.language_model import embedding_rows, fit_embeddings
 from trainers.training_runs import (
     add_options,
-    checkpoint_to_resume,
+    check_options,
     load_model,
     load_tokenizer,
     require_pytorch,
+    sizes_of,
     train_as_asked,
 )
 
@@ -42,7 +43,6 @@ def main() -> int:
     parser.add_argument("pairs", nargs="+", type=Path, help="one file of pairs, or one of sources and one of targets")
     parser.add_argument("--held-out", type=int, default=50, help="pairs not to train on, the last (default: %(default)s)")
     parser.add_argument("--length", type=int, default=128, help="tokens of a text, cut beyond (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
     add_options(parser, steps=500, batch_size=16)
     args = parser.parse_args()
     return exit_code(lambda: run(args))
@@ -53,9 +53,7 @@ def run(args: argparse.Namespace) -> None:
     from accelerate import PartialState
     from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
 
-    if not (args.tokenizer or args.model):
-        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
-    checkpoint_to_resume(args.out, resume=args.resume)
+    check_options(args)
     pairs = read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
@@ -79,8 +77,7 @@ def run(args: argparse.Namespace) -> None:
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
     state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
     before = loss_on(model, held_out, collator, args.batch_size)
-    files = [[file.name, file.stat().st_size] for file in args.pairs]
-    settings = {"pairs": files, "held_out": args.held_out, "length": args.length}
+    settings = {"pairs": sizes_of(args.pairs), "held_out": args.held_out, "length": args.length}
     train_as_asked(args, model, tokenizer, training, collator, settings=settings)
     after = loss_on(model, held_out, collator, args.batch_size)
     state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
@@ -105,8 +102,7 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
         pairs = list(zip(sources, targets, strict=True))
     else:
         path = paths[0]
-        kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
-        read = from_json if kinds and kinds[-1] in JSON_LINES else from_columns
+        read = from_json if kind_of(path) == JSON_LINES else from_columns
         pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
     found = [(source.strip(), target.strip()) for source, target in pairs]
     if not (found := [pair for pair in found if all(pair)]):

@@ -45,15 +45,15 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if not name:
             raise SGPEError("an empty name is no corpus: give a file, a folder or a glob")
         if Path(name).is_dir():
-            below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and _kind(file)]
+            below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and kind_of(file)]
             found = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
         elif Path(name).exists():
             found = [Path(name)]
-            if not _kind(found[0]):
+            if not kind_of(found[0]):
                 raise SGPEError(f"{name}: unknown kind of file: known are {_KNOWN}")
         else:
             matches = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - a Path has no absolute globs
-            found = [match for match in matches if match.is_file() and _kind(match)]
+            found = [match for match in matches if match.is_file() and kind_of(match)]
             if not matches:
                 raise SGPEError(f"{name}: no such file or folder")
         if not found:
@@ -81,7 +81,7 @@ def read_texts(
     """
     path = Path(path)
     report = on_progress or (lambda count: None)
-    kind = _kind(path)
+    kind = kind_of(path)
     if kind == PARQUET:
         yield from _parquet_texts(path, text_field, report)
     elif kind == JSON_LINES:
@@ -98,7 +98,7 @@ def read_text_file(path: Path, *, special_tokens: Iterable[str] = (), on_progres
 def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Iterator[str]:
     """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
     path = Path(path)
-    if _kind(path) == TEXT:
+    if kind_of(path) == TEXT:
         texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
     else:
         texts = ([text] for text in read_texts(path, text_field=text_field))
@@ -107,7 +107,8 @@ def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Ite
             yield line.removesuffix("\r")
 
 
-def _kind(path: Path) -> tuple[str, ...] | None:
+def kind_of(path: Path) -> tuple[str, ...] | None:
+    """Which of `TEXT`, `JSON_LINES` and `PARQUET` a file is by its name, compressed or not; None for none of them."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)

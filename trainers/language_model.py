@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
-from trainers.corpora import COMPRESSIONS, TEXT, read_texts
+from trainers.corpora import TEXT, kind_of, read_texts
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -98,8 +98,7 @@ def read_documents(files: Iterable[Path], *, text_field: str = "text", special_t
     """
     for file in files:
         texts = read_texts(file, text_field=text_field, special_tokens=special_tokens)
-        kinds = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in COMPRESSIONS]
-        if tuple(kinds[-1:]) == TEXT:
+        if kind_of(file) == TEXT:
             yield texts
         else:
             yield from texts

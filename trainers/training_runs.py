@@ -9,7 +9,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -175,6 +175,7 @@ def _bars_on_terminals_only() -> Iterator[None]:
 
 def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int) -> None:
     """What the scripts that call `train` let their users choose, with some defaults."""
+    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--tokenizer", help="folder, tokenizer.json or name on the Hub (default: that of --model)")
     parser.add_argument("--model", help="model to go on training, folder or name on the Hub (default: a new one)")
     parser.add_argument("--layers", type=int, default=4, help="of a new model (default: %(default)s)")
@@ -192,6 +193,22 @@ def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int)
     parser.add_argument("--private", action="store_true", help="make that repository a private one")
 
 
+def check_options(args: argparse.Namespace) -> None:
+    """What can be known of the options before anything is read.
+
+    Raises:
+        SGPEError: there is no tokenizer among them, or ``--out`` holds checkpoints that are not to be resumed.
+    """
+    if not (args.tokenizer or args.model):
+        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+    checkpoint_to_resume(args.out, resume=args.resume)
+
+
+def sizes_of(files: Iterable[Path]) -> list[list[str | int]]:
+    """Names and sizes in bytes, by which settings tell one corpus from another."""
+    return [[file.name, file.stat().st_size] for file in files]
+
+
 def train_as_asked(
     args: argparse.Namespace,
     model: PreTrainedModel,
@@ -201,7 +218,7 @@ def train_as_asked(
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """`train` with what was given for `add_options` and ``--out``."""
+    """`train` with what was given for `add_options`."""
     shape = {name: getattr(args, name) for name in ("model", "layers", "width", "heads")}
     train(
         model,
