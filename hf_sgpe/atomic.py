@@ -31,11 +31,16 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             yield temporary
             target.mkdir(exist_ok=True)
-            for file in sorted(temporary.rglob("*")):
-                if file.is_file():
-                    destination = target / file.relative_to(temporary)
-                    destination.parent.mkdir(parents=True, exist_ok=True)
-                    file.replace(destination)
+            found = [(file, target / file.relative_to(temporary)) for file in sorted(temporary.rglob("*"))]
+            # What stands in the way shows before anything is moved.
+            for path, destination in found:
+                if path.is_dir():
+                    destination.mkdir(exist_ok=True)
+                elif destination.is_dir():
+                    raise IsADirectoryError(f"{destination} is a folder: a file is to be written there")
+            for path, destination in found:
+                if path.is_file():
+                    path.replace(destination)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -531,13 +531,16 @@ def card(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder to write to (default: the tokenizer's).", show_default=False)
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a README.md that somebody wrote.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Overwrite a README.md that somebody wrote or changed.")
+    ] = False,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
 ) -> None:
     """Write the tokenizer's card: README.md, the same as one page, index.html, and pictures."""
+    from hf_sgpe.hub import check_name, split_name
     from hf_sgpe.model import BPETokenizer
     from hub_cards.comparison import compare, texts_of
-    from hub_cards.model_card import check_card, write_card
+    from hub_cards.model_card import check_card, check_metadata, write_card
     from hub_cards.plots import check_matplotlib
 
     if out is None and not Path(tokenizer).is_dir():
@@ -548,9 +551,12 @@ def card(
     loaded = BPETokenizer.from_pretrained(tokenizer)
     if name is None:
         path = Path(tokenizer).resolve()
-        name = tokenizer if not path.exists() else path.name if path.is_dir() else path.parent.name
+        name = split_name(tokenizer)[0] if not path.exists() else path.name if path.is_dir() else path.parent.name
+    else:
+        check_name(name)
     # What cannot be written should be known before minutes of measuring, not after.
-    check_card(folder, replace=replace)
+    check_card(folder, loaded, measured=bool(text), replace=replace)
+    check_metadata(license, language or ())
     evaluations = None
     if text:
         check_matplotlib()
@@ -603,9 +609,11 @@ def push(
         ),
     ] = None,
     message: Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")] = "Upload tokenizer",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go; nothing is sent.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only look at what is there and show what would go; nothing is sent.")
+    ] = False,
     replace_card: Annotated[
-        bool, typer.Option("--replace-card", help="Let a generated card replace a README.md that somebody wrote.")
+        bool, typer.Option("--replace-card", help="Let a generated card replace a README.md that somebody wrote or changed.")
     ] = False,
 ) -> None:
     """Upload a tokenizer with its card and pictures to the Hugging Face Hub, in one commit."""
@@ -630,7 +638,7 @@ def push(
     width = max(len(file.path) for file in pushed.files)
     for file in pushed.files:
         large = ", as a large file (LFS)" if file.large else ""
-        kept = ": the one on the Hub was written by somebody, or measured; --replace-card puts this there"
+        kept = ": the one on the Hub was written or changed by somebody, or measured; --replace-card puts this there"
         change = file.change + kept if file.change == "kept" else file.change
         print(f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}")
     if pushed.left_out:

@@ -27,6 +27,18 @@ def split_name(name: str) -> tuple[str, str | None]:
     return repo, revision or None
 
 
+def check_name(name: str) -> None:
+    """Makes sure that a repository can have a name, ``user/name`` or ``name``, before the Hub is asked.
+
+    Raises:
+        SGPEError: it cannot.
+    """
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    with conversation(f"{name!r}:"):
+        validate_repo_id(name)
+
+
 def download(
     repo: str,
     filename: str,

@@ -31,6 +31,9 @@ from hub_cards.metrics import (
 from trainers.corpora import find_files, read_lines
 from trainers.counting import bar_disabled
 
+# Longer ones do not fit into a table, and are hardly words.
+_LONGEST_WORD = 40
+
 REFERENCE = "en"
 """The language that others are compared with, if it is among them."""
 
@@ -51,11 +54,11 @@ def texts_of(given: Iterable[str], *, text_field: str = "text") -> dict[str, Tex
     """Files by language, from ``LANGUAGE=FILE``, or ``FILE`` (folder, glob) where the names of files say it.
 
     Raises:
-        SGPEError: there is no such file, or its name does not tell the language.
+        SGPEError: there is no such file, its name does not tell the language, or what is given is no code of one.
     """
     paths: dict[str, list[Path]] = {}
     for text in given:
-        named = _LANGUAGE_AND_FILE.fullmatch(text)
+        named = None if Path(text).exists() else _LANGUAGE_AND_FILE.fullmatch(text)
         for path in find_files([named["file"] if named else text]):
             code = language(named["code"]).code if named else language_in_name(path)
             if code is None:
@@ -64,7 +67,7 @@ def texts_of(given: Iterable[str], *, text_field: str = "text") -> dict[str, Tex
     return {code: TextFiles(tuple(files), text_field) for code, files in paths.items()}
 
 
-_LANGUAGE_AND_FILE = re.compile(r"(?P<code>[a-z]{2,3}(-[A-Za-z0-9]+)*)=(?P<file>.+)", re.DOTALL)
+_LANGUAGE_AND_FILE = re.compile(r"(?P<code>[^=/\\.]*)=(?P<file>.+)", re.DOTALL)
 
 
 class Word(NamedTuple):
@@ -191,7 +194,7 @@ def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
     """
     trie = LinguisTrie(SCRIPTS)
     counts = Counter(word for line in lines for word in normalize(line, "nfc").split())
-    ranked = [word for word, _ in counts.most_common()]
+    ranked = [word for word, _ in counts.most_common() if len(word) <= _LONGEST_WORD]
     if sum(counts[word] for word in ranked if trie.script_of(word)) > counts.total() / 2:
         return [word for word in ranked if _has_conjunct(trie, word)][:most]
     return [word for word in ranked if word.isalpha() and len(word) > 6][:most]

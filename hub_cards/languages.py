@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from hf_sgpe.errors import SGPEError
+
 # ISO 639-1 (or 639-3 where that has none), 639-3, English name, own name.
 _NAMES = """
 af afr Afrikaans | Afrikaans
@@ -173,9 +175,16 @@ _LANGUAGES, _CODES = _read_names()
 def language(code: str) -> Language:
     """The language of a code of ISO 639, with or without what BCP 47 puts behind it; an unknown one goes by its code.
 
+    Raises:
+        SGPEError: it cannot be a code.
+
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("tlh"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'tlh')
     """
+    if not re.fullmatch("[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", code):
+        raise SGPEError(f"{code!r}: not a code of a language: write si, ta, en …")
+    head, dash, rest = code.partition("-")
+    code = head.lower() + dash + rest
     short = _CODES.get(code.partition("-")[0].lower(), "")
     known = _LANGUAGES.get(short, Language(code, code, "", True))
     return known if code in _CODES else known._replace(code=code)

@@ -28,7 +28,8 @@ from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hub_cards import plots
 from hub_cards.comparison import REFERENCE, Comparison, Word
 from hub_cards.languages import Language, language
-from hub_cards.push import CARD_FILE, CARD_MARK, PAGE_FILE, card_mark
+from hub_cards.push import CARD_FILE, PAGE_FILE
+from hub_cards.seal import CARD_MARK, is_generated, is_measured, is_of_another, seal
 from hub_cards.token_view import STYLE, tokens_html
 
 if TYPE_CHECKING:
@@ -117,20 +118,22 @@ def write_card(
     Args:
         name: What code that loads it should say: the repository, ``user/name``; None for the name of the folder.
         evaluations: What `hub_cards.compare` found; without it the card has only what the tokenizer itself tells.
-        license: Identifier that the Hub knows, such as ``apache-2.0``.
+        license: Identifier as the Hub knows it, such as ``apache-2.0``.
         languages: Codes of the languages it was made for; none for those measured that it spells without falling back to
             bytes.
         datasets: What it was trained on: names on the Hub.
         tags: More tags.
-        replace: Overwrite a README.md that was written by hand.
+        replace: Overwrite a README.md that was written or changed by hand, or one with measurements by one without.
 
     Returns:
         The files written, as paths below ``folder``.
 
     Raises:
-        SGPEError: a README.md lies there that this function did not write; matplotlib is missing.
+        SGPEError: a README.md lies there that would be lost (see ``replace``); a licence or a language is none; matplotlib
+            is missing.
     """
-    check_card(folder, replace=replace)
+    check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
+    check_metadata(license, languages)
     card = Card(
         tokenizer, name or Path(folder).resolve().name, evaluations, license, tuple(languages), tuple(datasets), tuple(tags)
     )
@@ -148,15 +151,34 @@ def write_card(
     return sorted(files)
 
 
-def check_card(folder: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Makes sure that no README.md in ``folder`` is lost that somebody wrote.
+def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
+    """Makes sure that no README.md in ``folder`` is lost that somebody wrote or changed, or that holds what was measured of
+    the tokenizer if the new card is not a ``measured`` one.
 
     Raises:
-        SGPEError: there is one without the mark of generated cards, and ``replace`` is not set.
+        SGPEError: one would be, and ``replace`` is not set.
     """
     path = Path(folder) / CARD_FILE
-    if path.exists() and not replace and CARD_MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise SGPEError(f"{path}: written by hand, and would be lost: give --replace, or another folder by --out")
+    if replace or not path.exists():
+        return
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not is_generated(text):
+        what = "changed" if CARD_MARK in text else "written"
+        raise SGPEError(f"{path}: {what} by hand, and would be lost: give --replace, or another folder by --out")
+    if is_measured(text) and not measured and not is_of_another(text, tokenizer):
+        raise SGPEError(f"{path}: holds what was measured, and it would be lost: give --eval, or --replace")
+
+
+def check_metadata(license: str | None, languages: Iterable[str]) -> None:
+    """Makes sure that what was given for the metadata can be the name of a licence, and codes of languages.
+
+    Raises:
+        SGPEError: it cannot.
+    """
+    if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
+        raise SGPEError(f"{license!r}: not a licence as the Hub names them: apache-2.0, mit, cc-by-4.0, other …")
+    for code in languages:
+        language(code)
 
 
 def draw(comparison: Comparison) -> dict[str, str]:
@@ -199,7 +221,7 @@ class Card:
     def readme(self, pictures: Container[str] = ()) -> str:
         """The card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
         template = _environment().get_template("model_card.md.jinja")
-        return template.render(card=self, captions=PICTURES, pictures=pictures, mark=card_mark(self.tokenizer))
+        return seal(template.render(card=self, captions=PICTURES, pictures=pictures, mark=CARD_MARK), self.tokenizer)
 
     def page(self, pictures: Mapping[str, str]) -> str:
         """The card as one page, with the pictures (name → SVG) in it."""
@@ -602,7 +624,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "inline": _inline, "json": _json, "bold": _bold}
+    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "json": _json, "bold": _bold}
     environment.globals |= {"version": __version__, "curve": CURVE}
     return environment
 
@@ -658,6 +680,15 @@ def _code(text: str) -> str:
 def _cell(text: str) -> str:
     """Text as it stands in a table of Markdown, where a bar would end the cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _plain(text: str) -> str:
+    r"""Text that Markdown and HTML take for nothing but text, on one line.
+
+    >>> print(_plain("a|b <i> *c*"))
+    a\|b \<i\> \*c\*
+    """
+    return re.sub(r"([\\`*_\[\]<>|&~$])", r"\\\1", " ".join(text.split()))
 
 
 def _bold(text: str, is_bold: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,22 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE, read_json
-from hf_sgpe.hub import conversation
-from hf_sgpe.model import BPETokenizer
-from hub_cards.metrics import Measurable, load
+from hf_sgpe.hub import check_name, conversation
+from hub_cards import seal
+from hub_cards.metrics import load
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, HfApi
     from huggingface_hub.hf_api import RepoFile
 
 CARD_FILE, PAGE_FILE = "README.md", "index.html"
-CARD_MARK = "<!-- card: hf_sgpe -->"
-"""What a generated card holds and one that somebody wrote does not."""
-
-# Where the metadata of a card has results.
-_MEASURED = "\nmodel-index:"
 
 LARGE = 10 * 2**20
 """The Hub keeps files of more bytes beside git, as large files (LFS or Xet)."""
@@ -103,8 +96,8 @@ def push(
         token: As huggingface_hub takes it; None for ``HF_TOKEN``, or the one that ``hf auth login`` stored.
         commit_message: First line of the commit's message.
         commit_description: The rest of it.
-        replace_card: Put a generated card in the place of a README.md that somebody wrote, or of one with measurements of
-            the very same tokenizer.
+        replace_card: Put a generated card in the place of a README.md that somebody wrote or changed, or of one with
+            measurements of the very same tokenizer.
         dry_run: Only look, and send nothing.
 
     Raises:
@@ -128,9 +121,9 @@ def push(
         if created:
             api.create_repo(repo_id, private=private)
     with conversation(f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"):
-        if not there.has_branch:
-            api.create_branch(repo_id, branch=str(revision), exist_ok=True)
         changed = [file.path for file in files if file.change in ("new", "changed")]
+        if not there.has_branch and (changed or not create_pr):
+            api.create_branch(repo_id, branch=str(revision), exist_ok=True)
         commit = api.create_commit(
             repo_id,
             [CommitOperationAdd(path, str(source / path)) for path in changed],
@@ -151,10 +144,11 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
     """``user/name``, also of a repository in the user's own namespace that is given by its name alone.
 
     Raises:
-        SGPEError: there is no telling who the user is.
+        SGPEError: it is no name of a repository, or there is no telling who the user is.
     """
     from huggingface_hub import HfApi
 
+    check_name(repo_id)
     if "/" in repo_id:
         return repo_id
     with conversation(f"{repo_id}:"):
@@ -172,7 +166,10 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
-    _check_card(folder, load(folder))  # which says for itself what is wrong with it
+    tokenizer = load(folder)  # which says for itself what is wrong with it
+    card = folder / CARD_FILE
+    if card.is_file() and seal.is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
+        raise SGPEError(f"{card}: the card of another tokenizer than now lies there: make it anew by hf-sgpe card")
     config = folder / CONFIG_FILE
     modules = list(_modules(read_json(config))) if config.exists() else []
     for module in modules:
@@ -190,20 +187,6 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
             else:
                 left_out.append(f"{name}/" if path.is_dir() else name)
     return paths, tuple(left_out)
-
-
-def card_mark(tokenizer: BPETokenizer) -> str:
-    """What the card of a tokenizer holds, to be told from one that somebody wrote and from those of other tokenizers."""
-    content = json.dumps(tokenizer_json.to_dict(tokenizer), sort_keys=True)
-    return f"{CARD_MARK}\n<!-- of: {hashlib.sha256(content.encode()).hexdigest()} -->"
-
-
-def _check_card(folder: Path, tokenizer: BPETokenizer | Measurable) -> None:
-    card = folder / CARD_FILE
-    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    is_generated = f"{CARD_MARK}\n<!-- of: " in text
-    if is_generated and not (isinstance(tokenizer, BPETokenizer) and card_mark(tokenizer) in text):
-        raise SGPEError(f"{card}: the card of another tokenizer than now lies there: make it anew by hf-sgpe card")
 
 
 def _modules(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -270,15 +253,15 @@ def _compared(folder: Path, path: str, there: RepoFile | None) -> PushedFile:
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """The files, with the card as kept if it is generated and would replace one that somebody wrote, or what was measured of
-    the very same tokenizer by nothing."""
+    """The files, with the card as kept if it is generated and would replace one that somebody wrote or changed, or what was
+    measured of the very same tokenizer by nothing."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
     paths = folder / CARD_FILE, Path(api.hf_hub_download(repo_id, CARD_FILE, revision=head))
     ours, theirs = (path.read_text(encoding="utf-8", errors="replace") for path in paths)
-    unmeasured = _MEASURED in theirs and _MEASURED not in ours and changes.get(TOKENIZER_FILE) == "unchanged"
-    if CARD_MARK not in ours or not (CARD_MARK not in theirs or unmeasured):
+    unmeasured = seal.is_measured(theirs) and not seal.is_measured(ours) and changes.get(TOKENIZER_FILE) == "unchanged"
+    if not seal.is_generated(ours) or (seal.is_generated(theirs) and not unmeasured):
         return files
     kept = (CARD_FILE, PAGE_FILE) if unmeasured else (CARD_FILE,)
     return tuple(replace(file, change="kept") if file.path in kept else file for file in files)

@@ -268,17 +268,23 @@ def _show(text: str, read: Reader, name: str = "") -> Shown:
         if len(group) == 1 and start < stop:
             content = f'<span class="sgpe-{number % _COLOURS}" data-tip="{tip(group[0])}">{content}</span>'
             if not joints.issuperset((start, stop)):
-                content = f'<span class="sgpe-torn">{content}</span>'
+                content = _as_box("sgpe-torn", content, text[start:stop])
         elif group:
             parts = "".join(
                 f'<span class="sgpe-{i % _COLOURS}" data-part="{_escape(token.hex or token.name)}"'
                 f' data-tip="{tip(token)}"></span>'
                 for i, token in enumerate(group, number)
             )
-            content = f'<span class="sgpe-shared"><span>{content}</span><span>{parts}</span></span>'
+            content = _as_box("sgpe-shared", f"<span>{content}</span><span>{parts}</span>", text[start:stop])
         number += len(group)
         cells.append(Cell(start, stop, content))
     return Shown(text, counts, cells, any("sgpe-shared" in cell.html for cell in cells))
+
+
+def _as_box(kind: str, content: str, text: str) -> str:
+    box = f'<span class="{kind}">{content}</span>'
+    # To the bidirectional algorithm a box is an object without a direction, whatever text stands in it.
+    return f'<span class="sgpe-rtl">{box}</span>' if _RIGHT_TO_LEFT.search(text) else box
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]:
@@ -511,6 +517,8 @@ div.sgpe-tokens { font-size: 1.125rem; line-height: 1 }
 .sgpe-tokens :is(.sgpe-0, .sgpe-1, .sgpe-2, .sgpe-3) { position: relative; padding: .25em 0; border-radius: .2em;
   -webkit-box-decoration-break: clone; box-decoration-break: clone; cursor: default }
 .sgpe-tokens .sgpe-torn { display: inline-block; margin: 0 1px }
+.sgpe-tokens .sgpe-rtl { direction: rtl }
+.sgpe-tokens .sgpe-rtl::before, .sgpe-tokens .sgpe-rtl::after { content: "\\200F" }
 .sgpe-tokens .sgpe-syllable { padding-bottom: .1em;
   background: linear-gradient(var(--sgpe-thin), var(--sgpe-thin)) 50% 100% / calc(100% - 3px) 1px no-repeat }
 .sgpe-tokens .sgpe-cut { text-decoration: underline wavy var(--sgpe-red) 1.5px; text-decoration-skip-ink: none;

@@ -35,6 +35,7 @@ from hf_sgpe.chat.written import (
     forged,
     join,
     marks_of,
+    spelled,
     text_of,
 )
 from hf_sgpe.errors import SGPEError
@@ -324,8 +325,8 @@ def _join(context: EvalContext, values: Iterable[Any], d: Any = "", attribute: s
 def _to_json(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> Written:
-    return by_message(
-        json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return spelled(
+        value, json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     )
 
 

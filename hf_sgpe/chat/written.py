@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, SupportsIndex
 
 from hf_sgpe.special_tokens import any_of
@@ -153,8 +154,23 @@ def as_answer(text: str) -> Written:
 
 
 def text_of(value: object) -> str:
-    """``str(value)``, as a message's where it spells out a list or a dictionary: such hold messages' texts."""
-    return by_message(str(value)) if isinstance(value, (dict, list, tuple)) else str(value)
+    """``str(value)``, with marks as `spelled` gives them to a list or a dictionary."""
+    return spelled(value, str(value)) if isinstance(value, (dict, list, tuple)) else str(value)
+
+
+def spelled(value: object, text: str) -> Written:
+    """``text``, which spells out ``value``: the template's if all texts in there are, else a message's."""
+    marks = set(b"".join(map(marks_of, _texts_in(value))))
+    is_own = bool(marks) and all(mark & TEMPLATE and not mark & MESSAGE for mark in marks)
+    return (by_template if is_own else by_message)(text)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for item in chain.from_iterable(value.items()) if isinstance(value, dict) else value:
+            yield from _texts_in(item)
 
 
 def follow(made: Any, given: Iterable[object]) -> Any:

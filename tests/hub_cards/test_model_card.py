@@ -15,7 +15,7 @@ from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_f
 from hub_cards import compare, evaluate, write_card
 from hub_cards.comparison import texts_of
 from hub_cards.model_card import MEASURES, check_card
-from hub_cards.push import CARD_MARK
+from hub_cards.seal import CARD_MARK, is_generated
 
 PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/tokens_per_word.svg"]
 CODES = ("en", "si", "ta", "hi")
@@ -95,7 +95,7 @@ def test_numbers_are_those_of_an_evaluation(readme, tokenizer, plain, texts):
     measures = {measure.title: measure for measure in MEASURES}
     evaluations = {
         "tok": {code: evaluate(tokenizer, lines) for code, lines in texts.items()},
-        "pla\\|in<&>": {code: evaluate(plain, lines) for code, lines in texts.items()},
+        r"pla\|in\<\&\>": {code: evaluate(plain, lines) for code, lines in texts.items()},
     }
     whole = [table for table in tables(readme) if "bytes per token" in table[0]]
     assert len(whole) == 2
@@ -193,7 +193,7 @@ def test_without_text_the_card_has_what_the_tokenizer_tells(tokenizer, tmp_path)
 def test_pictures_of_an_earlier_card_go(tokenizer, found, tmp_path):
     write_card(tmp_path, tokenizer, evaluations=found)
     (tmp_path / "pictures" / "mine.svg").touch()
-    write_card(tmp_path, tokenizer)
+    write_card(tmp_path, tokenizer, replace=True)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["mine.svg"]
 
 
@@ -313,8 +313,40 @@ def test_a_readme_by_hand_stays(tokenizer, tmp_path):
         write_card(tmp_path, tokenizer)
     assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
     write_card(tmp_path, tokenizer, replace=True)
-    check_card(tmp_path)
+    check_card(tmp_path, tokenizer, measured=False)
     write_card(tmp_path, tokenizer)
+
+
+def test_changes_to_a_generated_card_stay(folder, tokenizer, plain, found, tmp_path):
+    card = shutil.copytree(folder, tmp_path / "tok") / "README.md"
+    text = card.read_text(encoding="utf-8")
+    assert is_generated(text)
+    assert card.read_bytes() != card.write_bytes(text.replace("\n", "\r\n").encode())  # as git may check it out
+    write_card(tmp_path / "tok", tokenizer, evaluations=found)
+    card.write_text(text.replace("## Limits", "## Limits\n\nNot for poems."), encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"README\.md: changed by hand.* --replace"):
+        write_card(tmp_path / "tok", tokenizer, evaluations=found)
+    assert "Not for poems." in card.read_text(encoding="utf-8")
+    write_card(tmp_path / "tok", tokenizer, evaluations=found, replace=True)
+    with pytest.raises(SGPEError, match=r"README\.md: holds what was measured.* --eval"):
+        write_card(tmp_path / "tok", tokenizer)
+    write_card(tmp_path / "tok", plain)  # the numbers were another's
+
+
+def test_what_stands_in_the_way_leaves_nothing_half_written(tokenizer, found, tmp_path):
+    (tmp_path / "pictures").write_text("mine")
+    with pytest.raises(OSError, match="pictures"):
+        write_card(tmp_path, tokenizer, evaluations=found)
+    (tmp_path / "pictures").unlink()
+    (tmp_path / "index.html").mkdir()
+    with pytest.raises(OSError, match=r"index\.html is a folder"):
+        write_card(tmp_path, tokenizer, evaluations=found)
+    assert not (tmp_path / "README.md").exists()
+
+
+def test_a_text_of_one_word_makes_no_long_page(tokenizer, tmp_path):
+    found = compare(tokenizer, {"si": ["ක්ෂ" * 20_000 + " ශ්‍රී"]})
+    assert [word.text for word in found.words["si"]] == ["ශ්‍රී"]
 
 
 def card(*arguments, **options):
@@ -350,6 +382,10 @@ def test_on_the_command_line(saved, tokenizer, texts, tmp_path):
         ("tok --baseline a=tok", "--baseline needs text to measure on: give --eval"),
         ("tok/tokenizer.json", "no folder to write a card to: give one by --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
+        ("tok --license MIT", "'MIT': not a licence as the Hub names them: apache-2.0, mit"),
+        ("tok --language Sinhala!", "'Sinhala!': not a code of a language: write si"),
+        ("tok --eval sinhala=en.txt", "'sinhala': not a code of a language: write si"),
+        ("tok --name a/b/c", "'a/b/c': not a name of a Hub repository: write user/name"),
         ("nothing --out new", "no such file or folder"),
     ],
 )

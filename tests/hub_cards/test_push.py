@@ -10,10 +10,11 @@ from support.hub import READ, STRANGER, WRITE, contents
 from tokenizers import Tokenizer, models
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
-from hub_cards.push import CARD_MARK, push
+from hub_cards.push import push
+from hub_cards.seal import CARD_MARK, is_generated, seal
 
 TEXT = "ශ්‍රී ලංකාව, hello"
-CARD = f"---\nlibrary_name: transformers\n---\n{CARD_MARK}\n# A tokenizer\n"
+UNSEALED = f"---\nlibrary_name: transformers\n---\n{CARD_MARK}\n# A tokenizer\n"
 
 # What somebody without this package does with the repository.
 STRANGER_CODE = """
@@ -26,12 +27,18 @@ json.dump([tokenizer(sys.argv[1])["input_ids"], tokenizer.chat_template], sys.st
 
 
 @pytest.fixture
-def folder(saved, tmp_path):
+def card(tokenizer):
+    """One that was generated."""
+    return seal(UNSEALED, tokenizer)
+
+
+@pytest.fixture
+def folder(saved, card, tmp_path):
     """A tokenizer with a card, pictures, templates, and files of other kinds."""
     folder = tmp_path / "my tokenizer"
     for path, content in {
         **contents(saved),
-        "README.md": CARD.encode(),
+        "README.md": card.encode(),
         "index.html": b"<!doctype html>",
         "pictures/one.svg": b"<svg/>",
         "pictures/.hidden": b"",
@@ -64,18 +71,20 @@ def test_the_card_of_a_tokenizer_that_is_no_longer_there_does_not_go(here, saved
         push(folder, "me/tok", token=WRITE)
 
 
-def test_a_card_with_measurements_stays_beside_the_same_tokenizer(here, folder):
-    measured = CARD.replace("---\n<", "model-index: []\n---\n<")
+def test_a_card_with_measurements_stays_beside_the_same_tokenizer(here, folder, card, tokenizer):
+    measured = seal(UNSEALED.replace("---\n<", "model-index: []\n---\n<"), tokenizer)
     (folder / "README.md").write_text(measured, encoding="utf-8")
     push(folder, "me/tok", token=WRITE)
-    (folder / "README.md").write_text(CARD, encoding="utf-8")
+    (folder / "README.md").write_text(card, encoding="utf-8")
     (folder / "index.html").write_text("nothing measured", encoding="utf-8")
     again = changes(push(folder, "me/tok", token=WRITE))
     assert (again["README.md"], again["index.html"]) == ("kept", "kept")
     assert there(here)["README.md"] == measured.encode()
     # Of another tokenizer it would not be true.
-    BPETokenizer.train_from_iterator(["other"], 257).save(folder.parent / "other")
+    other = BPETokenizer.train_from_iterator(["other"], 257)
+    other.save(folder.parent / "other")
     (folder / "tokenizer.json").write_bytes((folder.parent / "other" / "tokenizer.json").read_bytes())
+    (folder / "README.md").write_text(seal(UNSEALED, other), encoding="utf-8")
     again = changes(push(folder, "me/tok", token=WRITE))
     assert (again["README.md"], again["index.html"]) == ("changed", "changed")
 
@@ -140,7 +149,7 @@ def test_a_dry_run_changes_nothing(hub, folder):
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()}
     assert lines["index.html"] == "0.0 kB unchanged"
     assert lines["pictures/one.svg"] == "0.0 kB changed"
-    assert lines["README.md"] == "0.1 kB new"
+    assert lines["README.md"] == "0.2 kB new"
     assert lines["tokenizer.json"].endswith("kB new, as a large file (LFS)")
     assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
     assert done.stdout.endswith(f"{hub.address}/me/tok: nothing was sent\n")
@@ -250,7 +259,7 @@ def test_push_to_hub_uploads_tokenizer_and_card_in_one_commit(here, tokenizer, t
     files = there(here)
     assert {name: files[name] for name in contents(tmp_path / "here")} == contents(tmp_path / "here")
     card = files["README.md"].decode()
-    assert CARD_MARK in card
+    assert is_generated(card)
     assert "greetings" in card.split("---")[1]
     assert "me/tok" in card
     proposed = fast.push_to_hub("me/tok", create_pr=True, tags=["more"], token=WRITE)
@@ -264,7 +273,7 @@ def test_save_pretrained_pushes_the_same_way(here, tokenizer, tmp_path):
     assert str(tmp_path / "tok" / "tokenizer.json") in written
     files = there(here, "me/tok", "v1")
     assert {name: files[name] for name in contents(tmp_path / "tok")} == contents(tmp_path / "tok")
-    assert CARD_MARK in files["README.md"].decode()
+    assert is_generated(files["README.md"].decode())
     assert not (tmp_path / "tok" / "README.md").exists()
     fast.save_pretrained(tmp_path / "tok", push_to_hub=True, repo_id="me/other", commit_message="Mine")
     assert here.repositories["me/other"].at().title == "Mine"
@@ -273,19 +282,25 @@ def test_save_pretrained_pushes_the_same_way(here, tokenizer, tmp_path):
 # ---------------------------------------------------------------- cards
 
 
-def test_a_card_that_somebody_wrote_stays_unless_asked_otherwise(hub, folder, monkeypatch):
+def test_a_card_that_somebody_wrote_stays_unless_asked_otherwise(hub, folder, card, monkeypatch):
     hub.add("me/tok", {"README.md": b"# Written by hand"})
     done = hub.hf_sgpe("push", folder, "me/tok")
-    assert "kept: the one on the Hub was written by somebody, or measured; --replace-card" in done.stdout
+    assert "kept: the one on the Hub was written or changed by somebody, or measured; --replace-card" in done.stdout
     assert there(hub)["README.md"] == b"# Written by hand"
     assert "index.html" in there(hub)
     hub.patch(monkeypatch)
     assert changes(push(folder, "me/tok", replace_card=True))["README.md"] == "changed"
-    assert there(hub)["README.md"].decode() == CARD
+    assert there(hub)["README.md"].decode() == card
 
 
-def test_generated_cards_and_ones_own_are_replaced(here, folder):
-    here.add("me/tok", {"README.md": CARD.replace("A tok", "An old tok").encode()})
+def test_a_generated_card_that_somebody_changed_stays(here, folder, card):
+    here.add("me/tok", {"README.md": card.replace("# A", "# My").encode()})
+    assert changes(push(folder, "me/tok"))["README.md"] == "kept"
+    assert changes(push(folder, "me/tok", replace_card=True))["README.md"] == "changed"
+
+
+def test_generated_cards_and_ones_own_are_replaced(here, folder, tokenizer):
+    here.add("me/tok", {"README.md": seal(UNSEALED.replace("A tok", "An old tok"), tokenizer).encode()})
     assert changes(push(folder, "me/tok"))["README.md"] == "changed"
     (folder / "README.md").write_text("---\nlicense: mit\n---\n# Mine")
     assert changes(push(folder, "me/tok"))["README.md"] == "changed"

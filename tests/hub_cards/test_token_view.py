@@ -171,6 +171,12 @@ def test_a_character_of_several_tokens_stands_once_over_its_bytes(only_bytes):
     assert [part.id for part in character.find("[data-part]")] == [0xE0, 0xB6, 0x9A]
 
 
+def test_boxes_have_the_direction_of_their_text(only_bytes):
+    words = parse(tokens_html("aשé", only_bytes))
+    assert [box.text for box in words.find(".sgpe-rtl")] == ["ש"]
+    assert [box.text for box in words.find(".sgpe-shared")] == ["ש", "é"]
+
+
 def test_rows_with_bytes_have_room_for_them(only_bytes, tokenizer):
     (one, two) = rows(TokenView("කා a", {"bytes": only_bytes, "whole": tokenizer}))
     assert ["sgpe-high" in column.attributes["class"] for column in one + two] == [True, True, False, False]

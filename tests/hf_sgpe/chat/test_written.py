@@ -308,7 +308,9 @@ def test_marks_say_who_wrote_it():
 
 def test_what_python_spells_out_is_a_messages():
     assert text_of({"a": by_template("b")}) == "{'a': 'b'}"
-    assert set(marks_of(text_of([by_template("b")]))) == {MESSAGE}
+    assert set(marks_of(text_of([by_template("b"), by_message("a")]))) == {MESSAGE}
+    assert set(marks_of(text_of([by_template("b"), 1]))) == {TEMPLATE}
+    assert set(marks_of(text_of({by_template("b"): ["a"]}))) == set(marks_of(text_of([1]))) == {MESSAGE}
     assert marks_of(text_of(5)) == marks_of(text_of(None)[:1]) == bytes(1)
     assert marks_of(text_of(by_template("b"))) == bytes([TEMPLATE])
 
