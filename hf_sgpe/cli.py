@@ -15,6 +15,7 @@ from typing import IO, Annotated, Any, TypeVar
 import typer
 
 from hf_sgpe import __version__, kernel
+from hf_sgpe.command import one_line, quiet_libraries
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
@@ -140,7 +141,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Split of the dataset.")] = "train",
+    split: Annotated[str | None, typer.Option(help="Split of the dataset (default: train).", show_default=False)] = None,
     streaming: Annotated[
         bool, typer.Option("--streaming", help="Read the dataset while it is downloaded, and keep no copy.")
     ] = False,
@@ -168,8 +169,9 @@ def train(
 
     if not corpus and not from_counts and not dataset:
         raise SGPEError("nothing to train on: give text, a dataset, or words counted before by --from-counts")
-    if streaming and not dataset:
-        raise SGPEError("--streaming is for a dataset: name one by --dataset")
+    for option, is_given in {"--streaming": streaming, "--split": split is not None}.items():
+        if is_given and not dataset:
+            raise SGPEError(f"{option} is for a dataset: name one by --dataset")
     if weight and not corpus and not from_counts:
         raise SGPEError("--weight is for files: a dataset counts once")
     given: dict[str, Any] = {
@@ -192,12 +194,9 @@ def train(
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
-    datasets = []
-    for given_name in dataset or ():
-        name, _, of_several = (given_name, "", "") if Path(given_name).exists() else given_name.partition(":")
-        datasets.append(
-            read_dataset(name, config=of_several or None, split=split, text_column=text_field, streaming=streaming)
-        )
+    datasets = [
+        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
+    ]
     # What cannot be written should be known before an hour of training, not after.
     check_folder(out, with_chat_template=chat_template is not None)
     if save_counts:
@@ -314,16 +313,20 @@ def export(
 
 def _chat_template(name: str) -> str:
     """What ``--chat-template`` names: one of ours, or the content of a file."""
-    from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:
         return name
     try:
-        return Path(name).read_text(encoding="utf-8")
+        template = Path(name).read_text(encoding="utf-8")
+        check_template(template)
     except FileNotFoundError:
         raise SGPEError(f"--chat-template {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
     except UnicodeDecodeError:
         raise SGPEError(f"--chat-template {name}: not UTF-8") from None
+    except SGPEError as error:
+        raise SGPEError(f"--chat-template {name}: {error}") from None
+    return template
 
 
 def named_numbers(given: list[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
@@ -342,20 +345,6 @@ def named_numbers(given: list[str], option: str, form: str, number: Callable[[st
         except ValueError:
             raise SGPEError(f"{option} {text!r}: write {form}") from None
     return numbers
-
-
-def exit_code(work: Callable[[], None]) -> int:
-    """Does a script's work; bad input ends in one line on stderr and exit code 2."""
-    _quiet_libraries()
-    try:
-        work()
-    except (SGPEError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
-    return 0
 
 
 @app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")
@@ -762,7 +751,7 @@ def main() -> None:
     """Runs the command line; bad input ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         _write_utf8(stream)
-    _quiet_libraries()
+    quiet_libraries()
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
@@ -775,7 +764,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (SGPEError, OSError) as error:
-        print(f"error: {_one_line(error)}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         sys.exit(2)
     except Exception as error:
         # The command line's own exceptions, whose module has moved between versions: wrong usage, and Ctrl-C.
@@ -785,24 +774,10 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()  # type: ignore[attr-defined]
         elif hasattr(error, "format_message"):
-            print(f"error: {_one_line(SGPEError(error.format_message())).rstrip('.')}: see --help", file=sys.stderr)
+            print(f"error: {one_line(SGPEError(error.format_message())).rstrip('.')}: see --help", file=sys.stderr)
         else:
             raise
         sys.exit(2)
-
-
-def _quiet_libraries() -> None:
-    # These log what they then raise. Somebody who waits at a terminal should see that they try again, though.
-    os.environ.setdefault("DATASETS_VERBOSITY", "critical")
-    if not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'writing failed'}: {error.strerror}"
-    return " ".join(str(error).split())
 
 
 def _write_utf8(stream: IO[str]) -> None:

@@ -35,7 +35,7 @@ def check_name(name: str) -> None:
     """
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    with conversation(f"{name!r}:"):
+    with conversation(f"{name}:"):
         validate_repo_id(name)
 
 

@@ -154,6 +154,8 @@ class TrainingConfig:
     def _check_chat_template(self, template: str) -> None:
         from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 
+        if not isinstance(template, str):
+            raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")
         check_template(load_template(template))
         assert self.special_tokens is not None
         missing = [token for token in SPECIAL_TOKENS.get(template, ()) if token not in self.special_tokens]

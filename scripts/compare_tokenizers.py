@@ -28,12 +28,20 @@ from tqdm import tqdm
 
 from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory, atomic_file
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.words import RECIPES
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
-from trainers.training_runs import SETTINGS_FILE, digest, keep_settings, load_tokenizer, require_pytorch
+from trainers.training_runs import (
+    SETTINGS_FILE,
+    check_settings,
+    digest,
+    digest_of,
+    keep_settings,
+    load_tokenizer,
+    require_pytorch,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +56,7 @@ LEAST_RATE = 0.1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
     parser.add_argument("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
     parser.add_argument(
@@ -82,11 +90,9 @@ def run(args: argparse.Namespace) -> None:
         raise SGPEError("nothing to train on: the corpus has no line that is not held out")
     existing = {Path(folder).name: load_tokenizer(folder) for folder in args.tokenizer}
     settings = settings_of(args, lines, held_out, existing)
+    check_settings(args.out, settings)
     begun = (args.out / SETTINGS_FILE).exists()
-    if begun:
-        keep_settings(args.out, settings)
     tokenizers = {recipe: trained(recipe, args, lines, anew=not begun) for recipe in args.recipe} | existing
-    keep_settings(args.out, settings)
     rows = max(map(embedding_rows, tokenizers.values()))
 
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in tokenizers}
@@ -94,12 +100,13 @@ def run(args: argparse.Namespace) -> None:
         for name, tokenizer in tokenizers.items():
             file = args.out / "runs" / f"{name}-{seed}.json"
             if not file.exists():
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 result = train_and_measure(tokenizer, lines, held_out, rows, seed, args, f"{name}, seed {seed}")
+                keep_settings(args.out, settings)
                 with atomic_file(file) as temporary:
                     temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
                 shown = ", ".join(f"{value:.4f} on {where}" for where, value in result["bits_per_byte"].items())
-                print(f"{name}, seed {seed}: {shown} ({time.perf_counter() - begun:.0f} s)", flush=True)
+                print(f"{name}, seed {seed}: {shown} ({time.perf_counter() - started:.0f} s)", flush=True)
             results[name].append(json.loads(file.read_text(encoding="utf-8")))
     summary = summarize(results, held_out, args)
     with atomic_directory(args.out) as folder:
@@ -140,8 +147,8 @@ def settings_of(
     names = ("recipe", "vocab_size", "script", "steps", "batch", "length", "layers", "width", "heads", "learning_rate")
     return {name: getattr(args, name) for name in names} | {
         "tokenizer": {name: digest(tokenizer) for name, tokenizer in existing.items()},
-        "training_bytes": size_of(lines),
-        "held_out_bytes": {name: size_of(texts) for name, texts in held_out.items()},
+        "text": digest_of(lines),
+        "held_out": {name: digest_of(texts) for name, texts in held_out.items()},
     }
 
 

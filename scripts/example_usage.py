@@ -5,7 +5,6 @@ Example: python scripts/example_usage.py
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.chat.templates import SPECIAL_TOKENS
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from trainers import TokenizerTrainer, TrainingConfig
 
 CORPUS = [
@@ -38,8 +37,7 @@ def check(claim: str, holds: bool) -> None:
 
 
 def main() -> int:
-    description = argparse.RawDescriptionHelpFormatter
-    argparse.ArgumentParser(description=__doc__, formatter_class=description).parse_args()
+    ArgumentParser(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         return exit_code(lambda: tour(Path(folder)))
 

@@ -9,7 +9,6 @@ compared with the readable kernels. `scripts/sanitize.sh` runs it on a build wit
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from itertools import pairwise
@@ -19,6 +18,7 @@ from tqdm import tqdm
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
+from hf_sgpe.command import ArgumentParser
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
@@ -160,7 +160,7 @@ class Fuzzer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("--inputs", type=int, default=20_000, help="how many texts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

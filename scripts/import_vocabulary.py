@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from hf_sgpe import SPLIT_PATTERNS
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.formats import gpt2_files
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("vocab", type=Path, help="vocab.json: token → id")
     parser.add_argument("merges", type=Path, help="merges.txt: one merge a line")
     parser.add_argument("out", type=Path, help="folder to write")

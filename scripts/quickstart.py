@@ -8,7 +8,6 @@ Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -22,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
@@ -42,7 +41,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("--corpus", nargs="+", default=[SAMPLE], metavar="PATH", help="your own files, folders or globs")
     parser.add_argument("--vocab-size", type=int, default=4_500, help="number of tokens (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")

@@ -22,7 +22,8 @@ from tqdm import tqdm
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.cli import exit_code, named_numbers
+from hf_sgpe.cli import named_numbers
+from hf_sgpe.command import ArgumentParser, exit_code
 from hub_cards.metrics import evaluate
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
@@ -34,7 +35,7 @@ TITLES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
     parser.add_argument(
         "--from-counts", nargs="+", default=[], metavar="FILE", help="words counted before, in place of text"

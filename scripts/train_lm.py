@@ -20,28 +20,28 @@ import numpy
 from numpy.typing import NDArray
 
 from hf_sgpe import SGPEError
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from trainers import find_files
 from trainers.language_model import Text, bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama
 from trainers.training_runs import (
     add_options,
     check_options,
+    digest_of,
     load_model,
     load_tokenizer,
     require_pytorch,
-    sizes_of,
     train_as_asked,
 )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
-    parser.add_argument("--text-field", default="text", help="of .jsonl and .parquet (default: %(default)s)")
-    parser.add_argument("--dataset", help="in place of files: name on the Hub, or folder")
-    parser.add_argument("--dataset-config", help="which of several configurations of the dataset")
-    parser.add_argument("--split", default="train", help="of the dataset (default: %(default)s)")
-    parser.add_argument("--text-column", default="text", help="of the dataset (default: %(default)s)")
+    parser.add_argument(
+        "--text-field", "--text-column", default="text", help="of .jsonl, .parquet and the dataset (default: %(default)s)"
+    )
+    parser.add_argument("--dataset", metavar="NAME[:CONFIG]", help="in place of files: name on the Hub, or folder")
+    parser.add_argument("--split", help="of the dataset (default: train)")
     parser.add_argument("--streaming", action="store_true", help="download no more of the dataset than is trained on")
     parser.add_argument("--length", type=int, default=256, help="tokens in a row (default: %(default)s)")
     parser.add_argument("--eval", nargs="+", default=[], metavar="FILE", help="held-out text, for bits per byte")
@@ -57,7 +57,14 @@ def run(args: argparse.Namespace) -> None:
 
     if bool(args.corpus) == bool(args.dataset):
         raise SGPEError("give text to train on: either files, or a dataset by --dataset")
+    for option, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
+        if is_given and not args.dataset:
+            raise SGPEError(f"{option} is for a dataset: name one by --dataset")
+    if args.length < 1:
+        raise SGPEError(f"--length must be at least 1, not {args.length}")
     check_options(args)
+    if not args.model:
+        small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
     files = find_files(args.corpus)
     tokenizer = load_tokenizer(args.tokenizer or args.model)
     held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
@@ -76,7 +83,9 @@ def run(args: argparse.Namespace) -> None:
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out, args.length)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
-    train_as_asked(args, model, tokenizer, rows, collator, settings=settings_of(args, files))
+    train_as_asked(
+        args, model, tokenizer, rows, collator, settings={"length": args.length, "text": digest_of(rows.tolist())}
+    )
     for name, value in measured(model, tokenizer, held_out, args.length).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
@@ -84,13 +93,10 @@ def run(args: argparse.Namespace) -> None:
 
 def whole_texts(file: Path, text_field: str) -> list[str]:
     texts = read_documents([file], text_field=text_field)
-    return [text if isinstance(text, str) else "".join(text) for text in texts]
-
-
-def settings_of(args: argparse.Namespace, files: list[Path]) -> dict[str, Any]:
-    """What the rows depend on. Files go by their names and sizes."""
-    names = ("length", "text_field", "dataset", "dataset_config", "split", "text_column", "streaming")
-    return {name: getattr(args, name) for name in names} | {"corpus": sizes_of(files)}
+    found = [text if isinstance(text, str) else "".join(text) for text in texts]
+    if not any(found):
+        raise SGPEError(f"{file}: holds no text to measure")
+    return found
 
 
 def packed_rows(args: argparse.Namespace, files: list[Path], tokenizer: Any) -> NDArray[numpy.int32]:
@@ -100,16 +106,13 @@ def packed_rows(args: argparse.Namespace, files: list[Path], tokenizer: Any) -> 
         from trainers.hub_datasets import read_dataset
 
         texts = read_dataset(
-            args.dataset,
-            config=args.dataset_config,
-            split=args.split,
-            text_column=args.text_column,
-            streaming=args.streaming,
+            args.dataset, split=args.split or "train", text_column=args.text_field, streaming=args.streaming
         )
     needed = args.steps * args.batch_size if args.streaming else None
     rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), needed)), numpy.int32)
     if not len(rows):
-        raise SGPEError(f"the text fills no row of {args.length} tokens: give more of it, or a smaller --length")
+        where = f"dataset {args.dataset}" if args.dataset else ", ".join(map(str, files))
+        raise SGPEError(f"{where}: fills no row of {args.length} tokens: give more text, or a smaller --length")
     return rows
 
 

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import SGPEError
-from hf_sgpe.cli import exit_code
+from hf_sgpe.command import ArgumentParser, exit_code
 from trainers.corpora import JSON_LINES, kind_of, read_text_file
 from trainers.language_model import embedding_rows, fit_embeddings
 from trainers.training_runs import (
     add_options,
     check_options,
+    digest_of,
     load_model,
     load_tokenizer,
     require_pytorch,
-    sizes_of,
     train_as_asked,
 )
 
@@ -39,7 +39,7 @@ SHOWN = 3
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(__doc__)
     parser.add_argument("pairs", nargs="+", type=Path, help="one file of pairs, or one of sources and one of targets")
     parser.add_argument("--held-out", type=int, default=50, help="pairs not to train on, the last (default: %(default)s)")
     parser.add_argument("--length", type=int, default=128, help="tokens of a text, cut beyond (default: %(default)s)")
@@ -54,6 +54,10 @@ def run(args: argparse.Namespace) -> None:
     from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
 
     check_options(args)
+    if not args.model:
+        check_shape(args.layers, args.width, args.heads)
+    if args.length < 2:
+        raise SGPEError(f"--length must be at least 2, not {args.length}")
     pairs = read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
@@ -77,8 +81,7 @@ def run(args: argparse.Namespace) -> None:
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
     state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
     before = loss_on(model, held_out, collator, args.batch_size)
-    settings = {"pairs": sizes_of(args.pairs), "held_out": args.held_out, "length": args.length}
-    train_as_asked(args, model, tokenizer, training, collator, settings=settings)
+    train_as_asked(args, model, tokenizer, training, collator, settings={"pairs": digest_of(training)})
     after = loss_on(model, held_out, collator, args.batch_size)
     state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
     translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)
@@ -132,13 +135,16 @@ def from_json(line: str, where: str) -> Pair:
     return source, target
 
 
-def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """The configuration of a T5 that trains in minutes: so many layers in the encoder and as many in the decoder."""
+def check_shape(layers: int, width: int, heads: int) -> None:
     for name, number in {"layers": layers, "width": width, "heads": heads}.items():
         if number < 1:
             raise SGPEError(f"--{name} must be at least 1, not {number}")
     if width % heads:
         raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple")
+
+
+def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
+    """The configuration of a T5 that trains in minutes: so many layers in the encoder and as many in the decoder."""
     from transformers import T5Config
 
     return T5Config(
@@ -155,8 +161,6 @@ def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, hea
 
 def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
     """Each pair as ids, sources and targets of no more than ``length``, the token that ends a text included."""
-    if length < 2:
-        raise SGPEError(f"--length must be at least 2, not {length}")
     columns = []
     for side in zip(*pairs, strict=True):
         rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]

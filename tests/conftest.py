@@ -58,3 +58,14 @@ def here(hub, monkeypatch):
     """The same, for this process too."""
     hub.patch(monkeypatch)
     return hub
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """PyTorch in one thread: small models gain nothing by several, which get in the way of whatever else runs."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -28,7 +28,7 @@ def call(script, *arguments, cwd):
 
 
 @pytest.fixture
-def call_here(monkeypatch, folder):
+def call_here(monkeypatch, folder, one_thread):
     """The same in this process, since importing PyTorch takes seconds: gives the exit code."""
 
     def called(script, *arguments):
@@ -36,10 +36,7 @@ def call_here(monkeypatch, folder):
         monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
         return runpy.run_path(str(SCRIPTS / script), run_name="script")["main"]()
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield called
-    torch.set_num_threads(before)
+    return called
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +48,7 @@ def folder(tmp_path_factory, sample):
         config = TrainingConfig(600, "bpe", special_tokens=special_tokens)
         TokenizerTrainer(config).train(iterator=texts).save_pretrained(folder / name)
     (folder / "si.txt").write_text(sample["si"], encoding="utf-8")
+    (folder / "empty.txt").touch()
     (folder / "held out.txt").write_text(sample["si"][:2000], encoding="utf-8")
     lines = {language: sample[language].splitlines()[:30] for language in ("si", "en")}
     for language, text in lines.items():
@@ -93,7 +91,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
 
     LlamaForCausalLM(small_llama(100, layers=1, width=16, heads=2, length=16)).save_pretrained(folder / "old")
     options = ["--dataset", "dataset", "--text-column", "body", "--streaming", "--model", "old", "--tokenizer", "padding"]
-    assert call_here("train_lm.py", *options, *TINY, "--steps", 2, "--batch-size", 2, "--out", "newer") == 0
+    assert call_here("train_lm.py", *options, "--length", 16, "--steps", 2, "--batch-size", 2, "--out", "newer") == 0
     assert "4 rows of 16 tokens" in capsys.readouterr().out  # of a stream no more than is needed
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
@@ -179,7 +177,13 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
         ("train_lm.py", ["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
-        ("train_lm.py", ["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "fills no row"),
+        ("train_lm.py", ["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: fills no row"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt: holds no text to measure"),
+        ("train_lm.py", ["si.txt", "--model", "bare", "--layers", "2"], "--layers is of a new model, and --model bare has"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--split", "test"], "--split is for a dataset"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),
+        ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "bare", "--held-out", "5"], "bare: has no pad token"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out 30 of 30 pairs"),
         ("train_seq2seq.py", ["si.txt", "30-en.txt", "--tokenizer", "padding"], "must be aligned"),
@@ -205,7 +209,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
 )
 def test_bad_input_ends_in_one_line(folder, script, arguments, message, call_here, capsys):
     before = sorted(folder.rglob("*"))
-    assert call_here(script, *arguments, "--out", "refused") == 2
+    assert call_here(script, "--out", "refused", *arguments) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1

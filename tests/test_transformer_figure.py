@@ -6,6 +6,8 @@ from hf_sgpe import SGPETokenizerFast, TrainingConfig, WordCounts, train_from_co
 
 torch = pytest.importorskip("torch", reason="the model of the figure needs PyTorch: pip install torch")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 # Articles 1, 3, 4 and 15 of the Universal Declaration of Human Rights.
 PAIRS = [
     (
@@ -21,15 +23,6 @@ PAIRS = [
 ]
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
 WIDTH = 64
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """So small a model gains nothing by several, and they get in the way of whatever else runs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

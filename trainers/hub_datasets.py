@@ -43,7 +43,6 @@ class DatasetTexts:
 def read_dataset(
     name: str | os.PathLike[str],
     *,
-    config: str | None = None,
     split: str = "train",
     text_column: str = "text",
     streaming: bool = False,
@@ -52,7 +51,7 @@ def read_dataset(
 
     Args:
         name: On the Hub, or a local folder: of Parquet, JSON Lines, CSV or text files, or one that ``save_to_disk`` wrote.
-        config: Which of several configurations, ``20231101.si`` for example.
+            Of several configurations of a dataset on the Hub it names one after a colon.
         split: Also a part of one: ``train[:10%]``.
         text_column: The column with the text; rows without one are passed over.
         streaming: Read while downloading, without a copy in the cache. Otherwise it is downloaded first, and kept.
@@ -63,7 +62,7 @@ def read_dataset(
 
     Example, with a dataset on the Hub::
 
-        trainer.count(iterator=read_dataset("wikimedia/wikipedia", config="20231101.si", streaming=True))
+        trainer.count(iterator=read_dataset("wikimedia/wikipedia:20231101.si", streaming=True))
     """
     try:
         import datasets
@@ -73,11 +72,12 @@ def read_dataset(
     path = Path(name)
     if path.is_file():
         raise SGPEError(f"{path}: is a file, not a dataset: give it as corpus, or name its folder")
+    dataset_name, _, config = (os.fspath(name), "", "") if path.exists() else os.fspath(name).partition(":")
     with _one_line(where), _quiet_unless_on_a_terminal(datasets):
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
             dataset = _saved(datasets.load_from_disk(os.fspath(name)), split, where)
         else:
-            dataset = datasets.load_dataset(os.fspath(name), config, split=split, streaming=streaming)
+            dataset = datasets.load_dataset(dataset_name, config or None, split=split, streaming=streaming)
         if dataset.column_names is None:  # a stream that has to be read to know
             return DatasetTexts(dataset, text_column, where)
         if text_column not in dataset.column_names:

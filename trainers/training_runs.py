@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
@@ -19,7 +20,7 @@ from zipfile import is_zipfile
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.hub import conversation, download
+from hf_sgpe.hub import check_name, conversation, download
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -60,7 +61,8 @@ def train(
         settings: What model and rows were made with. Kept in ``out``, and nothing is resumed under others.
         save_every: Write a checkpoint after so many steps, and keep the last two; None for a tenth of ``steps``.
         resume: Go on from the last checkpoint, if there is one.
-        push: A repository on the Hub for the result, made before training if need be.
+        push: A repository on the Hub for the result, made before training if need be. Only what the Auto classes load goes
+            there, with a short card where there is none.
         private: Make it a private one.
 
     Raises:
@@ -68,15 +70,21 @@ def train(
             settings, or the Hub refuses.
     """
     import torch
+    from accelerate import PartialState
     from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
 
     save_every = max(steps // 10, 1) if save_every is None else save_every
-    for name, number in {"steps": steps, "batch_size": batch_size, "save_every": save_every}.items():
-        if number < 1:
-            raise SGPEError(f"{name} must be at least 1, not {number}")
-    if not learning_rate > 0:
-        raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
+    check_numbers(steps=steps, batch_size=batch_size, save_every=save_every, learning_rate=learning_rate)
     checkpoint = checkpoint_to_resume(out, resume=resume)
+    numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
+    if PartialState().is_main_process:
+        if checkpoint is None:
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+        check_settings(out, made_with)
+        if push:
+            push = _make_repository(push, private=private)
+        keep_settings(out, made_with)
     on_gpu = torch.cuda.is_available()
     use_cache = model.config.use_cache
     pairs = model.config.is_encoder_decoder
@@ -97,20 +105,10 @@ def train(
         report_to="none",
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,
-        hub_model_id=push,
-        hub_private_repo=private,
     )
     trainer = (Seq2SeqTrainer if pairs else Trainer)(
         model=model, args=arguments, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
-    if trainer.is_world_process_zero():
-        if checkpoint is None:
-            (out / SETTINGS_FILE).unlink(missing_ok=True)
-        numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
-        keep_settings(out, {"tokenizer": digest(tokenizer), **numbers, **(settings or {})})
-    if push:
-        with conversation(f"{push}:"):
-            trainer.init_hf_repo()
     with _bars_on_terminals_only():
         if checkpoint and _step_of(checkpoint) >= steps:
             # The Trainer would train for one step more.
@@ -122,9 +120,66 @@ def train(
             with atomic_directory(out) as folder:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
-    if push:
-        with conversation(f"{push}:"), _bars_on_terminals_only():
-            trainer.push_to_hub()
+            if push:
+                _push(out, push, pairs=pairs)
+
+
+def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learning_rate: float | None) -> None:
+    """Makes sure that the numbers of a run are such that it can be one.
+
+    Raises:
+        SGPEError: one is below its least.
+    """
+    for name, number in {"steps": steps, "batch_size": batch_size, "save_every": save_every}.items():
+        if number is not None and number < 1:
+            raise SGPEError(f"{name} must be at least 1, not {number}")
+    if learning_rate is not None and not learning_rate > 0:
+        raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
+
+
+# What models and tokenizers are saved as; checkpoints, settings and logs are nobody else's business.
+_PUBLISHED = (
+    *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
+    *("token*.json", "special_tokens_map.json", "tokenization_*.py"),
+    *("chat_template.jinja", "additional_chat_templates/*.jinja"),
+)
+
+_CARD = """\
+# {name}
+
+Trained by the scripts of `hf_sgpe`. The Auto classes load it:
+
+```python
+from transformers import {kind}, AutoTokenizer
+
+model = {kind}.from_pretrained("{repo}")
+tokenizer = AutoTokenizer.from_pretrained("{repo}")
+```
+"""
+
+
+def _make_repository(name: str, *, private: bool) -> str:
+    """A repository that is there now, as ``user/name``."""
+    from huggingface_hub import HfApi
+
+    with conversation(f"{name}:"):
+        return HfApi().create_repo(name, private=private or None, exist_ok=True).repo_id
+
+
+def _push(folder: Path, repo: str, *, pairs: bool) -> None:
+    """Uploads what lies in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
+
+    kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
+    metadata = ModelCardData(library_name="transformers", pipeline_tag=task, tags=["hf_sgpe"])
+    card = f"---\n{metadata.to_yaml().strip()}\n---\n" + _CARD.format(name=repo.rpartition("/")[2], repo=repo, kind=kind)
+    files = sorted(set(chain.from_iterable(map(folder.glob, _PUBLISHED))))
+    api = HfApi()
+    with conversation(f"{repo}:"), _bars_on_terminals_only():
+        added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
+        if not api.file_exists(repo, "README.md"):
+            added.append(CommitOperationAdd("README.md", card.encode()))
+        api.create_commit(repo, added, commit_message="Upload model and tokenizer")
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
@@ -173,14 +228,17 @@ def _bars_on_terminals_only() -> Iterator[None]:
         logging.enable_progress_bar()
 
 
+NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
+"""The shape of a model that is begun anew, unless other numbers are given."""
+
+
 def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int) -> None:
     """What the scripts that call `train` let their users choose, with some defaults."""
     parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--tokenizer", help="folder, tokenizer.json or name on the Hub (default: that of --model)")
     parser.add_argument("--model", help="model to go on training, folder or name on the Hub (default: a new one)")
-    parser.add_argument("--layers", type=int, default=4, help="of a new model (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=256, help="of a new model (default: %(default)s)")
-    parser.add_argument("--heads", type=int, default=4, help="of a new model (default: %(default)s)")
+    for name, number in NEW_MODEL.items():
+        parser.add_argument(f"--{name}", type=int, help=f"of a new model (default: {number})")
     parser.add_argument("--steps", type=int, default=steps, help="of training, in all (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=batch_size, help="rows in a step (default: %(default)s)")
     parser.add_argument(
@@ -194,19 +252,27 @@ def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int)
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """What can be known of the options before anything is read.
+    """What can be known of the options before anything is read; puts in the shape of a new model where none is given.
 
     Raises:
-        SGPEError: there is no tokenizer among them, or ``--out`` holds checkpoints that are not to be resumed.
+        SGPEError: there is no tokenizer among them, a number is below its least, one option rules out another, or ``--out``
+            holds checkpoints that are not to be resumed.
     """
     if not (args.tokenizer or args.model):
         raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+    check_numbers(steps=args.steps, batch_size=args.batch_size, save_every=args.save_every, learning_rate=args.learning_rate)
+    for name, number in NEW_MODEL.items():
+        if getattr(args, name) is None:
+            setattr(args, name, None if args.model else number)
+        elif args.model:
+            raise SGPEError(f"--{name} is of a new model, and --model {args.model} has a shape of its own")
+    if args.push:
+        check_name(args.push)
+    elif args.private:
+        raise SGPEError("--private is for --push")
+    if args.out.exists() and not args.out.is_dir():
+        raise SGPEError(f"--out {args.out}: is a file: give a folder to write to")
     checkpoint_to_resume(args.out, resume=args.resume)
-
-
-def sizes_of(files: Iterable[Path]) -> list[list[str | int]]:
-    """Names and sizes in bytes, by which settings tell one corpus from another."""
-    return [[file.name, file.stat().st_size] for file in files]
 
 
 def train_as_asked(
@@ -300,19 +366,31 @@ def require_pytorch() -> None:
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
     """SHA-256 of which token has which id."""
-    return hashlib.sha256(json.dumps(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
+    return digest_of([sorted(tokenizer.get_vocab().items())])
+
+
+def digest_of(values: Iterable[Any]) -> str:
+    """SHA-256 of values that JSON has, one after another, so that not all of them need to be in memory."""
+    found = hashlib.sha256()
+    for value in values:
+        found.update(json.dumps(value).encode() + b"\n")
+    return found.hexdigest()
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Notes in ``folder`` what its results are made with, or makes sure that they were made with the same.
+    """Notes in ``folder`` what its results are made with."""
+    with atomic_file(folder / SETTINGS_FILE) as temporary:
+        temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Makes sure that what was made in ``folder`` before, if anything, was made with the same settings.
 
     Raises:
-        SGPEError: they were made with others; the message names them.
+        SGPEError: it was made with others; the message names them.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
-        with atomic_file(file) as temporary:
-            temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8")
         return
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))

@@ -78,8 +78,10 @@ def check_template(source: str) -> None:
     """Makes sure that a Jinja source can be read.
 
     Raises:
-        SGPEError: it cannot; the message says where.
+        SGPEError: it cannot, and the message says where; or there is nothing in it.
     """
+    if not source.strip():
+        raise SGPEError("the chat template is empty")
     try:
         _compile(source)
     except TemplateError as error:

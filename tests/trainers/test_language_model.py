@@ -26,18 +26,19 @@ from transformers import (  # noqa: E402
 )
 
 from trainers.language_model import bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama  # noqa: E402
-from trainers.training_runs import checkpoint_to_resume, keep_settings, load_model, load_tokenizer, require_pytorch, train  # noqa: E402
+from trainers.training_runs import (  # noqa: E402
+    check_settings,
+    checkpoint_to_resume,
+    keep_settings,
+    load_model,
+    load_tokenizer,
+    require_pytorch,
+    train,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXTS = ["ශ්‍රී ලංකාව, and the sea", "", "one two three", "க்ஷ \ud800", "<|pad|>x"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """So small models gain nothing by several, and they get in the way of whatever else runs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -303,15 +304,19 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(tokenizer, ro
         hub.fail("POST /api/repos/create", status=403, times=1)
         with pytest.raises(SGPEError, match=r"^me/lm: the token does not allow it \(.*\)$"):
             fit(tokenizer, rows, tmp_path / "refused", push="me/lm")
-        assert not (tmp_path / "refused" / "model.safetensors").exists()
+        assert not (tmp_path / "refused").exists()
 
         out = tmp_path / "pushed"
         model = fit(tokenizer, rows, out, push="me/lm", private=True)
         assert (out / "checkpoint-8").exists()
         assert hub.repositories["me/lm"].private
         files = hub.repositories["me/lm"].at().files
-        assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} < set(files)
-        assert not any("checkpoint" in name for name in files)
+        models = {"config.json", "generation_config.json", "model.safetensors"}
+        tokenizers = {"tokenizer.json", "tokenizer_config.json", "tokenization_sgpe.py"}
+        assert set(files) == {".gitattributes", "README.md", *models, *tokenizers}
+        card = files["README.md"].decode()
+        assert 'model = AutoModelForCausalLM.from_pretrained("me/lm")' in card
+        assert "pipeline_tag: text-generation" in card.split("---")[1]
         loaded = AutoModelForCausalLM.from_pretrained("me/lm")
         assert torch.equal(loaded.get_input_embeddings().weight, model.get_input_embeddings().weight)
         assert AutoTokenizer.from_pretrained("me/lm")("one")["input_ids"] == tokenizer("one")["input_ids"]
@@ -371,11 +376,12 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(monkey
 
 
 def test_results_are_not_gone_on_with_under_other_settings(tmp_path):
+    check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
     keep_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
-    keep_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
+    check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
     with pytest.raises(SGPEError, match=r"other settings \(steps\)"):
-        keep_settings(tmp_path / "new", {"steps": 6, "files": [("a", 1)]})
+        check_settings(tmp_path / "new", {"steps": 6, "files": [("a", 1)]})
     assert json.loads((tmp_path / "new" / "settings.json").read_text())["steps"] == 5
     (tmp_path / "new" / "settings.json").write_text("{")
     with pytest.raises(SGPEError, match="damaged"):
-        keep_settings(tmp_path / "new", {})
+        check_settings(tmp_path / "new", {})
