@@ -3,7 +3,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
-make_environment "$root/.venv-sanitize" -C cmake.define.HF_SGPE_SANITIZE=ON "$root"
+make_environment "$root/.venv-sanitize" -C cmake.define.HF_SGPE_SANITIZE=ON -e "$root"
 # Python itself knows nothing of the sanitizer, so its runtime must be there first; and Python leaks by design.
 runtime=$("${CXX:-c++}" -print-file-name=libasan.so)
 LD_PRELOAD="$runtime $("${CXX:-c++}" -print-file-name=libstdc++.so)" \
