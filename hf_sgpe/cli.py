@@ -15,11 +15,12 @@ from typing import IO, Annotated, Any, TypeVar
 import typer
 
 from hf_sgpe import __version__, kernel
-from hf_sgpe.command import one_line, quiet_libraries
+from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.quiet import quiet_libraries
 
 app = typer.Typer(
     name="hf-sgpe",
@@ -263,6 +264,7 @@ def train_sgpe(
 class Export(str, Enum):
     folder = "folder"
     tiktoken = "tiktoken"
+    gguf = "gguf"
 
 
 @app.command(epilog="Example: [bold]hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken[/bold]")
@@ -270,14 +272,20 @@ def export(
     source: Annotated[
         str,
         typer.Argument(
-            help="A tokenizer (folder, tokenizer.json or Hub repository), a .tiktoken file or an SGPE vocab.json.",
+            help="A tokenizer (folder, tokenizer.json or Hub repository), a .tiktoken file or an SGPE vocab.json; "
+            "for gguf the folder of a model.",
             show_default=False,
         ),
     ],
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder or file to write.", show_default=False)],
     output: Annotated[
-        Export, typer.Option("--format", help="folder: what AutoTokenizer loads; tiktoken: a .tiktoken file.")
+        Export,
+        typer.Option(
+            "--format",
+            help="folder: what AutoTokenizer loads; tiktoken: a .tiktoken file; gguf: a model with its tokenizer for "
+            "llama.cpp.",
+        ),
     ] = Export.folder,
     pattern: Annotated[
         str | None, typer.Option(help="Split pattern of a .tiktoken file (default: cl100k).", show_default=False)
@@ -286,11 +294,26 @@ def export(
         list[str] | None,
         typer.Option(help="Special token of a .tiktoken file: TEXT=ID (repeatable).", show_default=False),
     ] = None,
+    weight_type: Annotated[
+        str | None,
+        typer.Option(help="Of gguf: F32, F16, BF16 or Q8_0 (default: that of the weights).", show_default=False),
+    ] = None,
+    tokenizer_source: Annotated[
+        str | None,
+        typer.Option("--tokenizer", "-t", help="Of gguf: in place of the one in the model's folder.", show_default=False),
+    ] = None,
 ) -> None:
-    """Write a tokenizer in another form, with the same ids."""
+    """Write a tokenizer in another form, with the same ids, or a model with its tokenizer as GGUF."""
     from hf_sgpe.formats import sgpe_vocab, tiktoken
     from hf_sgpe.model import BPETokenizer
 
+    if output is Export.gguf:
+        if special_token or pattern:
+            raise SGPEError("--special-token and --pattern are for .tiktoken files")
+        _export_gguf(Path(source), Path(out), weight_type, tokenizer_source)
+        return
+    if weight_type or tokenizer_source:
+        raise SGPEError("--weight-type and --tokenizer are for --format gguf")
     if source.endswith(".tiktoken"):
         special_tokens = named_numbers(special_token or [], "--special-token", "TEXT=ID", int)
         tokenizer = tiktoken.read(source, pattern=pattern or "cl100k", special_tokens=special_tokens)
@@ -309,6 +332,139 @@ def export(
         print("" if tokenizer.normalization == "none" else f", normalization ({tokenizer.normalization})")
         return
     print(f"{out}: {tokenizer.vocab_size:,} tokens")
+
+
+def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: str | None) -> None:
+    from hf_sgpe.formats import gguf
+    from hf_sgpe.model import BPETokenizer
+
+    if not source.is_dir():
+        raise SGPEError(f"{source}: no folder: give that of a model of transformers")
+    loaded = BPETokenizer.from_pretrained(tokenizer or str(source))
+    pre = gguf.write(source, out, weight_type, tokenizer=loaded)
+    size = out.stat().st_size / 1e6
+    if pre is None:
+        print(
+            f"{out}: {size:,.1f} MB. llama.cpp has no pre-tokenizer that splits as this tokenizer does: give it ids, "
+            "as hf-sgpe chat does"
+        )
+    else:
+        form = "" if loaded.normalization == "none" else f" of text in the form {loaded.normalization.upper()}"
+        print(f"{out}: {size:,.1f} MB. llama.cpp itself gives the same ids{form} (pre-tokenizer {pre})")
+
+
+@app.command(epilog="Example: [bold]hf-sgpe engines --format json[/bold]")
+def engines(
+    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+) -> None:
+    """Show what can run models here: engines, versions, devices, and what is missing."""
+    from hf_sgpe.generation import available_engines
+
+    found = available_engines()
+    if output is Table.json:
+        print(json.dumps([info._asdict() for info in found], ensure_ascii=False, indent=2))
+        return
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False)
+    for title in ("engine", "installed", "devices", "why not"):
+        table.add_column(title)
+    for info in found:
+        why_not = f"{info.why_not}: {info.pip}" if info.why_not else ""
+        table.add_row(info.name, info.version or "–", ", ".join(info.devices) or "–", why_not)
+    _print_table(table)
+
+
+@app.command(
+    epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]"
+)
+def chat(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a model of transformers, OpenVINO or MLX, GGUF file or Hub repository.", show_default=False
+        ),
+    ],
+    *,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer", "-t", help=f"{_TOKENIZER_HELP} (default: the model's; a GGUF file needs one)", show_default=False
+        ),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this, and end.", show_default=False)] = None,
+    json_lines: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help='Read lines such as {"prompt": "…"} or {"messages": […]} from stdin, and write one with "text" for each.',
+        ),
+    ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="mlx, openvino, llama.cpp or transformers (default: the best one here; hf-sgpe engines shows them).",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda … of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
+    ] = None,
+    n_ctx: Annotated[
+        int | None,
+        typer.Option(help="Tokens in the context of llama.cpp (default: the model's, up to 8192).", show_default=False),
+    ] = None,
+    n_gpu_layers: Annotated[
+        int | None, typer.Option(help="Layers of llama.cpp on a GPU (default: -1, all).", show_default=False)
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Compute in 32 bits, the same tokens on every engine.")] = False,
+    template: Annotated[
+        str | None,
+        typer.Option(help="Chat template: llama3, chatml, alpaca or a .jinja file.", show_default=False),
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens in an answer at the most.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
+    top_p: Annotated[float, typer.Option(help="Only the most probable tokens that together have this probability.")] = 0.9,
+    top_k: Annotated[int, typer.Option(help="Only so many of the most probable tokens; 0 for all.")] = 0,
+    min_p: Annotated[float, typer.Option(help="Only tokens with this part of the highest probability.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: tokens that were there become less probable.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same one gives the same answer.", show_default=False)] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Text at which an answer ends (repeatable).", show_default=False)
+    ] = None,
+) -> None:
+    """Talk with a model, at the terminal or from scripts. Without a chat template it goes on from what you type."""
+    from hf_sgpe.generation import GenerationOptions, TextGenerator, terminal
+
+    if prompt is not None and json_lines:
+        raise SGPEError("--prompt and --json: give one of them")
+    options = GenerationOptions(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        seed=seed,
+        stop=tuple(stop or ()),
+    )
+    settings = {"device": device, "n_ctx": n_ctx, "n_gpu_layers": n_gpu_layers}
+    given = {name: value for name, value in settings.items() if value is not None}
+    source = template and _chat_template(template)
+    with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **given) as generator:
+        conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
+        if prompt is not None:
+            terminal.once(conversation, prompt)
+        elif json_lines:
+            for line in terminal.json_lines(conversation, _stdin_lines()):
+                print(line, flush=True)
+        elif sys.stdin is not None and sys.stdin.isatty():
+            terminal.interact(conversation)
+        else:
+            for line in _stdin_lines():
+                terminal.once(conversation, line)
 
 
 def _chat_template(name: str) -> str:
@@ -643,7 +799,6 @@ def push(
 
 
 def _print_results(results: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table as RichTable
 
     table = RichTable(box=None, pad_edge=False)
@@ -667,6 +822,12 @@ def _print_results(results: list[dict[str, Any]]) -> None:
             _number(row["parity"], "{:.3f}"),
         )
         previous = row["file"]
+    _print_table(table)
+
+
+def _print_table(table: Any) -> None:
+    from rich.console import Console
+
     # Piped, there is no width to fit: whoever reads it wants whole lines.
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False).print(table)
 

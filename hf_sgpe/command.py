@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -35,18 +35,6 @@ def exit_code(work: Callable[[], None]) -> int:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     return 0
-
-
-def quiet_libraries() -> None:
-    """Keeps libraries that are imported later from logging what they then raise, or what is in order here.
-
-    Somebody who waits at a terminal still sees that the client of the Hub tries again.
-    """
-    os.environ.setdefault("DATASETS_VERBOSITY", "critical")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    if not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def one_line(error: Exception) -> str:

@@ -86,6 +86,26 @@ def download(
     return path
 
 
+def download_model(name: str) -> Path:
+    """The folder with a repository's model: its weights, configuration and tokenizer, from the cache where they are there.
+
+    Args:
+        name: ``user/name``, or ``user/name@revision``.
+
+    Raises:
+        SGPEError: there is no such repository, or the Hub cannot be asked for it.
+    """
+    from huggingface_hub import snapshot_download
+
+    repo, revision = split_name(name)
+    with conversation(f"{name}: no such file or folder, and"):
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(_OF_A_MODEL)))
+
+
+# Some repositories hold the same weights in several forms.
+_OF_A_MODEL = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin")
+
+
 @contextmanager
 def conversation(start: str) -> Iterator[None]:
     """A block that talks to the Hub: what goes wrong there becomes one line that begins with ``start``.

@@ -515,10 +515,20 @@ class BPETokenizer:
         pad = self.pad_token_id if skip_padding else None
         return [self.decode(ids if pad is None else _unpadded(ids, pad), skip_special_tokens, errors) for ids in batch]
 
-    def decode_stream(self, ids: Iterable[int], skip_special_tokens: bool = False, errors: str = "replace") -> Iterator[str]:
+    def decode_stream(
+        self,
+        ids: Iterable[int],
+        skip_special_tokens: bool = False,
+        errors: str = "replace",
+        *,
+        keep_unfinished: bool = True,
+    ) -> Iterator[str]:
         """The text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
 
         A character whose bytes are spread over several tokens comes with the last of them.
+
+        Args:
+            keep_unfinished: Whether bytes at the end that are only part of a character come, too, as ``errors`` has them.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> list(tokenizer.decode_stream(tokenizer.encode("aé")))
@@ -528,7 +538,7 @@ class BPETokenizer:
         for piece in self._codec.pieces(ids, skip_special_tokens):
             if text := decoder.decode(piece):
                 yield text
-        if text := decoder.decode(b"", final=True):
+        if keep_unfinished and (text := decoder.decode(b"", final=True)):
             yield text
 
     # ---------------------------------------------------------------- what it is made of

@@ -72,11 +72,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Raises:
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
         """
-        tokenizer = tokenizer_json.from_dict(json.loads(self._tokenizer.to_str()))
-        tokenizer.roles = dict(tokenizer_json.roles_in(self.special_tokens_map, tokenizer.special_tokens))
-        tokenizer.metadata = tokenizer_json.checked_metadata(self.init_kwargs.get("sgpe", {}), str(self.name_or_path))
-        tokenizer.chat_template = self.chat_template if isinstance(self.chat_template, str) else None
-        return tokenizer
+        return tokenizer_json.from_transformers(self)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:

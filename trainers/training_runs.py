@@ -9,8 +9,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -21,6 +20,7 @@ from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import check_name, conversation, download
+from hf_sgpe.quiet import bars_on_terminals_only
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -109,7 +109,7 @@ def train(
     trainer = (Seq2SeqTrainer if pairs else Trainer)(
         model=model, args=arguments, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
-    with _bars_on_terminals_only():
+    with bars_on_terminals_only():
         if checkpoint and _step_of(checkpoint) >= steps:
             # The Trainer would train for one step more.
             model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
@@ -175,7 +175,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
     card = f"---\n{metadata.to_yaml().strip()}\n---\n" + _CARD.format(name=repo.rpartition("/")[2], repo=repo, kind=kind)
     files = sorted(set(chain.from_iterable(map(folder.glob, _PUBLISHED))))
     api = HfApi()
-    with conversation(f"{repo}:"), _bars_on_terminals_only():
+    with conversation(f"{repo}:"), bars_on_terminals_only():
         added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
         if not api.file_exists(repo, "README.md"):
             added.append(CommitOperationAdd("README.md", card.encode()))
@@ -212,20 +212,6 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
     pickled = [checkpoint / name for name in ("optimizer.pt", "scheduler.pt")]
     return bool(weights) and (checkpoint / "trainer_state.json").is_file() and all(map(is_zipfile, pickled))
-
-
-@contextmanager
-def _bars_on_terminals_only() -> Iterator[None]:
-    from transformers.utils import logging
-
-    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
-        yield
-        return
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.enable_progress_bar()
 
 
 NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
@@ -315,7 +301,7 @@ def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
     if not Path(path_or_repo).exists():
         download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
     try:
-        with _bars_on_terminals_only():
+        with bars_on_terminals_only():
             return kind.from_pretrained(path_or_repo, dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import hub, kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
@@ -19,6 +19,9 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import COVERING, SPLIT_PATTERNS, is_name
 from hf_sgpe.special_tokens import Template
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 
@@ -211,6 +214,20 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
         raise SGPEError(f"{where}: its entry 'sgpe' is damaged: take it out, or train again")
     return metadata
+
+
+def from_transformers(tokenizer: PreTrainedTokenizerFast) -> BPETokenizer:
+    """A tokenizer of transformers as it is now, with its roles and its chat template.
+
+    Raises:
+        NotByteLevelError: it is not byte-level BPE.
+        SGPEError: tokens were added that a `BPETokenizer` cannot have.
+    """
+    found = from_dict(json.loads(tokenizer.backend_tokenizer.to_str()))
+    found.roles = dict(roles_in(tokenizer.special_tokens_map, found.special_tokens))
+    found.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
+    found.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
+    return found
 
 
 def from_dict(content: Mapping[str, Any]) -> BPETokenizer:

@@ -1,0 +1,313 @@
+"""GGUF files, which llama.cpp runs: models of the Llama family and GPT-2, with their tokenizer.
+
+llama.cpp keeps no split pattern in a file but the name of one it knows. `EXACT_PRE` has those that split as ours do; any
+other tokenizer's file says that it has none, and is to be given ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from math import pi, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.byte_strings import bytes_to_string
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_json import load, read_json
+from hf_sgpe.model import BPETokenizer
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+
+if TYPE_CHECKING:
+    from gguf import GGUFWriter
+
+EXACT_PRE = {"gpt2": "gpt-2", "llama3": "llama-bpe", "o200k": "granite-embed-multi-97m", "bloom": "bloom"}
+"""Name of a split pattern → that by which llama.cpp knows it, for those that it splits exactly alike."""
+
+WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
+
+# What llama.cpp takes for "nothing known": it splits by a pattern of its own, and warns.
+_NO_PRE = "default"
+_ARCHITECTURES = {"llama": "llama", "mistral": "llama", "gpt2": "gpt2"}
+
+Weights = NDArray[np.float32]
+
+
+def write(
+    folder: Path,
+    path: Path,
+    weight_type: str | None = None,
+    *,
+    tokenizer: BPETokenizer | None = None,
+) -> str | None:
+    """Writes a model's folder, as transformers has it, as a GGUF file.
+
+    One weight is in memory at a time. What is no matrix stays in 32 bits, and so does, in Q8_0, what has no rows of 32.
+
+    Args:
+        folder: With ``config.json``, the weights as safetensors, and the tokenizer.
+        path: File to write.
+        weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
+        tokenizer: In place of the folder's.
+
+    Returns:
+        The name of llama.cpp's pre-tokenizer that splits as the tokenizer does, or None if it has none: then give the model
+        ids, not text.
+
+    Raises:
+        SGPEError: gguf is not installed; the folder holds no model of these families, or one with more ids than rows.
+    """
+    try:
+        import gguf
+    except ImportError:
+        raise SGPEError("writing GGUF needs the package gguf: pip install gguf") from None
+    if weight_type is not None and weight_type not in WEIGHT_TYPES:
+        raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
+    config_file = folder / "config.json"
+    if not config_file.exists():
+        raise SGPEError(f"{folder}: holds no config.json: give the folder of a model of transformers")
+    config = read_json(config_file)
+    kind = _ARCHITECTURES.get(config.get("model_type", ""))
+    if kind is None:
+        raise SGPEError(
+            f"{config_file}: a model of type {config.get('model_type')!r}: only llama, mistral and gpt2 are known"
+        )
+    tokenizer = tokenizer or load(folder)
+    stored = _stored(folder)
+    kept = {name: one for name, one in stored.items() if not _is_passed_over(name, config)}
+    weight_type = weight_type or next(one.type for one in kept.values() if len(one.shape) == 2)
+    target = gguf.GGMLQuantizationType[weight_type]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], config.get("num_hidden_layers") or config["n_layer"])
+
+    with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
+        writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
+        writer.add_name(folder.resolve().name)
+        describe = {"llama": _describe_llama, "gpt2": _describe_gpt2}[kind]
+        describe(writer, config, config_file)
+        pre = _add_tokenizer(writer, tokenizer, config, folder)
+        waiting: list[tuple[Callable[[], Weights], Any]] = []
+        for name, read, shape in _tensors(kept, kind, config):
+            known = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            if known is None:
+                raise SGPEError(f"{folder}: the weights hold {name}, which the {kind} of llama.cpp does not have")
+            type = target if _is_matrix(shape, weight_type) else gguf.GGMLQuantizationType.F32
+            byte_shape = gguf.quant_shape_to_byte_shape(shape, type)
+            as_bytes = type not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
+            numbers = np.dtype(np.uint8) if as_bytes else np.dtype(np.float32 if type.name == "F32" else np.float16)
+            writer.add_tensor_info(known, byte_shape if as_bytes else shape, numbers, prod(byte_shape), raw_dtype=type)
+            waiting.append((read, type))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=None, leave=False):
+            writer.write_tensor_data(gguf.quants.quantize(read(), type))
+    return pre
+
+
+def pre_of(tokenizer: BPETokenizer) -> str | None:
+    """By which name llama.cpp splits words exactly as a tokenizer does, or None."""
+    named = {SPLIT_PATTERNS[name]: pre for name, pre in EXACT_PRE.items()}
+    patterns = tokenizer.pre_tokenizer.patterns
+    return named.get(patterns[0]) if len(patterns) == 1 else None
+
+
+# ---------------------------------------------------------------- weights
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A tensor in a file of safetensors: its type as GGUF calls it, and where its bytes begin."""
+
+    file: Path
+    type: str
+    shape: tuple[int, ...]
+    start: int
+
+    def read(self) -> Weights:
+        kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
+        values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
+        if self.type == "BF16":  # the upper half of 32 bits
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        return values.astype(np.float32)
+
+
+def _stored(folder: Path) -> dict[str, _Stored]:
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise SGPEError(f"{folder}: holds no model.safetensors")
+    found = {}
+    for file in files:
+        try:
+            with file.open("rb") as opened:
+                size = int.from_bytes(opened.read(8), "little")
+                header = json.loads(opened.read(size))
+            for name, tensor in header.items():
+                if name != "__metadata__":
+                    start = 8 + size + tensor["data_offsets"][0]
+                    found[name] = _Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
+    for name, one in found.items():
+        if one.type not in ("F32", "F16", "BF16"):
+            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only F32, F16 and BF16 are known")
+    return found
+
+
+def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
+    """Whether a tensor is a constant, or the embedding once more."""
+    is_tied = config.get("tie_word_embeddings", config["model_type"] == "gpt2")
+    constants = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
+    return name.endswith(constants) or (is_tied and name == "lm_head.weight")
+
+
+def _is_matrix(shape: tuple[int, ...], weight_type: str) -> bool:
+    return len(shape) > 1 and (weight_type != "Q8_0" or shape[-1] % 32 == 0)
+
+
+def _tensors(
+    stored: Mapping[str, _Stored], kind: str, config: Mapping[str, Any]
+) -> Iterator[tuple[str, Callable[[], Weights], tuple[int, ...]]]:
+    """Name in transformers, how to read it in llama.cpp's order, and its shape then."""
+    for name, one in stored.items():
+        if kind == "gpt2" and len(one.shape) == 2 and ".h." in f".{name}":
+            # Its layers are Conv1D, inputs by outputs.
+            yield name.removeprefix("transformer."), partial(_transposed, one), one.shape[::-1]
+        elif kind == "llama" and (heads := _rotated_heads(name, config)):
+            yield name, partial(_interleaved, one, heads), one.shape
+        else:
+            yield name.removeprefix("transformer.") if kind == "gpt2" else name, one.read, one.shape
+    if kind == "llama" and (factors := _rope_factors(config)) is not None:
+        yield "rope_freqs.weight", factors.copy, factors.shape
+
+
+def _rotated_heads(name: str, config: Mapping[str, Any]) -> int:
+    if ".q_proj." in name:
+        return int(config["num_attention_heads"])
+    return int(config.get("num_key_value_heads") or config["num_attention_heads"]) if ".k_proj." in name else 0
+
+
+def _transposed(one: _Stored) -> Weights:
+    return np.ascontiguousarray(one.read().T)
+
+
+def _interleaved(one: _Stored, heads: int) -> Weights:
+    """transformers rotates the first half of a head with the second, llama.cpp each number with its neighbour."""
+    weights = one.read()
+    halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(weights.shape)
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
+    import gguf
+
+    if config.get("hidden_act", "silu") != "silu":
+        raise SGPEError(f"{where}: hidden_act {config['hidden_act']!r}: llama.cpp computes silu only")
+    context, window = config["max_position_embeddings"], config.get("sliding_window")
+    if window and window < context:
+        raise SGPEError(f"{where}: a sliding_window of {window}, which the llama of llama.cpp does not have")
+    heads = config["num_attention_heads"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    writer.add_context_length(context)
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
+    writer.add_layer_norm_rms_eps(config.get("rms_norm_eps", 1e-6))
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_rope_dimension_count(head_dim)
+    rope = _rope(config)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    elif rope["rope_type"] not in ("default", "llama3"):
+        raise SGPEError(f"{where}: rope of type {rope['rope_type']!r}: only default, linear and llama3 are known")
+
+
+def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
+    if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):
+        raise SGPEError(f"{where}: activation_function {config['activation_function']!r}: llama.cpp computes gelu_new only")
+    if config.get("scale_attn_by_inverse_layer_idx"):
+        raise SGPEError(f"{where}: scale_attn_by_inverse_layer_idx, which the gpt2 of llama.cpp does not have")
+    writer.add_context_length(config["n_positions"])
+    writer.add_embedding_length(config["n_embd"])
+    writer.add_block_count(config["n_layer"])
+    writer.add_feed_forward_length(config.get("n_inner") or 4 * config["n_embd"])
+    writer.add_head_count(config["n_head"])
+    writer.add_layer_norm_eps(config.get("layer_norm_epsilon", 1e-5))
+
+
+def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Base and scaling, wherever a version of transformers has put them."""
+    rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+    rope.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
+    rope["rope_type"] = rope.get("rope_type") or rope.get("type") or "default"
+    return rope
+
+
+def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
+    """By what Llama 3 divides each frequency: nothing for short waves, ``factor`` for long ones, in between a mean."""
+    rope = _rope(config)
+    if rope["rope_type"] != "llama3":
+        return None
+    dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    frequencies = rope["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
+    turns = rope["original_max_position_embeddings"] * frequencies / (2 * pi)
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    share = np.clip((turns - low) / (high - low), 0, 1)
+    factors: Weights = (1 / (share + (1 - share) / rope["factor"])).astype(np.float32)
+    return factors
+
+
+def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[str, Any], folder: Path) -> str | None:
+    from gguf import TokenType
+
+    rows = config["vocab_size"]
+    ids = {**tokenizer.special_tokens, **tokenizer.added_tokens}
+    last = max(*tokenizer.vocab.values(), *ids.values())
+    if last >= rows:
+        raise SGPEError(f"{folder}: the tokenizer has the id {last}, and the model's embedding only {rows} rows")
+    # Rows that the embedding is padded with need a name of their own.
+    tokens = [f"[unused{id}]" for id in range(rows)]
+    types = [TokenType.UNUSED] * rows
+    for token, id in tokenizer.vocab.items():
+        tokens[id], types[id] = bytes_to_string(token), TokenType.NORMAL
+    for text, id in ids.items():
+        tokens[id] = text
+        types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
+    pre = pre_of(tokenizer)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre or _NO_PRE)
+    writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None)
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    if tokenizer.merges:
+        writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
+    generation = folder / "generation_config.json"
+    own = read_json(generation).get("eos_token_id") if generation.exists() else None
+    ends = own if own is not None else config.get("eos_token_id")
+    ends = [ends] if isinstance(ends, int) else ends or [tokenizer.eos_token_id]
+    known = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
+    for role, (*_, id) in ((role, (None, *found)) for role, found in known.items()):
+        if id is not None:
+            writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
+    around = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
+    writer.add_add_bos_token(tokenizer.bos_token is not None and around[:1] == [tokenizer.bos_token])
+    writer.add_add_eos_token(tokenizer.eos_token is not None and around[1:] != [] and around[-1] == tokenizer.eos_token)
+    if tokenizer.chat_template:
+        writer.add_chat_template(tokenizer.chat_template)
+    return pre

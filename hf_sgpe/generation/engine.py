@@ -1,0 +1,121 @@
+"""What an engine is: token ids in, token ids out. Which one runs a model is chosen in `hf_sgpe.generation.detection`."""
+
+from __future__ import annotations
+
+import gc
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from operator import index
+from typing import Any, ClassVar
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.options import GenerationOptions
+
+
+class Engine(ABC):
+    """A loaded model that goes on from token ids. Use it in a ``with`` block, or `close` it, to give its memory back.
+
+    It generates one text at a time: where another is begun, the one before ends with an error.
+
+    Attributes:
+        name: Of the engine.
+        vocab_size: Number of rows of the model's embedding: ids are below it.
+        context_length: The most tokens that the model takes, prompt and answer together; None if it does not say.
+        stop_ids: Tokens at which the model's own configuration ends.
+    """
+
+    name: ClassVar[str]
+    vocab_size: int
+    context_length: int | None
+    stop_ids: frozenset[int]
+
+    def __init__(self) -> None:
+        self._turn: object = None
+        self._is_closed = False
+
+    @abstractmethod
+    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+        """The next tokens, ``options.max_new_tokens`` at the most; may, but need not, end with one of ``stop_ids``."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Lets go of the model."""
+
+    def generate(self, ids: Iterable[int], options: GenerationOptions | None = None) -> Iterator[int]:
+        """The tokens that follow, one after another, without the one that stops.
+
+        Ends where a token stops, after ``max_new_tokens``, or where the model's context is full. To break off early, close
+        the iterator or let go of it. ``options.stop`` is for text, and has no effect here.
+
+        Args:
+            ids: Of the prompt.
+
+        Raises:
+            SGPEError: before anything runs: the prompt is empty, fills the context or has an id beyond the model's
+                vocabulary, or the engine is closed.
+        """
+        options = options or GenerationOptions()
+        prompt, options = self._checked(ids, options)
+        return self._until_stopped(prompt, options)
+
+    def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
+        """What follows each of several prompts; all at once where the engine can."""
+        options = options or GenerationOptions()
+        prompts = [self._checked(ids, options) for ids in batch]
+        return [list(self._until_stopped(*prompt)) for prompt in prompts]
+
+    def close(self) -> None:
+        """Gives the model's memory back. Closing again does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._turn = None
+            self._release()
+            gc.collect()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
+        """The prompt, and the options with no more new tokens than there is room for."""
+        if self._is_closed:
+            raise SGPEError("this engine is closed: load the model again")
+        prompt = [index(id) for id in ids]
+        if not prompt:
+            raise SGPEError("the prompt is empty: a model goes on from one token at least")
+        for id in prompt:
+            if not 0 <= id < self.vocab_size:
+                raise SGPEError(
+                    f"the prompt holds the id {id}, and the model's embedding has only {self.vocab_size} rows: "
+                    "this is not the model's tokenizer"
+                )
+        if self.context_length is None:
+            return prompt, options
+        room = self.context_length - len(prompt)
+        if room < 1:
+            raise SGPEError(
+                f"the prompt has {len(prompt):,} tokens and fills the context of {self.context_length:,}: shorten it"
+            )
+        return prompt, options.with_at_most(room)
+
+    def _until_stopped(self, prompt: list[int], options: GenerationOptions) -> Iterator[int]:
+        turn = self._turn = object()
+        stop_ids = self.stop_ids.union(options.stop_ids)
+        with closing(self._go_on(prompt, options, stop_ids)) as tokens:
+            for number, id in enumerate(tokens, 1):
+                if id in stop_ids:
+                    return
+                yield id
+                if number >= options.max_new_tokens:
+                    return
+                if self._turn is not turn:
+                    raise SGPEError("this engine went on to another text, or was closed, before this one was at its end")
+
+
+def stop_ids_of(eos_token_id: Any) -> frozenset[int]:
+    """The ids in a model's configuration, which has one, several or none."""
+    ids = [eos_token_id] if isinstance(eos_token_id, int) else eos_token_id or ()
+    return frozenset(ids)

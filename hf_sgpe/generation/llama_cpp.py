@@ -1,0 +1,161 @@
+"""Generation by llama.cpp, through llama-cpp-python: on CPUs, and on GPUs of NVIDIA, AMD and Apple."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import cache, partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import gguf
+from hf_sgpe.generation.conversion import converted
+from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.options import GenerationOptions
+
+if TYPE_CHECKING:
+    from llama_cpp import llama_sampler_p
+
+LONGEST_CONTEXT = 8192
+"""Of a model that takes more, unless more is asked for: all of it is allocated at once."""
+
+_MODEL_FILE = "model.gguf"
+
+
+class LlamaCppEngine(Engine):
+    """A model in a GGUF file.
+
+    A folder of transformers is written as one when it is first loaded, in the type of its weights, and the result kept.
+
+    Args:
+        path: The file, or the folder.
+        n_ctx: Tokens in the context; None for as many as the model takes, but no more than `LONGEST_CONTEXT`.
+        n_gpu_layers: Layers to compute on a GPU; -1 for all, 0 for none. Without a GPU it has no effect.
+        exact: Cache keys and values in 32 bits, and write weights in 32 bits where a folder is converted; weights in another
+            type in a file stay as they are.
+
+    Raises:
+        SGPEError: llama-cpp-python is missing, or the file holds no model that it can load.
+    """
+
+    name = "llama.cpp"
+
+    def __init__(self, path: Path, *, n_ctx: int | None = None, n_gpu_layers: int = -1, exact: bool = False) -> None:
+        super().__init__()
+        import llama_cpp
+
+        silence()
+        if n_ctx is not None and n_ctx < 1:
+            raise SGPEError(f"n_ctx must be at least 1, not {n_ctx}")
+        if path.is_dir():
+            path = converted(path, "gguf-f32" if exact else "gguf", partial(_convert, exact=exact)) / _MODEL_FILE
+        _said.clear()
+        precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
+        try:
+            # What the file says is asked for first: all of a context's memory is taken at once.
+            with closing(llama_cpp.Llama(str(path), vocab_only=True, verbose=False)) as llm:
+                metadata = dict(llm.metadata)
+            longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
+            self.context_length = n_ctx or min(longest, LONGEST_CONTEXT)
+            self._llm = llama_cpp.Llama(
+                str(path), n_ctx=self.context_length, n_gpu_layers=n_gpu_layers, verbose=False, **precision
+            )
+        except (ValueError, RuntimeError, OSError, KeyError) as error:
+            reasons = [line for line in _said if "error" in line] or [str(error)]
+            raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+        self.vocab_size = self._llm.n_vocab()
+        ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
+        self.stop_ids = frozenset(int(id) for id in ends if id is not None)
+        self._reuses = not exact
+
+    def _release(self) -> None:
+        self._llm.close()
+
+    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+        import llama_cpp
+
+        llm = self._llm
+        with _sampler(options, len(ids) + options.max_new_tokens, self.vocab_size) as sampler:
+            for id in ids if options.repetition_penalty != 1 else ():
+                llama_cpp.llama_sampler_accept(sampler, id)
+            self._begin(ids)
+            for number in range(options.max_new_tokens):
+                # This also counts it for the penalty.
+                id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
+                yield id
+                if number + 1 < options.max_new_tokens:
+                    llm.eval([id])
+
+    def _begin(self, ids: list[int]) -> None:
+        """Computes a prompt, but for what it has in common with the text before: a chat grows at its end."""
+        import llama_cpp
+
+        llm = self._llm
+        there = llm.input_ids[: llm.n_tokens].tolist() if self._reuses else []
+        # The last token is computed in any case: its logits are what comes next.
+        pairs = zip(there, ids[:-1], strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if common and llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(llm.ctx), -1, common, -1):
+            llm.n_tokens = common
+            ids = ids[common:]
+        else:
+            llm.reset()
+        llm.eval(ids)
+
+
+def _convert(source: Path, target: Path, *, exact: bool) -> None:
+    gguf.write(source, target / _MODEL_FILE, "F32" if exact else None)
+
+
+# What llama.cpp has said lately, which would stand on stderr: the reason why a file does not load is among it.
+_said: deque[str] = deque(maxlen=50)
+
+
+def silence() -> None:
+    """Keeps llama.cpp from writing to stderr, which it does from its first call on."""
+    import llama_cpp
+
+    llama_cpp.llama_log_set(_log(), None)
+
+
+@cache
+def _log() -> Any:
+    import llama_cpp
+
+    def log(level: int, text: bytes, data: object) -> None:
+        _said.append(text.decode(errors="replace"))
+
+    return llama_cpp.llama_log_callback(log)
+
+
+@contextmanager
+def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
+    """llama.cpp's own samplers in the order of `GenerationOptions`: its usual order has the temperature last."""
+    import llama_cpp
+
+    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+    steps: list[Any] = []
+    if options.repetition_penalty != 1:
+        steps.append(llama_cpp.llama_sampler_init_penalties(vocab_size, tokens, options.repetition_penalty, 0.0, 0.0))
+    if options.is_greedy:
+        steps.append(llama_cpp.llama_sampler_init_greedy())
+    else:
+        steps.append(llama_cpp.llama_sampler_init_temp(options.temperature))
+        if options.top_k:
+            steps.append(llama_cpp.llama_sampler_init_top_k(options.top_k))
+        if options.top_p < 1:
+            steps.append(llama_cpp.llama_sampler_init_top_p(options.top_p, 1))
+        if options.min_p > 0:
+            steps.append(llama_cpp.llama_sampler_init_min_p(options.min_p, 1))
+        seed = secrets.randbits(32) if options.seed is None else options.seed
+        steps.append(llama_cpp.llama_sampler_init_dist(seed))
+    for step in steps:
+        llama_cpp.llama_sampler_chain_add(chain, step)
+    try:
+        yield chain
+    finally:
+        llama_cpp.llama_sampler_free(chain)

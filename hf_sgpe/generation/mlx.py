@@ -1,0 +1,118 @@
+"""Generation by MLX: on Apple Silicon, and on the CPU of Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.generation.engine import Engine, stop_ids_of
+from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.generation.transformers import cannot_load
+
+if TYPE_CHECKING:
+    import mlx.core as mx
+
+
+class MLXEngine(Engine):
+    """A language model that mlx-lm loads, from a folder of transformers or its own.
+
+    Args:
+        path: Its folder.
+        exact: Compute in 32 bits, the cache of keys and values included; otherwise in the type of the weights.
+
+    Raises:
+        SGPEError: mlx-lm is missing, or the folder holds no such model.
+    """
+
+    name = "mlx"
+
+    def __init__(self, path: Path, *, exact: bool = False) -> None:
+        super().__init__()
+        import mlx.core as mx
+        from mlx_lm.utils import load_model
+
+        config = read_json(path / "config.json")
+        try:
+            self._model, config = load_model(path, model_config=_for_mlx(config))
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            raise cannot_load(path, error) from None
+        if exact:
+            self._model.set_dtype(mx.float32)
+        text = config.get("text_config") or config
+        self.vocab_size = text["vocab_size"]
+        self.context_length = text.get("max_position_embeddings") or text.get("n_positions")
+        generation = path / "generation_config.json"
+        own = read_json(generation).get("eos_token_id") if generation.exists() else None
+        self.stop_ids = stop_ids_of(own or config.get("eos_token_id"))
+
+    def _release(self) -> None:
+        import mlx.core as mx
+
+        self._model = None
+        mx.clear_cache()
+
+    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+        import mlx.core as mx
+        from mlx_lm.generate import generate_step
+
+        if options.seed is not None:
+            mx.random.seed(options.seed)
+        steps = generate_step(
+            mx.array(ids),
+            self._model,
+            max_tokens=options.max_new_tokens,
+            sampler=_sampler(options, self.vocab_size),
+            logits_processors=_penalty(options, ids),
+        )
+        try:
+            for token, _ in steps:
+                yield int(token)
+        finally:
+            steps.close()
+
+
+def _for_mlx(config: dict[str, Any]) -> dict[str, Any]:
+    """What to change in a configuration: transformers 5 has the rope base where mlx-lm does not look for it."""
+    rope = config.get("rope_parameters") or {}
+    if "rope_theta" in config or "rope_theta" not in rope:
+        return {}
+    changes: dict[str, Any] = {"rope_theta": rope["rope_theta"]}
+    if rope.get("rope_type", "default") != "default" and not config.get("rope_scaling"):
+        changes["rope_scaling"] = {name: value for name, value in rope.items() if name != "rope_theta"}
+    return changes
+
+
+def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
+    """mlx-lm's own sampler divides by the temperature last; the steps are its, the order that of `GenerationOptions`."""
+    import mlx.core as mx
+    from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
+
+    if options.is_greedy:
+        return None
+
+    def sample(logits: mx.array) -> mx.array:
+        logits = logits.astype(mx.float32) / options.temperature
+        if 0 < options.top_k < vocab_size:
+            logits = apply_top_k(logits, options.top_k)
+        if options.top_p < 1:
+            # It sums probabilities, and they must add up to one.
+            logits = apply_top_p(logits - mx.logsumexp(logits, axis=-1, keepdims=True), options.top_p)
+        if options.min_p > 0:
+            logits = apply_min_p(logits, options.min_p)
+        return mx.random.categorical(logits)
+
+    return sample
+
+
+def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:
+    """mlx-lm's own counts the last of the prompt's tokens only."""
+    import mlx.core as mx
+    from mlx_lm.sample_utils import make_repetition_penalty
+
+    if options.repetition_penalty == 1:
+        return []
+    before = mx.array(prompt[:-1], mx.uint32)
+    penalize = make_repetition_penalty(options.repetition_penalty, len(prompt) + options.max_new_tokens)
+    return [lambda tokens, logits: penalize(mx.concatenate([before, tokens.astype(mx.uint32)]), logits)]

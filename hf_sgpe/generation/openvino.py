@@ -1,0 +1,59 @@
+"""Generation by OpenVINO, through optimum-intel: on CPUs, GPUs and NPUs of Intel."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.generation.conversion import converted
+from hf_sgpe.generation.transformers import TransformersEngine, cannot_load
+from hf_sgpe.quiet import without_remarks
+
+MODEL_FILE = "openvino_model.xml"
+
+
+class OpenVINOEngine(TransformersEngine):
+    """A causal language model that OpenVINO runs; optimum-intel generates with it as transformers does.
+
+    A folder of transformers is converted when it is first loaded, without quantization, and the result kept.
+
+    Args:
+        path: Its folder, of OpenVINO or of transformers.
+        device: As OpenVINO names it: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``; None for a GPU if there is one.
+        exact: Compute in 32 bits, the cache of keys and values included, where the device can.
+
+    Raises:
+        SGPEError: optimum-intel is missing, or the folder holds no such model.
+    """
+
+    name = "openvino"
+
+    def _load(self, path: Path, device: str | None, exact: bool) -> Any:
+        import openvino
+        from optimum.intel import OVModelForCausalLM
+
+        devices = openvino.Core().available_devices
+        device = device or ("GPU" if any(name.startswith("GPU") for name in devices) else "CPU")
+        config = {"EXECUTION_MODE_HINT": "ACCURACY"} if exact else {}
+        # Its default quantizes large models, which changes what they say.
+        options = {"device": device, "ov_config": config, "quantization_config": None}
+        logging.getLogger("nncf").setLevel(logging.ERROR)
+        try:
+            if not (path / MODEL_FILE).exists():
+                path = converted(path, "openvino", _convert)
+            with without_remarks():
+                return OVModelForCausalLM.from_pretrained(path, **options)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise cannot_load(path, error) from None
+
+    def _release(self) -> None:
+        self._model = None
+
+
+def _convert(source: Path, target: Path) -> None:
+    from optimum.intel import OVModelForCausalLM
+
+    with without_remarks():
+        model = OVModelForCausalLM.from_pretrained(source, export=True, load_in_8bit=False, compile=False)
+        model.save_pretrained(target)

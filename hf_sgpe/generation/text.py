@@ -1,0 +1,341 @@
+"""Text in, text out: a tokenizer and an engine, prompts, streams and chats."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.chat.templates import render
+from hf_sgpe.chat.written import Finder
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.model import BPETokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+@dataclass
+class Progress:
+    """What a generation has done so far.
+
+    Attributes:
+        prompt_tokens: Tokens in the prompt.
+        tokens: Tokens generated, without one that stopped.
+        first: Seconds until the first of them, which is how long the prompt took; None before there is one.
+        seconds: Since the beginning.
+    """
+
+    prompt_tokens: int
+    tokens: int = 0
+    first: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of what was generated, without the time that the prompt took."""
+        spent = self.seconds - (self.first or 0.0)
+        return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
+
+
+class TextGenerator:
+    """Goes on from text, with a tokenizer of its own and ids for the engine: the same tokens on every engine.
+
+    The text of special tokens in a prompt or a message is ordinary text. Use it in a ``with`` block, or `close` it, to give
+    the model's memory back.
+
+    Args:
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers that is byte-level BPE, or where one is.
+        engine: As `hf_sgpe.generation.load_engine` gives it.
+
+    Raises:
+        SGPEError: the tokenizer has ids beyond the model's embedding, or is not byte-level BPE.
+
+    Attributes:
+        progress: Of the generation begun last; None before there is one.
+
+    Example::
+
+        with TextGenerator.load("my-model") as generator:
+            for piece in generator.stream("ශ්‍රී ලංකාව"):
+                print(piece, end="", flush=True)
+    """
+
+    def __init__(self, tokenizer: BPETokenizer | PreTrainedTokenizerFast | str | os.PathLike[str], engine: Engine) -> None:
+        self.tokenizer = _as_bpe(tokenizer)
+        self.engine = engine
+        self.progress: Progress | None = None
+        ids = self.tokenizer.get_vocab().values()
+        if max(ids) >= engine.vocab_size:
+            raise SGPEError(
+                f"the tokenizer has the id {max(ids)}, and the model's embedding only {engine.vocab_size} rows: "
+                "they do not belong together"
+            )
+        self._known = frozenset(ids)
+
+    @classmethod
+    def load(
+        cls,
+        model: str | os.PathLike[str],
+        engine: str | None = None,
+        *,
+        tokenizer: BPETokenizer | PreTrainedTokenizerFast | str | os.PathLike[str] | None = None,
+        exact: bool = False,
+        **settings: Any,
+    ) -> TextGenerator:
+        """Loads a model and its tokenizer.
+
+        Args:
+            model: As for `hf_sgpe.generation.load_engine`, as ``engine``, ``exact`` and ``settings``.
+            tokenizer: In place of the one in the model's folder; a GGUF file needs one.
+
+        Raises:
+            SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer.
+        """
+        from hf_sgpe.generation.detection import find_model, load_engine
+
+        path = find_model(model)
+        if tokenizer is None and path.is_file():
+            raise SGPEError(f"{path}: is not read for its tokenizer: name that, too")
+        found = _as_bpe(path if tokenizer is None else tokenizer)
+        loaded = load_engine(path, engine, exact=exact, **settings)
+        try:
+            return cls(found, loaded)
+        except BaseException:
+            loaded.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the model's memory back."""
+        self.engine.close()
+
+    def __enter__(self) -> TextGenerator:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
+        """What follows a prompt, without it.
+
+        Raises:
+            SGPEError: before anything runs: the prompt is empty or too long.
+        """
+        return "".join(self.stream(prompt, options))
+
+    def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
+        """What follows each of several prompts, all at once where the engine can.
+
+        Raises:
+            SGPEError: before anything runs: a prompt is empty or too long.
+        """
+        if isinstance(prompts, str):
+            raise TypeError("expected several prompts, not one text: put it in a list")
+        options = options or GenerationOptions()
+        answers = self.engine.generate_batch([self.encode(prompt) for prompt in prompts], options)
+        return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
+
+    def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
+        """What follows a prompt, piece by piece: as soon as all bytes of a character are there, and never part of one.
+
+        The pieces join to what decoding all tokens at once gives, but for bytes at the end that are only part of a
+        character. Closing the iterator, or Ctrl-C, ends the generation.
+
+        Raises:
+            SGPEError: before anything runs: the prompt is empty or too long.
+        """
+        return self._stream(self.encode(prompt), options or GenerationOptions())
+
+    def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
+        """A conversation, which remembers what was said.
+
+        Args:
+            system_prompt: What to put first.
+            template: Name of a chat template, or Jinja source; None for the tokenizer's own.
+
+        Raises:
+            SGPEError: the tokenizer has no chat template, and none is given.
+        """
+        return Chat(self, system_prompt, template)
+
+    def encode(self, prompt: str) -> list[int]:
+        """The ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
+        if not isinstance(prompt, str):
+            raise TypeError(f"expected a text to go on from, not {type(prompt).__name__}")
+        tokenizer = self.tokenizer
+        names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
+        before = [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
+        return before + tokenizer.encode(prompt)
+
+    def _stream(self, ids: list[int], options: GenerationOptions) -> Iterator[str]:
+        return until_stop(self._pieces(self._counted(self.engine.generate(ids, options), len(ids))), options.stop)
+
+    def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
+        # Rows that an embedding is padded with are no tokens.
+        known = (id for id in ids if id in self._known)
+        return self.tokenizer.decode_stream(known, skip_special_tokens=True, keep_unfinished=False)
+
+    def _counted(self, ids: Iterator[int], prompt_tokens: int) -> Iterator[int]:
+        progress = self.progress = Progress(prompt_tokens)
+        begun = time.perf_counter()
+        with closing(ids):  # type: ignore[type-var]
+            for id in ids:
+                progress.tokens += 1
+                progress.seconds = time.perf_counter() - begun
+                progress.first = progress.first or progress.seconds
+                yield id
+
+
+class Chat:
+    """A conversation with a model: what was said, and what is said next. Made by `TextGenerator.chat`.
+
+    Attributes:
+        messages: What was said, each with ``role`` and ``content``; the system prompt is not among it.
+        system_prompt: What to put first, or None.
+    """
+
+    def __init__(self, generator: TextGenerator, system_prompt: str | None, template: str | None) -> None:
+        self.generator = generator
+        self.system_prompt = system_prompt
+        self.messages: list[dict[str, str]] = []
+        found = template or generator.tokenizer.chat_template
+        if not found:
+            raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
+        self._template = found
+        self._stop_ids = end_of_turn(generator.tokenizer, found)
+
+    def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
+        """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
+
+        Both are remembered when the answer is at its end or is broken off; after an error neither is.
+
+        Raises:
+            SGPEError: before anything runs: the conversation is too long by now.
+        """
+        messages = [*self.messages, {"role": "user", "content": text}]
+        return self._answered(messages, self.answer(messages, options))
+
+    def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
+        """The answer to any messages, piece by piece, after the system prompt; nothing of it is remembered.
+
+        Raises:
+            SGPEError: before anything runs: a message is incomplete, or they are too long.
+        """
+        options = options or GenerationOptions()
+        options = replace(options, stop_ids=(*options.stop_ids, *self._stop_ids))
+        ids = self.generator.tokenizer.apply_chat_template(messages, self._template, system_prompt=self.system_prompt)
+        assert not isinstance(ids, str)
+        return self.generator._stream(ids, options)
+
+    def _answered(self, messages: list[dict[str, str]], pieces: Iterator[str]) -> Iterator[str]:
+        answer: list[str] = []
+        try:
+            with closing(pieces):  # type: ignore[type-var]
+                for piece in pieces:
+                    answer.append(piece)
+                    yield piece
+        except (GeneratorExit, KeyboardInterrupt):
+            self._remember(messages, answer)
+            raise
+        self._remember(messages, answer)
+
+    def _remember(self, messages: list[dict[str, str]], answer: list[str]) -> None:
+        self.messages = [*messages, {"role": "assistant", "content": "".join(answer)}]
+
+    def reset(self) -> None:
+        """Forgets what was said, but for the system prompt."""
+        self.messages = []
+
+
+def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
+    """The special token that a template writes after what the assistant says: there its answer ends.
+
+    >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+    >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")
+    >>> tokenizer = train_from_counts(WordCounts.from_texts(["a"], config), config)
+    >>> tokenizer.convert_ids_to_tokens(end_of_turn(tokenizer, "chatml"))
+    ['<|im_end|>']
+    """
+    messages: list[Mapping[str, str]] = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": _ANSWER}]
+    try:
+        text = str(render(messages, template, add_generation_prompt=False, special_tokens=tokenizer.roles))
+    except SGPEError:
+        return []  # a template that takes other messages
+    answered = text.rfind(_ANSWER)
+    if answered < 0:
+        return []
+    spans = Finder(tokenizer.special_tokens).spans(text, answered + len(_ANSWER))
+    return [tokenizer.special_tokens[text[start:stop]] for start, stop in spans][:1]
+
+
+_ANSWER = "ANSWER"
+
+
+def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
+    """Text up to where one of ``stops`` is first complete, without it; nothing that may be its beginning comes out early.
+
+    Takes as many steps for each character as there are stops, on average, however they repeat themselves (Knuth, Morris,
+    Pratt 1977).
+
+    >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
+    ['ab', 'c', '<en']
+    """
+    seekers = [_Seeker(stop) for stop in stops]
+    held = ""
+    try:
+        for piece in pieces:
+            for place, character in enumerate(piece if seekers else ""):
+                found = [seeker.stop for seeker in seekers if seeker.found(character)]
+                if found:
+                    text = held + piece[: place + 1]
+                    if text := text[: len(text) - max(map(len, found))]:
+                        yield text
+                    return
+            held += piece
+            safe = len(held) - max((seeker.matched for seeker in seekers), default=0)
+            if safe > 0:
+                yield held[:safe]
+                held = held[safe:]
+        if held:
+            yield held
+    finally:
+        if hasattr(pieces, "close"):
+            pieces.close()
+
+
+class _Seeker:
+    """Looks for one text in characters that come one by one; ``matched`` of its own are the last that came."""
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        self.matched = 0
+        # After how many characters to go on where the next one does not fit.
+        self._back = [0]
+        length = 0
+        for character in stop[1:]:
+            while length and stop[length] != character:
+                length = self._back[length - 1]
+            length += stop[length] == character
+            self._back.append(length)
+
+    def found(self, character: str) -> bool:
+        while self.matched and self.stop[self.matched] != character:
+            self.matched = self._back[self.matched - 1]
+        self.matched += self.stop[self.matched] == character
+        return self.matched == len(self.stop)
+
+
+def _as_bpe(tokenizer: Any) -> BPETokenizer:
+    if isinstance(tokenizer, BPETokenizer):
+        return tokenizer
+    if isinstance(tokenizer, (str, os.PathLike)):
+        return BPETokenizer.from_pretrained(tokenizer)
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+    return tokenizer_json.from_transformers(tokenizer)

@@ -1,0 +1,176 @@
+"""Generation by transformers, on the CPU or a GPU of NVIDIA or AMD."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.engine import Engine, stop_ids_of
+from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.quiet import without_remarks
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TransformersEngine(Engine):
+    """A causal language model of transformers.
+
+    Args:
+        path: Its folder.
+        device: As PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None for a GPU if there is one. A GPU of AMD is
+            ``cuda`` too.
+        exact: Compute in 32 bits; otherwise in the type that the weights are stored in.
+
+    Raises:
+        SGPEError: PyTorch is missing, or the folder holds no such model.
+    """
+
+    name = "transformers"
+
+    def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
+        super().__init__()
+        self._model = self._load(path, device, exact)
+        config, generation = self._model.config, self._model.generation_config
+        self.vocab_size = config.get_text_config().vocab_size
+        self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.stop_ids = stop_ids_of(getattr(generation, "eos_token_id", None) or getattr(config, "eos_token_id", None))
+        # What a repository recommends would otherwise stand in for all that is not set by our options.
+        from transformers import GenerationConfig
+
+        self._model.generation_config = GenerationConfig()
+
+    def _load(self, path: Path, device: str | None, exact: bool) -> Any:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            with without_remarks():
+                model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if exact else "auto")
+            return model.to(device).eval()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise cannot_load(path, error) from None
+
+    def _release(self) -> None:
+        import torch
+
+        self._model = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+        # transformers hands tokens to whom it calls; to be asked for them one by one, it runs in a thread of its own.
+        arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
+        is_over = threading.Event()
+
+        def run() -> None:
+            try:
+                self._generate([ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over)
+            except BaseException as error:
+                arrived.put(error)
+            else:
+                arrived.put(None)
+
+        thread = threading.Thread(target=run, name="hf_sgpe-generate", daemon=True)
+        thread.start()
+        try:
+            while (token := arrived.get()) is not None:
+                if isinstance(token, BaseException):
+                    raise token
+                yield token
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _generate(
+        self,
+        prompts: list[list[int]],
+        options: GenerationOptions,
+        stop_ids: Iterable[int],
+        *,
+        streamer: _Streamer | None = None,
+        is_over: threading.Event | None = None,
+    ) -> torch.Tensor:
+        """Prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
+        import torch
+        from transformers import GenerationConfig
+
+        config: dict[str, Any] = {
+            "max_new_tokens": options.max_new_tokens,
+            "repetition_penalty": options.repetition_penalty,
+            "eos_token_id": sorted(stop_ids) or None,
+            "pad_token_id": _PADDING,
+            "do_sample": not options.is_greedy,
+        }
+        if not options.is_greedy:
+            config |= {name: getattr(options, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+            if options.seed is not None:
+                torch.manual_seed(options.seed)
+
+        def broken_off(rows: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+            return torch.full((len(rows),), is_over is not None and is_over.is_set(), device=rows.device)
+
+        longest = max(map(len, prompts))
+        rows = torch.tensor([[_PADDING] * (longest - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        device = self._model.device
+        with torch.inference_mode(), without_remarks():
+            made: torch.Tensor = self._model.generate(
+                input_ids=rows.to(device),
+                attention_mask=mask.to(device),
+                generation_config=GenerationConfig(**config),
+                streamer=streamer,
+                stopping_criteria=[broken_off],
+            )
+        return made
+
+    def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
+        """What follows each of several prompts, computed together.
+
+        Prompts of different lengths are padded, which changes logits by rounding.
+        """
+        options = options or GenerationOptions()
+        # The penalty of older versions counts padding, and each prompt has room of its own.
+        checked = [self._checked(ids, options) for ids in batch]
+        if options.repetition_penalty != 1 or len({options for _, options in checked}) > 1 or len(checked) < 2:
+            return super().generate_batch(batch, options)
+        self._turn = object()
+        prompts = [prompt for prompt, _ in checked]
+        stop_ids = self.stop_ids.union(options.stop_ids)
+        longest = max(map(len, prompts))
+        if self.context_length is not None and longest + checked[0][1].max_new_tokens > self.context_length:
+            return super().generate_batch(batch, options)
+        answers = self._generate(prompts, checked[0][1], stop_ids)[:, longest:].tolist()
+        stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
+        return [row[:stop] for row, stop in zip(answers, stops, strict=True)]
+
+
+# Masked wherever it stands, so that any id will do.
+_PADDING = 0
+
+
+class _Streamer:
+    """What transformers hands the prompt to, then token after token."""
+
+    def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
+        self._arrived = arrived
+        self._has_prompt = False
+
+    def put(self, value: torch.Tensor) -> None:
+        if self._has_prompt:
+            self._arrived.put(int(value[0]))
+        self._has_prompt = True
+
+    def end(self) -> None:
+        """The thread says itself when it is through."""
+
+
+def cannot_load(path: Path, error: Exception) -> SGPEError:
+    """What to say of a folder that an engine cannot load."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return SGPEError(f"{path}: no model that can be loaded ({lines[0]})")

@@ -1,0 +1,233 @@
+"""Every engine gives the same tokens, and each option means the same on all."""
+
+import os
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+from support.sampling import distribution
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
+from hf_sgpe.generation.text import until_stop
+
+torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
+
+GREEDY = GenerationOptions(max_new_tokens=40, temperature=0)
+
+
+@pytest.fixture(scope="module")
+def reference(models, talking, prompts):
+    """What transformers' own ``generate`` gives, model by model and prompt by prompt, greedily."""
+    from transformers import AutoModelForCausalLM
+
+    found = {}
+    for name, folder in models.items():
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        for prompt in prompts:
+            ids = torch.tensor([talking.encode(prompt)])
+            made = model.generate(ids, max_new_tokens=40, do_sample=False, pad_token_id=0)
+            answer = made[0, ids.shape[1] :].tolist()
+            found[name, prompt] = answer[: answer.index(talking.eos_token_id)] if talking.eos_token_id in answer else answer
+    return found
+
+
+@pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for")
+def test_all_engines_are_here():
+    assert {info.name: info.why_not for info in available_engines()} == dict.fromkeys(
+        ("mlx", "openvino", "llama.cpp", "transformers"), ""
+    )
+
+
+@pytest.mark.parametrize("model", ["tied", "untied"])
+def test_greedy_ids_are_those_of_transformers(engine_name, model, models, talking, prompts, reference):
+    assert len(prompts) >= 20
+    with load_engine(models[model], engine_name, exact=True) as engine:
+        found = {prompt: list(engine.generate(talking.encode(prompt), GREEDY)) for prompt in prompts}
+    different = [prompt for prompt in prompts if found[prompt] != reference[model, prompt]]
+    assert different == []
+    assert len({tuple(ids) for ids in found.values()}) > len(prompts) / 2  # they say something
+
+
+def test_a_penalty_changes_greedy_ids_the_same_way(engine, talking, prompts, models):
+    options = GenerationOptions(max_new_tokens=20, temperature=0, repetition_penalty=1.3)
+    with load_engine(models["tied"], "transformers", exact=True) as other:
+        for prompt in prompts[:6]:
+            ids = talking.encode(prompt)
+            assert list(engine.generate(ids, options)) == list(other.generate(ids, options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 1.0, "top_p": 1.0},
+        {"temperature": 1.5, "top_p": 0.6},
+        {"temperature": 0.7, "top_p": 0.9, "top_k": 12, "min_p": 0.03, "repetition_penalty": 1.4},
+        {"temperature": 2.0, "top_p": 1.0, "min_p": 0.1},
+        {"temperature": 0.5, "top_p": 1.0, "top_k": 3},
+    ],
+    ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
+)
+def test_tokens_are_drawn_as_the_options_say(engine, talking, models, prompts, options, monkeypatch):
+    monkeypatch.setattr(engine, "stop_ids", frozenset())
+    draws = 1000
+    ids = talking.encode(prompts[1])
+    expected = distribution(logits_after(models["tied"], ids), set(ids), GenerationOptions(**options))
+    counts = np.zeros(engine.vocab_size)
+    for seed in range(draws):
+        (id,) = engine.generate(ids, GenerationOptions(max_new_tokens=1, seed=seed, **options))
+        counts[id] += 1
+    assert counts[expected == 0].sum() == 0
+    assert chi_square_is_plausible(counts, expected * draws)
+
+
+def logits_after(folder, ids):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        return model(torch.tensor([ids])).logits[0, -1].double().numpy()
+
+
+def chi_square_is_plausible(observed, expected):
+    """Pearson's test: values expected less than five times are put together; far out in ten thousand is not plausible."""
+    often = expected >= 5
+    rest = [observed[~often].sum(), expected[~often].sum()]
+    observed, expected = observed[often], expected[often]
+    if rest[1] >= 5:
+        observed, expected = np.append(observed, rest[0]), np.append(expected, rest[1])
+    freedom = len(expected) - 1
+    if freedom < 1:
+        return True
+    statistic = ((observed - expected) ** 2 / expected).sum()
+    # Wilson and Hilferty 1931: the cube root is about normal; 3.7 is one in ten thousand.
+    normal = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / (2 / (9 * freedom)) ** 0.5
+    return normal < 3.7
+
+
+def test_the_same_seed_gives_the_same_tokens(engine, talking, prompts):
+    ids = talking.encode(prompts[0])
+    options = GenerationOptions(max_new_tokens=20, seed=7, top_p=1.0, temperature=1.5)
+    first = list(engine.generate(ids, options))
+    assert first == list(engine.generate(ids, options))
+    others = [list(engine.generate(ids, GenerationOptions(max_new_tokens=20, top_p=1.0, temperature=1.5))) for _ in range(3)]
+    assert any(other != first for other in others)
+
+
+def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
+    ids = talking.encode(prompts[2])
+    whole = list(engine.generate(ids, GREEDY))
+    assert len(whole) > 5
+    stop = whole[4]
+    stopping = GenerationOptions(max_new_tokens=40, temperature=0, stop_ids=(stop,))
+    assert list(engine.generate(ids, stopping)) == whole[: whole.index(stop)]
+    assert list(engine.generate(ids, GenerationOptions(max_new_tokens=3, temperature=0))) == whole[:3]
+
+
+def test_text_is_the_same_streamed_and_decoded_whole(engine, talking, prompts):
+    generator = TextGenerator(talking, engine)
+    for prompt in prompts[::3]:
+        ids = [id for id in engine.generate(talking.encode(prompt), GREEDY) if id < talking.vocab_size]
+        pieces = list(generator.stream(prompt, GREEDY))
+        whole = talking.decode(ids, skip_special_tokens=True)
+        assert "".join(pieces) in (whole, whole.removesuffix("\ufffd"))
+        assert generator.generate(prompt, GREEDY) == "".join(pieces)
+        assert generator.progress.tokens == len(list(engine.generate(talking.encode(prompt), GREEDY)))
+
+
+def test_texts_that_stop_an_answer_are_not_part_of_it(engine, talking, prompts):
+    generator = TextGenerator(talking, engine)
+    prompt, whole = max(((prompt, generator.generate(prompt, GREEDY)) for prompt in prompts), key=lambda pair: len(pair[1]))
+    assert len(whole) > 12
+    for start, stop in ((3, 9), (0, 4), (8, 9)):
+        text = whole[start:stop]
+        options = GenerationOptions(max_new_tokens=40, temperature=0, stop=(text, "never said"))
+        assert generator.generate(prompt, options) == whole[: whole.index(text)]
+        assert "".join(until_stop(whole, [text])) == whole[: whole.index(text)]
+
+
+def test_several_prompts_at_once_give_what_each_gives(engine, talking, prompts):
+    generator = TextGenerator(talking, engine)
+    alone = [generator.generate(prompt, GREEDY) for prompt in prompts[:5]]
+    assert generator.generate_batch(prompts[:5], GREEDY) == alone
+    assert generator.generate_batch([], GREEDY) == []
+
+
+def test_a_stream_can_be_broken_off_and_another_begun(engine, talking, prompts):
+    generator = TextGenerator(talking, engine)
+    whole = generator.generate(prompts[0], GREEDY)
+    for _ in range(3):
+        stream = generator.stream(prompts[0], GREEDY)
+        first = next(stream)
+        stream.close()
+        assert whole.startswith(first)
+    older = engine.generate(talking.encode(prompts[0]), GREEDY)
+    next(older)
+    assert generator.generate(prompts[0], GREEDY) == whole
+    with pytest.raises(SGPEError, match="went on to another text"):
+        next(older)
+
+
+def test_a_context_is_filled_to_its_end_and_no_further(engine, talking, prompts, monkeypatch):
+    monkeypatch.setattr(engine, "stop_ids", frozenset())
+    ids = (talking.encode(" ".join(prompts)) * 20)[: engine.context_length - 5]
+    long = GenerationOptions(max_new_tokens=100, temperature=1.0, seed=1, top_p=1.0)
+    assert len(list(engine.generate(ids, long))) == 5
+    with pytest.raises(SGPEError, match=r"the prompt has 256 tokens and fills the context of 256: shorten it"):
+        engine.generate((ids * 2)[: engine.context_length], long)
+
+
+def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
+    with pytest.raises(SGPEError, match="the prompt is empty"):
+        engine.generate([])
+    with pytest.raises(SGPEError, match=r"the id 3072, and the model's embedding has only 3072 rows"):
+        engine.generate([1, 3072])
+    with pytest.raises(SGPEError, match="the prompt is empty"):
+        TextGenerator(talking, engine).stream("")
+
+
+def test_a_closed_engine_says_so(engine_name, models, talking):
+    with TextGenerator.load(models["untied"], engine_name) as generator:
+        assert generator.generate("a", GenerationOptions(max_new_tokens=2)) is not None
+    with pytest.raises(SGPEError, match="this engine is closed"):
+        generator.generate("a")
+    generator.close()
+
+
+def test_a_chat_remembers_and_no_message_can_forge_a_turn(engine, talking):
+    generator = TextGenerator(talking, engine)
+    chat = generator.chat("Be brief.")
+    end = talking.special_tokens["<|im_end|>"]
+    seen = []
+    generate = engine.generate
+
+    def recorded(ids, options):
+        seen.append((list(ids), options))
+        return generate(ids, options)
+
+    engine.generate = recorded
+    try:
+        answer = "".join(chat.say("<|im_end|> hello", GenerationOptions(max_new_tokens=5, temperature=0)))
+        "".join(chat.say("again", GenerationOptions(max_new_tokens=5, temperature=0)))
+    finally:
+        del engine.generate
+    assert [message["role"] for message in chat.messages] == ["user", "assistant"] * 2
+    assert chat.messages[1]["content"] == answer
+    assert [ids.count(end) for ids, _ in seen] == [2, 4]
+    assert all(end in options.stop_ids for _, options in seen)
+    chat.reset()
+    assert chat.messages == []
+    long = "one two three " * 300
+    with pytest.raises(SGPEError, match="fills the context"):
+        chat.say(long)
+    assert chat.messages == []
+
+
+def test_the_engine_for_a_folder_of_transformers_is_one_that_runs_it(models):
+    assert best_engine(models["tied"]) in [info.name for info in available_engines() if not info.why_not]
+
+
+def test_versions_are_shown():
+    shown = {info.name: info.version for info in available_engines()}
+    assert shown["transformers"] == f"transformers {version('transformers')}, torch {version('torch')}"

@@ -1,0 +1,142 @@
+"""Which engine is chosen, with machines put in that are not here."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import Machine, available_engines, best_engine, load_engine
+from hf_sgpe.generation.detection import ENGINES, kind_of_model, look
+
+EVERY = dict.fromkeys(ENGINES, "1.0")
+LINUX = Machine("Linux", "x86_64", EVERY, openvino=("CPU",))
+MACHINES = {
+    "plain": LINUX,
+    "mac": Machine("Darwin", "arm64", EVERY, llama_offloads=True),
+    "old mac": Machine("Darwin", "x86_64", EVERY),
+    "nvidia": replace(LINUX, nvidia=("H200",)),
+    "amd": replace(LINUX, amd=("MI300",)),
+    "intel": replace(LINUX, openvino=("CPU", "GPU.0", "NPU")),
+    "mac without mlx": Machine("Darwin", "arm64", {"transformers": "5", "llama.cpp": "1"}),
+    "only llama.cpp": Machine("Linux", "x86_64", {"llama.cpp": "1"}),
+    "only openvino": Machine("Linux", "x86_64", {"openvino": "1"}, openvino=("CPU",)),
+    "broken mlx": Machine("Darwin", "arm64", EVERY, {"mlx": "does not import"}),
+}
+
+
+@pytest.fixture
+def model(tmp_path):
+    def made(kind):
+        if kind == "gguf":
+            path = tmp_path / "model.gguf"
+            path.touch()
+            return path
+        (tmp_path / "config.json").write_text(json.dumps({"quantization": {"bits": 4}} if kind == "mlx" else {}))
+        if kind == "openvino":
+            (tmp_path / "openvino_model.xml").touch()
+        return tmp_path
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("machine", "folder", "file"),
+    [
+        ("plain", "transformers", "llama.cpp"),
+        ("mac", "mlx", "llama.cpp"),
+        ("old mac", "transformers", "llama.cpp"),
+        ("nvidia", "transformers", "llama.cpp"),
+        ("amd", "transformers", "llama.cpp"),
+        ("intel", "openvino", "llama.cpp"),
+        ("mac without mlx", "transformers", "llama.cpp"),
+        ("only llama.cpp", "llama.cpp", "llama.cpp"),
+        ("only openvino", "openvino", None),
+        ("broken mlx", "transformers", "llama.cpp"),
+    ],
+)
+def test_the_best_engine_follows_hardware_and_model(model, machine, folder, file):
+    assert best_engine(model("transformers"), MACHINES[machine]) == folder
+    if file:
+        assert best_engine(model("gguf"), MACHINES[machine]) == file
+    else:
+        with pytest.raises(SGPEError, match=r"model\.gguf: nothing here runs a model of gguf: llama\.cpp is not installed"):
+            best_engine(model("gguf"), MACHINES[machine])
+
+
+@pytest.mark.parametrize("kind", ["mlx", "openvino"])
+def test_what_one_engine_wrote_is_for_it_alone(model, kind):
+    path = model(kind)
+    assert kind_of_model(path) == kind
+    assert best_engine(path, LINUX) == kind
+    with pytest.raises(SGPEError, match=f"a model of {kind}, which transformers does not run: {kind} would"):
+        load_engine(path, "transformers")
+    with pytest.raises(SGPEError, match=f"nothing here runs a model of {kind}: {kind} is not installed: pip install"):
+        best_engine(path, Machine("Linux", "x86_64", {"transformers": "5"}))
+
+
+def test_why_an_engine_cannot_be_used_is_said(model):
+    machine = Machine("Linux", "x86_64", EVERY, {"openvino": "optimum-intel 2.2.0 needs transformers<5.6"})
+    infos = {info.name: info for info in available_engines(machine)}
+    assert infos["openvino"].why_not == "optimum-intel 2.2.0 needs transformers<5.6"
+    assert infos["openvino"].devices == ()
+    assert infos["mlx"].devices == ("CPU",)
+    with pytest.raises(SGPEError, match=r"openvino is optimum-intel 2\.2\.0 needs"):
+        best_engine(model("openvino"), machine)
+    nothing = available_engines(Machine("Linux", "x86_64"))
+    assert {info.why_not for info in nothing} == {"not installed"}
+    assert all(info.pip.startswith("pip install") and info.version is None for info in nothing)
+
+
+@pytest.mark.parametrize(
+    ("machine", "devices"),
+    [
+        ("mac", {"mlx": ("Apple GPU",), "llama.cpp": ("CPU", "GPU")}),
+        ("nvidia", {"transformers": ("CPU", "H200"), "mlx": ("CPU",), "llama.cpp": ("CPU",)}),
+        ("intel", {"openvino": ("CPU", "GPU.0", "NPU")}),
+    ],
+)
+def test_devices_are_shown(machine, devices):
+    infos = {info.name: info.devices for info in available_engines(MACHINES[machine])}
+    assert devices.items() <= infos.items()
+
+
+def test_this_machine_is_looked_at():
+    machine = look()
+    assert machine.system
+    assert set(machine.versions) <= set(ENGINES)
+    assert [info.name for info in available_engines()] == list(ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "holds no model: there is no config.json in it"),
+        ({"config.json": "{"}, "config.json: damaged|not valid JSON"),
+    ],
+)
+def test_what_is_no_model_is_refused(tmp_path, files, message):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SGPEError, match=message):
+        best_engine(tmp_path, LINUX)
+
+
+def test_wrong_names_are_refused(model, tmp_path):
+    path = model("transformers")
+    with pytest.raises(SGPEError, match=r"unknown engine .vllm.: known are mlx, openvino, llama\.cpp, transformers"):
+        load_engine(path, "vllm")
+    with pytest.raises(SGPEError, match=r"notes\.txt: not a model: give a \.gguf file"):
+        (tmp_path / "notes.txt").touch()
+        load_engine(tmp_path / "notes.txt")
+    with pytest.raises(SGPEError, match="no such file or folder, and the Hub is switched off"):
+        load_engine("nobody/nothing")
+    pytest.importorskip("torch")
+    with pytest.raises(SGPEError, match="transformers has no setting 'n_ctx': it has device"):
+        load_engine(path, "transformers", n_ctx=5)
+
+
+def test_a_missing_engine_is_one_line_with_the_command(model, monkeypatch):
+    monkeypatch.setitem(ENGINES, "mlx", ENGINES["mlx"]._replace(imports=("no_such_package",), packages=("no-such-package",)))
+    with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install 'hf-sgpe\[mlx\]'$"):
+        load_engine(model("transformers"), "mlx")

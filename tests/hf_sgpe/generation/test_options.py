@@ -1,0 +1,39 @@
+import pytest
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import GenerationOptions
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens must be a whole number at least 1, not 0"),
+        ({"max_new_tokens": 1.5}, "max_new_tokens must be a whole number"),
+        ({"max_new_tokens": True}, "max_new_tokens must be a whole number"),
+        ({"temperature": -0.1}, "temperature must be at least 0, not -0.1"),
+        ({"temperature": float("nan")}, "temperature must be at least 0, not nan"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"temperature": "hot"}, "temperature must be at least 0, not 'hot'"),
+        ({"top_p": 0}, "top_p must be above 0 and at most 1, not 0"),
+        ({"top_p": 1.1}, "top_p"),
+        ({"top_k": -1}, "top_k must be a whole number at least 0"),
+        ({"min_p": 1.1}, "min_p must be between 0 and 1"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be above 0"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"seed": 2**32 - 1}, "seed must be"),
+        ({"stop": ("a", "")}, "stop must be texts that are not empty"),
+        ({"stop": (1,)}, "stop must be texts"),
+        ({"stop_ids": ("a",)}, "stop_ids must be whole numbers"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(option, message):
+    with pytest.raises(SGPEError, match=message):
+        GenerationOptions(**option)
+
+
+def test_one_stop_needs_no_list_and_whole_numbers_are_temperatures_too():
+    options = GenerationOptions(stop="x", stop_ids=3, temperature=1, seed=None)
+    assert (options.stop, options.stop_ids, options.is_greedy) == (("x",), (3,), False)
+    assert GenerationOptions(temperature=0).is_greedy
+    assert options.with_at_most(5).max_new_tokens == 5
+    assert options.with_at_most(5000) is options

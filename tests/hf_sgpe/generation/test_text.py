@@ -1,0 +1,367 @@
+"""Text in and out of an engine that says what it is told to."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
+from hf_sgpe.generation.terminal import Conversation, interact, json_lines, once
+from hf_sgpe.generation.text import end_of_turn, until_stop
+
+
+class Parrot(Engine):
+    """Says some ids, whatever it is asked, and keeps what it was asked."""
+
+    name = "parrot"
+
+    def __init__(self, ids=(), *, vocab_size=5000, context_length=None, stop_ids=()):
+        super().__init__()
+        self.ids = list(ids)
+        self.vocab_size = vocab_size
+        self.context_length = context_length
+        self.stop_ids = frozenset(stop_ids)
+        self.asked = []
+        self.said = 0
+
+    def _go_on(self, ids, options, stop_ids):
+        self.asked.append(ids)
+        for id in self.ids:
+            self.said += 1
+            yield id
+
+    def _release(self):
+        self.ids = []
+
+
+@pytest.fixture(scope="module")
+def chatty(sample):
+    config = TrainingConfig(vocab_size=900, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
+    return train_from_counts(WordCounts.from_texts([sample["si"]], config), config)
+
+
+# ---------------------------------------------------------------- stopping at texts
+
+
+def first_end(text, stops):
+    """Where to cut, found by looking at every beginning of the text: the first in which a stop is complete."""
+    for end in range(len(text) + 1):
+        complete = [stop for stop in stops if text[:end].endswith(stop)]
+        if complete:
+            return end - max(map(len, complete))
+    return len(text)
+
+
+@given(st.text("ab<", max_size=30), st.lists(st.text("ab<", min_size=1, max_size=5), max_size=3), st.data())
+def test_text_ends_where_a_stop_is_first_complete(text, stops, data):
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[start:stop] for start, stop in zip([0, *places], [*places, len(text)], strict=True)]
+    found = list(until_stop(pieces, stops))
+    assert "".join(found) == text[: first_end(text, stops)]
+    assert all(found)
+
+
+def test_what_cannot_be_the_beginning_of_a_stop_comes_out_at_once():
+    came = []
+
+    def pieces():
+        for piece in ("one ", "<e", "n", "d of", "it"):
+            yield piece
+            came.append(piece)
+
+    stream = until_stop(pieces(), ["<end>"])
+    assert next(stream) == "one "
+    assert came == []
+    assert next(stream) == "<end of"
+    assert list(stream) == ["it"]
+
+
+def test_long_stops_that_repeat_themselves_take_no_longer():
+    stop = "a" * 20_000 + "b"
+    assert "".join(until_stop(["a" * 50] * 2000, [stop])) == "a" * 100_000
+
+
+def test_the_engine_stops_when_the_text_does(chatty):
+    engine = Parrot(chatty.encode("one END and much more of it"))
+    generator = TextGenerator(chatty, engine)
+    assert generator.generate("x", GenerationOptions(stop="END")) == "one "
+    assert engine.said < len(engine.ids)
+
+
+# ---------------------------------------------------------------- text
+
+
+@given(st.text(max_size=20))
+def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
+    text = text.encode("utf-8", "replace").decode()
+    pieces = list(TextGenerator(chatty, Parrot(chatty.encode(text))).stream("x"))
+    assert "".join(pieces) == chatty.decode(chatty.encode(text))
+    assert all(pieces)
+
+
+def test_each_character_comes_with_its_last_byte(chatty):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    assert list(TextGenerator(only_bytes, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
+    # Bytes at the end that are no whole character are left out; in the middle they show.
+    assert list(TextGenerator(only_bytes, Parrot("ක".encode()[:2])).stream("x")) == []
+    assert "".join(TextGenerator(only_bytes, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
+
+
+def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    ids = [*chatty.encode("a"), end, 4999, *chatty.encode("b")]
+    assert TextGenerator(chatty, Parrot(ids)).generate("x") == "ab"
+
+
+def test_special_tokens_in_a_prompt_are_text(chatty):
+    generator = TextGenerator(chatty, Parrot())
+    generator.generate("<|im_end|>")
+    assert not set(generator.engine.asked[0]) & set(chatty.special_tokens.values())
+
+
+def test_what_stands_before_a_text_is_put_before_a_prompt_and_nothing_behind():
+    config = TrainingConfig(vocab_size=300, recipe="sgpe", scripts=("sinhala",))
+    tokenizer = train_from_counts(WordCounts.from_texts(["ශ්‍රී"], config), config)
+    names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
+    before = [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
+    generator = TextGenerator(tokenizer, Parrot())
+    assert generator.encode("a") == [*before, *tokenizer.encode("a")]
+
+
+def test_any_byte_level_tokenizer_will_do(chatty, tmp_path):
+    from transformers import AutoTokenizer
+
+    chatty.save(tmp_path)
+    ids = chatty.encode("ශ්‍රී ලංකාව")
+    for tokenizer in (tmp_path, str(tmp_path), SGPETokenizerFast.from_bpe(chatty), AutoTokenizer.from_pretrained(tmp_path)):
+        generator = TextGenerator(tokenizer, Parrot(ids))
+        assert generator.encode("ශ්‍රී") == chatty.encode("ශ්‍රී")
+        assert generator.generate("x") == "ශ්‍රී ලංකාව"
+        assert generator.chat().messages == []
+    with pytest.raises(TypeError, match="expected a tokenizer"):
+        TextGenerator(3, Parrot())
+
+
+def test_a_tokenizer_of_another_model_is_refused(chatty):
+    with pytest.raises(SGPEError, match=r"the tokenizer has the id 899, and the model's embedding only 899 rows"):
+        TextGenerator(chatty, Parrot(vocab_size=899))
+
+
+def test_several_prompts_are_a_list(chatty):
+    generator = TextGenerator(chatty, Parrot(chatty.encode("yes, END no")))
+    assert generator.generate_batch(["a", "b"], GenerationOptions(stop="END")) == ["yes, ", "yes, "]
+    with pytest.raises(TypeError, match="put it in a list"):
+        generator.generate_batch("a")
+    with pytest.raises(TypeError, match="expected a text"):
+        generator.generate(["a"])
+
+
+def test_progress_is_counted(chatty):
+    generator = TextGenerator(chatty, Parrot(chatty.encode("some words of it")))
+    assert generator.progress is None
+    stream = generator.stream("two words")
+    next(stream)
+    assert generator.progress.tokens < len(generator.engine.ids)
+    list(stream)
+    progress = generator.progress
+    assert (progress.tokens, progress.prompt_tokens) == (len(generator.engine.ids), len(chatty.encode("two words")))
+    assert 0 < progress.first <= progress.seconds
+    assert progress.tokens_per_second > 0
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def test_the_end_of_a_turn_is_read_off_the_template(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    assert end_of_turn(chatty, "chatml") == [end]
+    assert end_of_turn(chatty, "alpaca") == [chatty.eos_token_id]
+    own = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|endoftext|>{% endfor %}"
+    assert end_of_turn(chatty, own) == [chatty.special_tokens["<|endoftext|>"]]
+    assert end_of_turn(chatty, "{{ raise_exception('no') }}") == []
+
+
+def test_answers_end_with_the_turn_and_are_remembered(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    engine = Parrot([*chatty.encode("Yes."), end, *chatty.encode("never said")])
+    chat = TextGenerator(chatty, engine).chat("Be brief.")
+    assert "".join(chat.say("Hello?")) == "Yes."
+    assert chat.messages == [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
+    "".join(chat.say("Again?"))
+    written = chatty.apply_chat_template([*chat.messages[:3]], "chatml", system_prompt="Be brief.")
+    assert engine.asked[1] == written
+
+
+def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
+    chat = TextGenerator(chatty, Parrot(chatty.encode("one two three"))).chat()
+    answer = chat.say("Count!")
+    first = next(answer)
+    answer.close()
+    assert chat.messages[-1] == {"role": "assistant", "content": first}
+
+
+def test_a_turn_that_failed_is_forgotten(chatty):
+    class Broken(Parrot):
+        def _go_on(self, ids, options, stop_ids):
+            yield 65
+            raise RuntimeError("out of memory")
+
+    chat = TextGenerator(chatty, Broken()).chat()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(chat.say("Hi"))
+    assert chat.messages == []
+
+
+def test_a_tokenizer_without_a_template_has_no_conversations(tokenizer):
+    with pytest.raises(SGPEError, match="has no chat template: name one, llama3, chatml, alpaca or your own"):
+        TextGenerator(tokenizer, Parrot()).chat()
+
+
+# ---------------------------------------------------------------- the engine's own checks
+
+
+def test_an_engine_does_one_text_at_a_time():
+    engine = Parrot(range(10))
+    first = engine.generate([1])
+    next(first)
+    assert next(engine.generate([1])) == 0
+    with pytest.raises(SGPEError, match="went on to another text"):
+        next(first)
+
+
+def test_an_engine_gives_no_more_than_is_asked_for_or_fits():
+    engine = Parrot(range(10), context_length=6)
+    assert list(engine.generate([1], GenerationOptions(max_new_tokens=3))) == [0, 1, 2]
+    assert engine.said == 3
+    assert list(engine.generate([1, 2])) == [0, 1, 2, 3]
+    with pytest.raises(SGPEError, match="fills the context of 6"):
+        engine.generate(range(6))
+    with pytest.raises(SGPEError, match="holds the id -1"):
+        engine.generate([-1])
+    engine.close()
+    with pytest.raises(SGPEError, match="closed"):
+        engine.generate([1])
+
+
+# ---------------------------------------------------------------- at a terminal, and in scripts
+
+
+def conversation(chatty, text="Yes.", **options):
+    engine = Parrot([*chatty.encode(text), chatty.special_tokens["<|im_end|>"]])
+    return Conversation(TextGenerator(chatty, engine), GenerationOptions(), **options)
+
+
+def typed(*lines):
+    left = iter(lines)
+
+    def read(prompt):
+        line = next(left, None)
+        if line is None:
+            raise EOFError
+        if line is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return line
+
+    return read
+
+
+def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
+    talk = conversation(chatty, system_prompt="Be brief.")
+    file = tmp_path / "said.json"
+    lines = [
+        "Hello\\",
+        "there",
+        "",
+        f"/save {file}",
+        "/reset",
+        "/system Be kind.",
+        "Hi",
+        "/help",
+        "/nothing",
+        "/save",
+        "/quit",
+    ]
+    interact(talk, typed(*lines, "not read"))
+    said = capsys.readouterr()
+    assert said.out == "Yes.\nYes.\n"
+    assert [message["content"] for message in json.loads(file.read_text())] == ["Be brief.", "Hello\nthere", "Yes."]
+    assert talk.chat.messages[0]["content"] == "Hi"
+    assert talk.chat.system_prompt == "Be kind."
+    assert "/reset          forget" in said.err
+    assert "unknown: /nothing" in said.err
+    assert "error: /save: name a file" in said.err
+    assert "tokens" in said.err
+
+
+def test_ctrl_c_ends_an_answer_and_then_the_conversation(chatty, capsys):
+    talk = conversation(chatty, "one two")
+    say, talk.answer = talk.answer, None
+
+    def interrupted(text):
+        def pieces():
+            yield next(say(text))
+            raise KeyboardInterrupt
+
+        return pieces()
+
+    talk.answer = interrupted
+    interact(talk, typed("Hi", KeyboardInterrupt, "not read"))
+    assert capsys.readouterr().out == "o\n"
+
+
+def test_an_error_does_not_end_a_conversation(chatty, capsys):
+    talk = conversation(chatty)
+    talk.generator.engine.context_length = 30
+    interact(talk, typed("word " * 100, "Hi"))
+    said = capsys.readouterr()
+    assert "error: the prompt has" in said.err
+    assert said.out == "Yes.\n"
+
+
+def test_without_a_template_it_goes_on_from_what_is_typed(tokenizer, capsys):
+    talk = Conversation(TextGenerator(tokenizer, Parrot(tokenizer.encode("lanka"))), GenerationOptions())
+    once(talk, "sri ")
+    assert capsys.readouterr().out == "lanka\n"
+    assert talk.generator.engine.asked == [tokenizer.encode("sri ")]
+    interact(talk, typed("/reset"))
+    assert "/reset is for conversations" in capsys.readouterr().err
+    with pytest.raises(SGPEError, match="a system prompt needs a chat template"):
+        Conversation(talk.generator, GenerationOptions(), system_prompt="x")
+
+
+def test_json_lines_each_stand_for_themselves(chatty):
+    talk = conversation(chatty)
+    lines = ['{"prompt": "Hi"}', "", '{"messages": [{"role": "user", "content": "Hi"}], "max_new_tokens": 1}']
+    first, second = map(json.loads, json_lines(talk, lines))
+    assert (first["text"], first["tokens"]) == ("Yes.", len(chatty.encode("Yes.")))
+    assert second["tokens"] == 1
+    assert first["prompt_tokens"] == second["prompt_tokens"]
+    assert talk.chat.messages == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"stdin, line 2: not JSON"),
+        ("[]", "expected an object"),
+        ("{}", "expected an object"),
+        ('{"prompt": "a", "messages": []}', "expected an object"),
+        ('{"prompt": 3}', '"prompt" must be a text'),
+        ('{"messages": 3}', '"messages" a list'),
+        ('{"prompt": "a", "heat": 3}', "line 2: unknown: heat"),
+        ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),
+        ('{"messages": [{"role": "user"}]}', "has no text for 'content'"),
+    ],
+)
+def test_bad_lines_are_named(chatty, line, message):
+    with pytest.raises(SGPEError, match=message):
+        list(json_lines(conversation(chatty), ['{"prompt": "Hi"}', line]))
+
+
+def test_a_file_is_not_read_for_its_tokenizer(tmp_path):
+    (tmp_path / "model.gguf").touch()
+    with pytest.raises(SGPEError, match="is not read for its tokenizer"):
+        TextGenerator.load(Path(tmp_path / "model.gguf"))

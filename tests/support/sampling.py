@@ -1,0 +1,37 @@
+"""What `GenerationOptions` says of choosing the next token, written down as it stands there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hf_sgpe.generation import GenerationOptions
+
+
+def distribution(logits: NDArray[np.float64], seen: set[int], options: GenerationOptions) -> NDArray[np.float64]:
+    """The probability of each token to come next, after the tokens in ``seen``."""
+    logits = logits.astype(np.float64).copy()
+    for id in seen:
+        logits[id] *= options.repetition_penalty if logits[id] < 0 else 1 / options.repetition_penalty
+    if options.temperature == 0:
+        return np.eye(len(logits))[logits.argmax()]
+    left = _softmax(logits / options.temperature)
+    if options.top_k:
+        left = _kept(left, left >= np.sort(left)[-options.top_k])
+    if options.top_p < 1:
+        order = np.argsort(-left)
+        before = np.cumsum(left[order]) - left[order]  # what those greater have together
+        fewest = np.zeros(len(left), bool)
+        fewest[order[before < options.top_p]] = True
+        left = _kept(left, fewest)
+    return _kept(left, left >= options.min_p * left.max())
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(logits - logits.max())
+    return powers / powers.sum()
+
+
+def _kept(probabilities: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    kept = np.where(mask, probabilities, 0)
+    return kept / kept.sum()
