@@ -452,7 +452,7 @@ def chat(
     )
     settings = {"device": device, "n_ctx": n_ctx, "n_gpu_layers": n_gpu_layers}
     given = {name: value for name, value in settings.items() if value is not None}
-    source = template and _chat_template(template)
+    source = template and _chat_template(template, "--template")
     with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **given) as generator:
         conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
         if prompt is not None:
@@ -467,8 +467,8 @@ def chat(
                 terminal.once(conversation, line)
 
 
-def _chat_template(name: str) -> str:
-    """What ``--chat-template`` names: one of ours, or the content of a file."""
+def _chat_template(name: str, option: str = "--chat-template") -> str:
+    """What an option names: a template of ours, or the content of a file."""
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:
@@ -477,11 +477,11 @@ def _chat_template(name: str) -> str:
         template = Path(name).read_text(encoding="utf-8")
         check_template(template)
     except FileNotFoundError:
-        raise SGPEError(f"--chat-template {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
+        raise SGPEError(f"{option} {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
     except UnicodeDecodeError:
-        raise SGPEError(f"--chat-template {name}: not UTF-8") from None
+        raise SGPEError(f"{option} {name}: not UTF-8") from None
     except SGPEError as error:
-        raise SGPEError(f"--chat-template {name}: {error}") from None
+        raise SGPEError(f"{option} {name}: {error}") from None
     return template
 
 

@@ -16,11 +16,15 @@ ignored=()
 if command -v "${CXX:-c++}" >/dev/null; then
     HF_SGPE_KERNEL=native $run_tests "$@"
     bash "$root/scripts/sanitize.sh" --inputs 20000
+    # All engines, and what stands on transformers, with the oldest of it that is supported.
+    bash "$root/scripts/engines.sh"
+    HF_SGPE_ENGINES=all "$root/.venv-engines/bin/python" -m pytest -n 2 --dist loadfile "$@" \
+        tests/engines tests/hf_sgpe/{chat,generation,test_{batch,fast_lane,tokenization_sgpe}.py}
     # What stands above the kernels does not see which are there.
-    for path in ecosystems hub_cards test_training_scripts.py hf_sgpe/{chat,test_hub.py} trainers/test_{hub_datasets,language_model}.py; do
+    for path in ecosystems engines hub_cards test_training_scripts.py hf_sgpe/{chat,generation,test_hub.py} trainers/test_{hub_datasets,language_model}.py; do
         ignored+=("--ignore=tests/$path")
     done
 else
-    echo "no C++ compiler (${CXX:-c++}): the native kernels are not tested" >&2
+    echo "no C++ compiler (${CXX:-c++}): the native kernels and the engines are not tested" >&2
 fi
 HF_SGPE_KERNEL=python $run_tests -m "not slow" "${ignored[@]}" "$@"

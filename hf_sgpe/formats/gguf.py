@@ -29,7 +29,13 @@ from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-EXACT_PRE = {"gpt2": "gpt-2", "llama3": "llama-bpe", "o200k": "granite-embed-multi-97m", "bloom": "bloom"}
+EXACT_PRE = {
+    "gpt2": "gpt-2",
+    "llama3": "llama-bpe",
+    "qwen2": "qwen2",
+    "o200k": "granite-embed-multi-97m",
+    "bloom": "bloom",
+}
 """Name of a split pattern → that by which llama.cpp knows it, for those that it splits exactly alike."""
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
@@ -117,6 +123,13 @@ def pre_of(tokenizer: BPETokenizer) -> str | None:
     named = {SPLIT_PATTERNS[name]: pre for name, pre in EXACT_PRE.items()}
     patterns = tokenizer.pre_tokenizer.patterns
     return named.get(patterns[0]) if len(patterns) == 1 else None
+
+
+def _nearest_pre(tokenizer: BPETokenizer) -> str:
+    """That of the pattern for what is in none of the scripts, behind the pattern of words of a hybrid. With ``bloom``, which
+    keeps marks and joiners inside words, little is different then."""
+    last = tokenizer.pre_tokenizer.patterns[-1]
+    return next((pre for name, pre in EXACT_PRE.items() if last.endswith(f"|{SPLIT_PATTERNS[name]}")), _NO_PRE)
 
 
 # ---------------------------------------------------------------- weights
@@ -291,7 +304,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
     pre = pre_of(tokenizer)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre or _NO_PRE)
+    writer.add_tokenizer_pre(pre or _nearest_pre(tokenizer))
     writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None)
     writer.add_token_list(tokens)
     writer.add_token_types(types)

@@ -17,7 +17,7 @@ from hf_sgpe import hub, kernel
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.patterns import COVERING, SPLIT_PATTERNS, is_name
+from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, covers_all, is_name
 from hf_sgpe.special_tokens import Template
 
 if TYPE_CHECKING:
@@ -36,10 +36,12 @@ AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizer
 
 def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
     """The content of ``tokenizer.json``."""
-    splits = [
-        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-        for pattern in tokenizer.pre_tokenizer.patterns
-    ]
+    splits: list[dict[str, Any]] = []
+    for pattern in tokenizer.pre_tokenizer.patterns:
+        # Of two that are written alike OpenVINO makes one, whose words are others.
+        is_alike = bool(splits) and covers_all(pattern)
+        how = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
+        splits.append({"type": "Split", "pattern": {"Regex": pattern}, **how})
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     added = sorted((tokenizer.special_tokens | tokenizer.added_tokens).items(), key=lambda item: item[1])
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
@@ -324,7 +326,7 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
             raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split by a regex")
         # Keeping only the matches is the same where a pattern leaves nothing between them.
         keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
-        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and regex in COVERING):
+        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and covers_all(regex)):
             inverted = ", inverted" if part.get("invert") else ""
             raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
         # A regex that looks like a name is none.

@@ -53,6 +53,27 @@ COVERING = frozenset(pattern for name, pattern in SPLIT_PATTERNS.items() if name
 """The patterns that match every character of every text, so that nothing lies between two matches."""
 
 
+def covers_all(pattern: str) -> bool:
+    r"""Whether a pattern is known to match every character: one of `COVERING`, alone or as the last alternative.
+
+    >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
+    (True, False, False)
+    """
+    if pattern in COVERING:
+        return True
+    before = next((pattern.removesuffix(f"|{known}") for known in COVERING if pattern.endswith(f"|{known}")), None)
+    if before is None:
+        return False
+    import regex
+
+    try:
+        # What is open there would go on behind the bar.
+        regex.compile(before)
+    except regex.error:
+        return False
+    return True
+
+
 def is_name(pattern: str) -> bool:
     """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
     return pattern.replace("-", "").replace("_", "").isalnum()

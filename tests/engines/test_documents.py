@@ -1,0 +1,121 @@
+"""What the README says of engines, the demo and the command line, as a user runs them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for")
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(*arguments, cwd, text=""):
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=text)
+
+
+@pytest.fixture(scope="module")
+def here(models, tmp_path_factory):
+    """A folder with a model in it."""
+    folder = tmp_path_factory.mktemp("here")
+    shutil.copytree(models["tied"], folder / "my-model")
+    return folder
+
+
+def blocks():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text[text.index("## Generating text") : text.index("## Recipes")]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_the_readme_runs(number, here):
+    code = blocks()[number].replace('generate("ශ්‍රී ලංකාව")', 'generate("ශ්‍රී ලංකාව", options)')
+    options = "from hf_sgpe.generation import GenerationOptions\noptions = GenerationOptions(max_new_tokens=5)\n"
+    done = call("-c", options + code, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.strip()
+    assert len(blocks()) == 6
+
+
+@pytest.mark.parametrize("engine", ["mlx", "openvino", "llama.cpp", "transformers"])
+def test_the_command_line_talks(engine, here):
+    options = ["--engine", engine, "--exact", "--temperature", 0, "--max-new-tokens", 8]
+    done = call("-m", "hf_sgpe", "chat", "my-model", "--prompt", "ශ්‍රී ලංකාව", *options, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = '{"prompt": "ශ්‍රී ලංකාව"}\n{"messages": [{"role": "user", "content": "ශ්‍රී ලංකාව"}]}\n'
+    several = call("-m", "hf_sgpe", "chat", "my-model", "--json", *options, cwd=here, text=lines)
+    assert (several.returncode, several.stderr) == (0, "")
+    assert [json.loads(line)["text"] + "\n" for line in several.stdout.splitlines()] == [done.stdout] * 2
+    piped = call("-m", "hf_sgpe", "chat", "my-model", *options, cwd=here, text="ශ්‍රී ලංකාව\n")
+    assert (piped.returncode, piped.stderr, piped.stdout) == (0, "", done.stdout)
+
+
+def test_engines_are_listed(here):
+    done = call("-m", "hf_sgpe", "engines", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "engine",
+        "mlx",
+        "openvino",
+        "llama.cpp",
+        "transformers",
+    ]
+    found = json.loads(call("-m", "hf_sgpe", "engines", "--format", "json", cwd=here).stdout)
+    assert [info["why_not"] for info in found] == [""] * 4
+
+
+def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
+    done = call("-m", "hf_sgpe", "export", "my-model", "--format", "gguf", "--out", "m.gguf", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", done.stdout)
+    plain = call("-m", "hf_sgpe", "export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2", cwd=here)
+    assert (plain.returncode, plain.stderr) == (2, "error: --special-token and --pattern are for .tiktoken files\n")
+    assert not (here / "x.gguf").exists()
+
+
+def test_the_demo_says_the_same_everywhere(here):
+    done = call(ROOT / "scripts" / "demo_generation.py", "--steps", 20, "--max-new-tokens", 10, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the same ids") == 4
+
+
+def test_the_benchmark_measures_all(here):
+    options = ["--layers", 1, "--width", 32, "--heads", 2, "--vocab-size", 320, "--tokens", 5, "--turns", 1]
+    done = call(ROOT / "scripts" / "benchmark_engines.py", *options, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("by its own loop") == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("my-model --prompt x --json", "--prompt and --json: give one of them"),
+        ("my-model --prompt x --temperature -1", "temperature must be at least 0"),
+        ("my-model --prompt x --engine mlx --device cpu", "mlx has no setting 'device': it has none"),
+        ("my-model --prompt x --engine openvino --device TPU", "my-model: no model that can be loaded"),
+        ("my-model --prompt x --engine llama.cpp --n-ctx 0", "n_ctx must be at least 1"),
+        ("my-model --prompt x --template nope", "--template nope: no such file"),
+        ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: llama\.cpp cannot load it"),
+        ("broken --prompt x --tokenizer my-model --engine transformers", "broken: no model that can be loaded"),
+        ("broken --prompt x --tokenizer my-model --engine mlx", "broken: no model that can be loaded"),
+        ("broken --prompt x --tokenizer my-model --engine openvino", "broken: no model that can be loaded"),
+        ("broken --prompt x --tokenizer my-model --engine llama.cpp", "broken"),
+    ],
+)
+def test_bad_input_ends_in_one_line(arguments, message, here):
+    (here / "other.gguf").write_bytes(b"GGUF and then nothing")
+    (here / "broken").mkdir(exist_ok=True)
+    shutil.copy(here / "my-model" / "config.json", here / "broken")
+    (here / "broken" / "model.safetensors").write_bytes(b"nothing")
+    given = [argument.strip("'") for argument in arguments.split()]
+    done = call("-m", "hf_sgpe", "chat", *given, cwd=here)
+    assert done.returncode == 2, done.stdout
+    assert re.fullmatch(rf"error: .*({message}).*\n", done.stderr)
