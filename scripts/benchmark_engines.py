@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     import torch
     from transformers import LlamaForCausalLM
 
-    tokenizer = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    tokenizer = BPETokenizer.train_from_iterator(["some words"], 260)
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(1)

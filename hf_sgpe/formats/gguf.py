@@ -69,7 +69,8 @@ def write(
         ids, not text.
 
     Raises:
-        SGPEError: gguf is not installed; the folder holds no model of these families, or one with more ids than rows.
+        SGPEError: gguf is not installed; the folder holds no model of these families, or a tokenizer that has no merges or
+            more ids than the model has rows.
     """
     try:
         import gguf
@@ -308,8 +309,9 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[
     writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None)
     writer.add_token_list(tokens)
     writer.add_token_types(types)
-    if tokenizer.merges:
-        writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
+    if not tokenizer.merges:
+        raise SGPEError(f"{folder}: the tokenizer has no merges, without which llama.cpp loads none")
+    writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     ends = own if own is not None else config.get("eos_token_id")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from operator import index
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hf_sgpe.errors import SGPEError
@@ -113,6 +114,23 @@ class Engine(ABC):
                     return
                 if self._turn is not turn:
                     raise SGPEError("this engine went on to another text, or was closed, before this one was at its end")
+
+
+@contextmanager
+def loading(path: Path) -> Iterator[None]:
+    """A block that loads a model: whatever a library says that it cannot becomes one line that names the model.
+
+    Raises:
+        SGPEError: it cannot.
+    """
+    try:
+        yield
+    except SGPEError:
+        raise
+    except Exception as error:
+        # OpenVINO says first where in its sources it was.
+        said = (line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from"))
+        raise SGPEError(f"{path}: no model that can be loaded ({next(said, type(error).__name__)})") from None
 
 
 def stop_ids_of(eos_token_id: Any) -> frozenset[int]:

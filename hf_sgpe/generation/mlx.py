@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.generation.engine import Engine, stop_ids_of
+from hf_sgpe.generation.engine import Engine, loading, stop_ids_of
 from hf_sgpe.generation.options import GenerationOptions
-from hf_sgpe.generation.transformers import cannot_load
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -34,10 +33,8 @@ class MLXEngine(Engine):
         from mlx_lm.utils import load_model
 
         config = read_json(path / "config.json")
-        try:
+        with loading(path):
             self._model, config = load_model(path, model_config=_for_mlx(config))
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-            raise cannot_load(path, error) from None
         if exact:
             self._model.set_dtype(mx.float32)
         text = config.get("text_config") or config

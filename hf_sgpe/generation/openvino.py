@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.generation.conversion import converted
-from hf_sgpe.generation.transformers import TransformersEngine, cannot_load
+from hf_sgpe.generation.engine import loading
+from hf_sgpe.generation.transformers import TransformersEngine
 from hf_sgpe.quiet import without_remarks
 
 MODEL_FILE = "openvino_model.xml"
@@ -39,13 +40,10 @@ class OpenVINOEngine(TransformersEngine):
         # Its default quantizes large models, which changes what they say.
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        try:
+        with loading(path), without_remarks():
             if not (path / MODEL_FILE).exists():
                 path = converted(path, "openvino", _convert)
-            with without_remarks():
-                return OVModelForCausalLM.from_pretrained(path, **options)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise cannot_load(path, error) from None
+            return OVModelForCausalLM.from_pretrained(path, **options)
 
     def _release(self) -> None:
         self._model = None
@@ -54,6 +52,5 @@ class OpenVINOEngine(TransformersEngine):
 def _convert(source: Path, target: Path) -> None:
     from optimum.intel import OVModelForCausalLM
 
-    with without_remarks():
-        model = OVModelForCausalLM.from_pretrained(source, export=True, load_in_8bit=False, compile=False)
-        model.save_pretrained(target)
+    model = OVModelForCausalLM.from_pretrained(source, export=True, load_in_8bit=False, compile=False)
+    model.save_pretrained(target)

@@ -8,8 +8,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.engine import Engine, stop_ids_of
+from hf_sgpe.generation.engine import Engine, loading, stop_ids_of
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.quiet import without_remarks
 
@@ -49,12 +48,9 @@ class TransformersEngine(Engine):
         from transformers import AutoModelForCausalLM
 
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            with without_remarks():
-                model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if exact else "auto")
+        with loading(path), without_remarks():
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if exact else "auto")
             return model.to(device).eval()
-        except (OSError, ValueError, RuntimeError) as error:
-            raise cannot_load(path, error) from None
 
     def _release(self) -> None:
         import torch
@@ -168,9 +164,3 @@ class _Streamer:
 
     def end(self) -> None:
         """The thread says itself when it is through."""
-
-
-def cannot_load(path: Path, error: Exception) -> SGPEError:
-    """What to say of a folder that an engine cannot load."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return SGPEError(f"{path}: no model that can be loaded ({lines[0]})")
