@@ -67,8 +67,13 @@ def once(conversation: Conversation, prompt: str) -> None:
     """Prints the answer to one prompt as it comes."""
     with closing(conversation.answer(prompt)) as pieces:  # type: ignore[type-var]
         for piece in pieces:
-            print(piece, end="", flush=True)
+            print(piece.translate(_CONTROLS) if sys.stdout.isatty() else piece, end="", flush=True)
     print()
+
+
+# A terminal would obey them, whatever the model meant.
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+_CONTROLS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 
 
 def interact(conversation: Conversation, read: Callable[[str], str] = input) -> None:
@@ -79,7 +84,8 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
     """
     with suppress(ImportError):
         import readline  # noqa: F401 - lets one edit lines and go back to earlier ones
-    print(f"{conversation.generator.engine.name}; /help shows what else there is to type", file=sys.stderr)
+    how = "" if conversation.chat else "; without a chat template, it goes on from what you type"
+    print(f"{conversation.generator.engine.name}{how}; /help shows what else there is", file=sys.stderr)
     while True:
         try:
             line = _read(read)

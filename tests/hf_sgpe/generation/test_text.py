@@ -1,6 +1,7 @@
 """Text in and out of an engine that says what it is told to."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,15 @@ def test_without_a_template_it_goes_on_from_what_is_typed(tokenizer, capsys):
     assert "/reset is for conversations" in capsys.readouterr().err
     with pytest.raises(SGPEError, match="a system prompt needs a chat template"):
         Conversation(talk.generator, GenerationOptions(), system_prompt="x")
+
+
+def test_a_terminal_is_not_given_orders_by_a_model(tokenizer, capsys, monkeypatch):
+    talk = Conversation(TextGenerator(tokenizer, Parrot(tokenizer.encode("a\x1b[2J\r\x9b\x7f\tb\n"))), GenerationOptions())
+    once(talk, "x")
+    assert capsys.readouterr().out == "a\x1b[2J\r\x9b\x7f\tb\n\n"  # a file gets all of it
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    once(talk, "x")
+    assert capsys.readouterr().out == "a␛[2J␍\ufffd␡\tb\n\n"
 
 
 def test_json_lines_each_stand_for_themselves(chatty):
