@@ -32,7 +32,7 @@ class Engine(ABC):
     stop_ids: frozenset[int]
 
     def __init__(self) -> None:
-        self._turn: object = None
+        self._running: Generator[int, None, None] | None = None
         self._is_closed = False
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Engine(ABC):
         """Gives the model's memory back. Closing again does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._turn = None
+            self._end()
             self._release()
             gc.collect()
 
@@ -102,17 +102,24 @@ class Engine(ABC):
             )
         return prompt, options.with_at_most(room)
 
+    def _end(self) -> None:
+        """Ends the text that is being generated, if there is one."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
     def _until_stopped(self, prompt: list[int], options: GenerationOptions) -> Iterator[int]:
-        turn = self._turn = object()
+        self._end()
         stop_ids = self.stop_ids.union(options.stop_ids)
         with closing(self._go_on(prompt, options, stop_ids)) as tokens:
+            self._running = tokens
             for number, id in enumerate(tokens, 1):
                 if id in stop_ids:
                     return
                 yield id
                 if number >= options.max_new_tokens:
                     return
-                if self._turn is not turn:
+                if self._running is not tokens:
                     raise SGPEError("this engine went on to another text, or was closed, before this one was at its end")
 
 

@@ -38,7 +38,7 @@ class GenerationOptions:
 
     Args:
         max_new_tokens: Stop after so many.
-        temperature: 0 for always the most probable token.
+        temperature: 0 for always the most probable token, and so is what is so small that dividing by it overflows.
         top_p: From above 0 to 1; 1 for all.
         top_k: 0 for all.
         min_p: From 0, for all, to 1.
@@ -81,7 +81,7 @@ class GenerationOptions:
     @property
     def is_greedy(self) -> bool:
         """Whether there is nothing to draw."""
-        return self.temperature == 0
+        return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
         """The same, with no more than so many new tokens."""

@@ -135,7 +135,7 @@ class TransformersEngine(Engine):
         checked = [self._checked(ids, options) for ids in batch]
         if options.repetition_penalty != 1 or len({options for _, options in checked}) > 1 or len(checked) < 2:
             return super().generate_batch(batch, options)
-        self._turn = object()
+        self._end()
         prompts = [prompt for prompt, _ in checked]
         stop_ids = self.stop_ids.union(options.stop_ids)
         longest = max(map(len, prompts))

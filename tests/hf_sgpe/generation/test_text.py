@@ -26,13 +26,16 @@ class Parrot(Engine):
         self.context_length = context_length
         self.stop_ids = frozenset(stop_ids)
         self.asked = []
-        self.said = 0
+        self.said = self.ended = 0
 
     def _go_on(self, ids, options, stop_ids):
         self.asked.append(ids)
-        for id in self.ids:
-            self.said += 1
-            yield id
+        try:
+            for id in self.ids:
+                self.said += 1
+                yield id
+        finally:
+            self.ended += 1
 
     def _release(self):
         self.ids = []
@@ -228,9 +231,17 @@ def test_an_engine_does_one_text_at_a_time():
     engine = Parrot(range(10))
     first = engine.generate([1])
     next(first)
-    assert next(engine.generate([1])) == 0
+    other = engine.generate([1])
+    assert next(other) == 0
+    assert engine.ended == 1  # it does not go on behind one's back
     with pytest.raises(SGPEError, match="went on to another text"):
         next(first)
+    second = engine.generate([1])
+    next(second)
+    engine.close()
+    assert engine.ended == 3
+    with pytest.raises(SGPEError, match="or was closed"):
+        next(second)
 
 
 def test_an_engine_gives_no_more_than_is_asked_for_or_fits():
