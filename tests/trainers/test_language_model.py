@@ -9,6 +9,7 @@ import pytest
 from support.hub import running
 
 from hf_sgpe import SGPEError, SGPETokenizerFast
+from hf_sgpe.generation import TextGenerator
 from trainers import TokenizerTrainer, TrainingConfig
 
 torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
@@ -320,6 +321,9 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(tokenizer, ro
         loaded = AutoModelForCausalLM.from_pretrained("me/lm")
         assert torch.equal(loaded.get_input_embeddings().weight, model.get_input_embeddings().weight)
         assert AutoTokenizer.from_pretrained("me/lm")("one")["input_ids"] == tokenizer("one")["input_ids"]
+        with TextGenerator.load("me/lm@main", "transformers") as generator:
+            assert generator.engine.vocab_size == model.config.vocab_size
+            assert generator.tokenizer.encode("one") == tokenizer("one")["input_ids"]
 
 
 @pytest.mark.parametrize("options", [{"steps": 0}, {"batch_size": 0}, {"save_every": 0}, {"learning_rate": 0.0}])

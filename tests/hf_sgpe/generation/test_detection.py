@@ -140,3 +140,24 @@ def test_a_missing_engine_is_one_line_with_the_command(model, monkeypatch):
     monkeypatch.setitem(ENGINES, "mlx", ENGINES["mlx"]._replace(imports=("no_such_package",), packages=("no-such-package",)))
     with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install 'hf-sgpe\[mlx\]'$"):
         load_engine(model("transformers"), "mlx")
+
+
+def test_versions_that_do_not_go_together_are_named(monkeypatch):
+    from importlib.metadata import PackageNotFoundError
+
+    from hf_sgpe.generation import detection
+
+    needs = ["transformers<5.6,>=4.51", "no-such-package", "black==1; extra == 'quality'", "numpy"]
+    found = {"optimum-intel": "2.2.0", "transformers": "5.23.0", "numpy": "2.0"}
+
+    def version(name):
+        if name not in found:
+            raise PackageNotFoundError(name)
+        return found[name]
+
+    monkeypatch.setattr(detection, "requires", lambda name: needs)
+    monkeypatch.setattr(detection, "version", version)
+    kind = ENGINES["openvino"]
+    assert detection._why_not(kind) == "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, and 5.23.0 is installed"
+    found["transformers"] = "5.5.4"
+    assert detection._why_not(kind) == ""
