@@ -456,14 +456,14 @@ def chat(
     with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **given) as generator:
         conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
         if prompt is not None:
-            terminal.once(conversation, prompt)
+            terminal.once(conversation, *_well_formed([prompt]))
         elif json_lines:
             for line in terminal.json_lines(conversation, _stdin_lines()):
                 print(line, flush=True)
         elif sys.stdin is not None and sys.stdin.isatty():
             terminal.interact(conversation)
         else:
-            for line in _stdin_lines():
+            for line in filter(str.strip, _stdin_lines()):
                 terminal.once(conversation, line)
 
 

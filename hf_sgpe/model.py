@@ -366,7 +366,10 @@ class BPETokenizer:
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
-                raise SGPEError(f"this tokenizer lacks the special token {part.text!r} of the chat template {template}")
+                raise SGPEError(
+                    f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
+                    "train it with that"
+                )
             ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
         return ids
 

@@ -165,7 +165,9 @@ def _stored(folder: Path) -> dict[str, _Stored]:
                 header = json.loads(opened.read(size))
             for name, tensor in header.items():
                 if name != "__metadata__":
-                    start = 8 + size + tensor["data_offsets"][0]
+                    start, stop = (8 + size + offset for offset in tensor["data_offsets"])
+                    if stop > file.stat().st_size:
+                        raise ValueError
                     found[name] = _Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
@@ -255,8 +257,9 @@ def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) 
 def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
     if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):
         raise SGPEError(f"{where}: activation_function {config['activation_function']!r}: llama.cpp computes gelu_new only")
-    if config.get("scale_attn_by_inverse_layer_idx"):
-        raise SGPEError(f"{where}: scale_attn_by_inverse_layer_idx, which the gpt2 of llama.cpp does not have")
+    for name, usual in {"scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True}.items():
+        if config.get(name, usual) != usual:
+            raise SGPEError(f"{where}: {name} is {config[name]}, which the gpt2 of llama.cpp does not have")
     writer.add_context_length(config["n_positions"])
     writer.add_embedding_length(config["n_embd"])
     writer.add_block_count(config["n_layer"])

@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.generation import mlx
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.hub import download_model
 
@@ -138,7 +139,7 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
     """
     path = find_model(model)
     kind = kind_of_model(path)
-    runs = _RUNS[kind]
+    runs = [name for name in _RUNS[kind] if not _unfit(path, name)]
     machine = machine or look()
     for name in _preferred(machine, kind):
         if name in runs and machine.has(name):
@@ -181,6 +182,8 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     kind = kind_of_model(path)
     if engine not in _RUNS[kind]:
         raise SGPEError(f"{path}: a model of {kind}, which {engine} does not run: {', '.join(_RUNS[kind])} would")
+    if reason := _unfit(path, engine):
+        raise SGPEError(f"{path}: {engine} {reason}: take another engine")
     made = ENGINES[engine]
     try:
         for name in made.imports:
@@ -195,6 +198,11 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
             raise SGPEError(f"{engine} has no setting {name!r}: it has {', '.join(known) or 'none'}")
     loaded: Engine = engine_class(path, exact=exact, **settings)
     return loaded
+
+
+def _unfit(path: Path, engine: str) -> str:
+    """Why an engine would compute something else than the model says."""
+    return mlx.why_not(read_json(path / "config.json")) if engine == "mlx" else ""
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:

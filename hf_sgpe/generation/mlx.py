@@ -70,6 +70,24 @@ class MLXEngine(Engine):
             steps.close()
 
 
+def why_not(config: dict[str, Any]) -> str:
+    """What mlx-lm would pass over in a model's configuration, and so compute something else; empty if nothing is known."""
+    kind = config.get("model_type")
+    if kind == "gpt2":
+        return "does not load GPT-2 as transformers writes it"
+    if kind in ("llama", "mistral", "qwen2", "qwen3"):
+        if config.get("hidden_act", "silu") != "silu":
+            return f"computes silu in place of {config['hidden_act']}"
+        window = config.get("sliding_window")
+        is_used = config.get("use_sliding_window", kind == "mistral")
+        if window and is_used and window < config.get("max_position_embeddings", window + 1):
+            return f"has no sliding_window of {window}"
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if rope.get("attention_factor") is not None:
+        return "has no attention_factor of rope"
+    return ""
+
+
 def _for_mlx(config: dict[str, Any]) -> dict[str, Any]:
     """What to change in a configuration: transformers 5 has the rope base where mlx-lm does not look for it."""
     rope = config.get("rope_parameters") or {}
@@ -95,7 +113,10 @@ def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
             logits = apply_top_k(logits, options.top_k)
         if options.top_p < 1:
             # It sums probabilities, and they must add up to one.
-            logits = apply_top_p(logits - mx.logsumexp(logits, axis=-1, keepdims=True), options.top_p)
+            logits = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+            # Where the sum is rounded to one, it leaves none.
+            greatest = logits >= logits.max(axis=-1, keepdims=True)
+            logits = mx.where(greatest, logits, apply_top_p(logits, options.top_p))
         if options.min_p > 0:
             logits = apply_min_p(logits, options.min_p)
         return mx.random.categorical(logits)

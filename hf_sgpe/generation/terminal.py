@@ -17,6 +17,7 @@ from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.generation.text import Chat, TextGenerator
+from hf_sgpe.normalization import normalize
 
 HELP = """\
 /reset          forget what was said
@@ -113,7 +114,7 @@ def _read(read: Callable[[str], str]) -> str:
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
         lines.append(read("… "))
-    return "\n".join(lines)
+    return normalize("\n".join(lines), "none")  # bytes that are no text come as lone surrogates
 
 
 def _command(conversation: Conversation, line: str) -> bool:

@@ -98,11 +98,11 @@ class TextGenerator:
         Raises:
             SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer.
         """
-        from hf_sgpe.generation.detection import find_model, load_engine
+        from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
 
         path = find_model(model)
-        if tokenizer is None and path.is_file():
-            raise SGPEError(f"{path}: is not read for its tokenizer: name that, too")
+        if kind_of_model(path) == "gguf" and tokenizer is None:
+            raise SGPEError(f"{path}: a GGUF file is not read for its tokenizer: name that, too, as tokenizer")
         found = _as_bpe(path if tokenizer is None else tokenizer)
         loaded = load_engine(path, engine, exact=exact, **settings)
         try:

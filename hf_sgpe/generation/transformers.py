@@ -8,6 +8,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engine import Engine, loading, stop_ids_of
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.quiet import without_remarks
@@ -48,6 +49,10 @@ class TransformersEngine(Engine):
         from transformers import AutoModelForCausalLM
 
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise SGPEError(f"device {device!r}: PyTorch has none ({str(error).splitlines()[0]})") from None
         with loading(path), without_remarks():
             model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if exact else "auto")
             return model.to(device).eval()

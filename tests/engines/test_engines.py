@@ -106,6 +106,14 @@ def chi_square_is_plausible(observed, expected):
     return normal < 3.7
 
 
+@pytest.mark.parametrize("top_p", [1e-4, 1e-6, 1e-9, 1e-30])
+def test_the_smallest_top_p_leaves_the_greatest(engine, talking, prompts, top_p):
+    ids = talking.encode(prompts[3])
+    (greatest,) = engine.generate(ids, GenerationOptions(max_new_tokens=1, temperature=0))
+    for seed in range(15):
+        assert list(engine.generate(ids, GenerationOptions(max_new_tokens=1, seed=seed, top_p=top_p))) == [greatest]
+
+
 def test_the_same_seed_gives_the_same_tokens(engine, talking, prompts):
     ids = talking.encode(prompts[0])
     options = GenerationOptions(max_new_tokens=20, seed=7, top_p=1.0, temperature=1.5)

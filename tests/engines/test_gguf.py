@@ -258,6 +258,7 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"hidden_act": "gelu"}, "hidden_act 'gelu': llama.cpp computes silu only"),
         ({"sliding_window": 16}, "a sliding_window of 16"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope of type 'yarn'"),
+        ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "scale_attn_weights is False"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, and the model's embedding only 600 rows"),
     ],
 )
@@ -274,6 +275,10 @@ def test_damaged_weights_are_refused(tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
+        our_gguf.write(folder, tmp_path / "model.gguf")
+    llama(tmp_path / "model", tokenizer)
+    weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
         our_gguf.write(folder, tmp_path / "model.gguf")
     weights.unlink()

@@ -1,6 +1,8 @@
 """OpenVINO: conversions are kept, and its own tokenizers split as ours do."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,17 @@ def test_a_model_is_converted_once_and_anew_when_it_changes(models, tmp_path, mo
     with TextGenerator.load(kept, tokenizer=folder, exact=True) as generator:
         assert generator.engine.name == "openvino"
         assert generator.generate("the", GREEDY) == first
+
+
+def test_nothing_is_reported_to_anybody(models, tmp_path):
+    code = "import sys; from hf_sgpe.generation import load_engine; load_engine(sys.argv[1], 'openvino').close()"
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "HF_SGPE_CACHE": str(tmp_path / "cache")}
+    environment.pop("CI", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(models["untied"])], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "home" / "intel").exists()
 
 
 @needs_data

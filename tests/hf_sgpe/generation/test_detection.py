@@ -75,6 +75,31 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
         best_engine(path, Machine("Linux", "x86_64", {"transformers": "5"}))
 
 
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "gpt2"}, "does not load GPT-2"),
+        ({"model_type": "llama", "hidden_act": "gelu"}, "computes silu in place of gelu"),
+        ({"model_type": "mistral", "sliding_window": 8, "max_position_embeddings": 64}, "has no sliding_window of 8"),
+        (
+            {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_position_embeddings": 64},
+            "has no sliding_window of 8",
+        ),
+        ({"model_type": "llama", "rope_parameters": {"attention_factor": 2.0}}, "has no attention_factor of rope"),
+        ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": False, "max_position_embeddings": 64}, ""),
+        ({"model_type": "mistral", "sliding_window": 4096, "max_position_embeddings": 4096}, ""),
+        ({"model_type": "llama", "hidden_act": "silu", "rope_parameters": {"rope_theta": 1e6}}, ""),
+    ],
+)
+def test_mlx_is_not_given_what_it_would_compute_wrongly(model, config, reason):
+    path = model("transformers")
+    (path / "config.json").write_text(json.dumps(config))
+    assert best_engine(path, MACHINES["mac"]) == ("transformers" if reason else "mlx")
+    if reason:
+        with pytest.raises(SGPEError, match=f"mlx {reason}.*: take another engine"):
+            load_engine(path, "mlx")
+
+
 def test_why_an_engine_cannot_be_used_is_said(model):
     machine = Machine("Linux", "x86_64", EVERY, {"openvino": "optimum-intel 2.2.0 needs transformers<5.6"})
     infos = {info.name: info for info in available_engines(machine)}

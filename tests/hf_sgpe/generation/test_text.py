@@ -308,6 +308,12 @@ def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
     assert "tokens" in said.err
 
 
+def test_what_is_no_text_can_be_said_and_saved(chatty, tmp_path, capsys):
+    talk = conversation(chatty)
+    interact(talk, typed("a\udcff", f"/save {tmp_path / 'said.json'}"))
+    assert json.loads((tmp_path / "said.json").read_text())[0]["content"] == "a\ufffd"
+
+
 def test_ctrl_c_ends_an_answer_and_then_the_conversation(chatty, capsys):
     talk = conversation(chatty, "one two")
     say, talk.answer = talk.answer, None
@@ -384,5 +390,5 @@ def test_bad_lines_are_named(chatty, line, message):
 
 def test_a_file_is_not_read_for_its_tokenizer(tmp_path):
     (tmp_path / "model.gguf").touch()
-    with pytest.raises(SGPEError, match="is not read for its tokenizer"):
+    with pytest.raises(SGPEError, match="a GGUF file is not read for its tokenizer"):
         TextGenerator.load(Path(tmp_path / "model.gguf"))
