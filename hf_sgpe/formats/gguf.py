@@ -22,6 +22,7 @@ from tqdm import tqdm
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.model_config import end_ids, rope
 from hf_sgpe.formats.tokenizer_json import load, read_json
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
@@ -192,14 +193,15 @@ def _tensors(
     stored: Mapping[str, _Stored], kind: str, config: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Weights], tuple[int, ...]]]:
     """Name in transformers, how to read it in llama.cpp's order, and its shape then."""
-    for name, one in stored.items():
-        if kind == "gpt2" and len(one.shape) == 2 and ".h." in f".{name}":
+    for full_name, one in stored.items():
+        name = full_name.removeprefix("transformer.")  # with which GPT-2's begin
+        if kind == "gpt2" and len(one.shape) == 2 and name.startswith("h."):
             # Its layers are Conv1D, inputs by outputs.
-            yield name.removeprefix("transformer."), partial(_transposed, one), one.shape[::-1]
+            yield name, partial(_transposed, one), one.shape[::-1]
         elif kind == "llama" and (heads := _rotated_heads(name, config)):
             yield name, partial(_interleaved, one, heads), one.shape
         else:
-            yield name.removeprefix("transformer.") if kind == "gpt2" else name, one.read, one.shape
+            yield name, one.read, one.shape
     if kind == "llama" and (factors := _rope_factors(config)) is not None:
         yield "rope_freqs.weight", factors.copy, factors.shape
 
@@ -245,13 +247,14 @@ def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) 
     writer.add_layer_norm_rms_eps(config.get("rms_norm_eps", 1e-6))
     writer.add_vocab_size(config["vocab_size"])
     writer.add_rope_dimension_count(head_dim)
-    rope = _rope(config)
-    writer.add_rope_freq_base(rope["rope_theta"])
-    if rope["rope_type"] == "linear":
+    positions = rope(config)
+    kind = positions["rope_type"]
+    writer.add_rope_freq_base(positions["rope_theta"])
+    if kind == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
-        writer.add_rope_scaling_factor(rope["factor"])
-    elif rope["rope_type"] not in ("default", "llama3"):
-        raise SGPEError(f"{where}: rope of type {rope['rope_type']!r}: only default, linear and llama3 are known")
+        writer.add_rope_scaling_factor(positions["factor"])
+    elif kind not in ("default", "llama3"):
+        raise SGPEError(f"{where}: rope of type {kind!r}: only default, linear and llama3 are known")
 
 
 def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
@@ -268,25 +271,17 @@ def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -
     writer.add_layer_norm_eps(config.get("layer_norm_epsilon", 1e-5))
 
 
-def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Base and scaling, wherever a version of transformers has put them."""
-    rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
-    rope.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
-    rope["rope_type"] = rope.get("rope_type") or rope.get("type") or "default"
-    return rope
-
-
 def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
     """By what Llama 3 divides each frequency: nothing for short waves, ``factor`` for long ones, in between a mean."""
-    rope = _rope(config)
-    if rope["rope_type"] != "llama3":
+    positions = rope(config)
+    if positions["rope_type"] != "llama3":
         return None
     dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    frequencies = rope["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
-    turns = rope["original_max_position_embeddings"] * frequencies / (2 * pi)
-    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
+    turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
+    low, high = positions["low_freq_factor"], positions["high_freq_factor"]
     share = np.clip((turns - low) / (high - low), 0, 1)
-    factors: Weights = (1 / (share + (1 - share) / rope["factor"])).astype(np.float32)
+    factors: Weights = (1 / (share + (1 - share) / positions["factor"])).astype(np.float32)
     return factors
 
 
@@ -315,10 +310,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[
     if not tokenizer.merges:
         raise SGPEError(f"{folder}: the tokenizer has no merges, without which llama.cpp loads none")
     writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
-    generation = folder / "generation_config.json"
-    own = read_json(generation).get("eos_token_id") if generation.exists() else None
-    ends = own if own is not None else config.get("eos_token_id")
-    ends = [ends] if isinstance(ends, int) else ends or [tokenizer.eos_token_id]
+    ends = end_ids(folder, config) or [tokenizer.eos_token_id]
     known = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
     for role, (*_, id) in ((role, (None, *found)) for role, found in known.items()):
         if id is not None:

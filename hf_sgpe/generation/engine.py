@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from operator import index
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.options import GenerationOptions
@@ -138,9 +138,3 @@ def loading(path: Path) -> Iterator[None]:
         # OpenVINO says first where in its sources it was.
         said = (line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from"))
         raise SGPEError(f"{path}: no model that can be loaded ({next(said, type(error).__name__)})") from None
-
-
-def stop_ids_of(eos_token_id: Any) -> frozenset[int]:
-    """The ids in a model's configuration, which has one, several or none."""
-    ids = [eos_token_id] if isinstance(eos_token_id, int) else eos_token_id or ()
-    return frozenset(ids)

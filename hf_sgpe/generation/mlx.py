@@ -6,8 +6,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.formats.model_config import end_ids, rope
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.generation.engine import Engine, loading, stop_ids_of
+from hf_sgpe.generation.engine import Engine, loading
 from hf_sgpe.generation.options import GenerationOptions
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ class MLXEngine(Engine):
         text = config.get("text_config") or config
         self.vocab_size = text["vocab_size"]
         self.context_length = text.get("max_position_embeddings") or text.get("n_positions")
-        generation = path / "generation_config.json"
-        own = read_json(generation).get("eos_token_id") if generation.exists() else None
-        self.stop_ids = stop_ids_of(own or config.get("eos_token_id"))
+        self.stop_ids = frozenset(end_ids(path, config))
 
     def _release(self) -> None:
         import mlx.core as mx
@@ -82,20 +81,19 @@ def why_not(config: dict[str, Any]) -> str:
         is_used = config.get("use_sliding_window", kind == "mistral")
         if window and is_used and window < config.get("max_position_embeddings", window + 1):
             return f"has no sliding_window of {window}"
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if rope.get("attention_factor") is not None:
+    if rope(config).get("attention_factor") is not None:
         return "has no attention_factor of rope"
     return ""
 
 
 def _for_mlx(config: dict[str, Any]) -> dict[str, Any]:
     """What to change in a configuration: transformers 5 has the rope base where mlx-lm does not look for it."""
-    rope = config.get("rope_parameters") or {}
-    if "rope_theta" in config or "rope_theta" not in rope:
+    parameters = config.get("rope_parameters") or {}
+    if "rope_theta" in config or "rope_theta" not in parameters:
         return {}
-    changes: dict[str, Any] = {"rope_theta": rope["rope_theta"]}
-    if rope.get("rope_type", "default") != "default" and not config.get("rope_scaling"):
-        changes["rope_scaling"] = {name: value for name, value in rope.items() if name != "rope_theta"}
+    changes: dict[str, Any] = {"rope_theta": parameters["rope_theta"]}
+    if parameters.get("rope_type", "default") != "default" and not config.get("rope_scaling"):
+        changes["rope_scaling"] = {name: value for name, value in parameters.items() if name != "rope_theta"}
     return changes
 
 

@@ -9,7 +9,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.engine import Engine, loading, stop_ids_of
+from hf_sgpe.formats.model_config import listed
+from hf_sgpe.generation.engine import Engine, loading
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.quiet import without_remarks
 
@@ -38,7 +39,8 @@ class TransformersEngine(Engine):
         config, generation = self._model.config, self._model.generation_config
         self.vocab_size = config.get_text_config().vocab_size
         self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
-        self.stop_ids = stop_ids_of(getattr(generation, "eos_token_id", None) or getattr(config, "eos_token_id", None))
+        own = getattr(generation, "eos_token_id", None)
+        self.stop_ids = frozenset(listed(getattr(config, "eos_token_id", None) if own is None else own))
         # What a repository recommends would otherwise stand in for all that is not set by our options.
         from transformers import GenerationConfig
 
