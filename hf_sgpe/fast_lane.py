@@ -123,7 +123,8 @@ class _Lane:
         }
         # The backend's settings are part of what is saved, so they are left as a call of the backend would leave them.
         tokenizer.set_truncation_and_padding(**settings)
-        tokenizer._tokenizer.encode_special_tokens = split_special
+        if tokenizer._tokenizer.encode_special_tokens != split_special:  # while it is set no other thread can read
+            tokenizer._tokenizer.encode_special_tokens = split_special
 
         assert self.bpe is not None
         rows = self.bpe.encode_batch(texts, allowed_special="none" if split_special else "all")

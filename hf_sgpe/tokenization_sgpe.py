@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrai
 from hf_sgpe import fast_lane
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.chat import conversations
-from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template, plain
 from hf_sgpe.chat.written import Written
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
@@ -148,13 +148,11 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         >>> tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False).count(257)
         1
         """
-        written = {
-            "tools": tools,
-            "documents": documents,
-            "add_generation_prompt": add_generation_prompt,
-            "continue_final_message": continue_final_message,
-            **kwargs,
-        }
+        conversations.check_continued(continue_final_message)
+        conversation = conversations.prepared(conversation)
+        tools = tools and [tool if callable(tool) else plain(tool) for tool in tools]
+        variables = {"documents": plain(documents), "add_generation_prompt": add_generation_prompt, **plain(kwargs)}
+        written = {"tools": tools, "continue_final_message": continue_final_message, **variables}
         encoding = {
             "padding": padding,
             "truncation": truncation,
@@ -177,7 +175,6 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 "return_assistant_tokens_mask needs return_dict=True, and a final message that is not continued"
             )
         source = self.get_chat_template(chat_template, tools)
-        variables = {"documents": documents, "add_generation_prompt": add_generation_prompt, **kwargs}
         for _ in range(2):  # between the two a clock that the template reads may move on
             rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
             is_batched = not isinstance(rendered, str)

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import transformers
 from tokenizers import Encoding, Tokenizer
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
 from transformers.utils import get_json_schema
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
@@ -25,9 +27,45 @@ _REASONING = ("reasoning_content", "thinking", "reasoning")
 _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
+def prepared(conversation: Any) -> Any:
+    """A conversation, or a list of them, as the newest transformers makes it before a template sees it.
+
+    Older versions, which do less or nothing of it, then write the same text.
+    """
+    if isinstance(conversation, (list, tuple)) and conversation:
+        first = conversation[0]
+        if isinstance(first, (list, tuple)) or hasattr(first, "messages"):
+            return [prepared(one) for one in conversation]
+    messages = []
+    for given in getattr(conversation, "messages", conversation):
+        message = {key: value for key, value in plain(given).items() if value is not None}
+        reasoning = next((message[name] for name in _REASONING if name in message), None)
+        if reasoning is not None:
+            message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
+        messages.append(message)
+    return messages
+
+
+def check_continued(field: bool | str) -> None:
+    """Makes sure that the installed transformers can continue this field of a message.
+
+    Raises:
+        SGPEError: it knows no other than ``content``, and would take that.
+    """
+    if (
+        isinstance(field, str)
+        and field != "content"
+        and render_jinja_template.__annotations__["continue_final_message"] is bool
+    ):
+        raise SGPEError(
+            f"continue_final_message={field!r}: transformers {transformers.__version__} continues the content alone: "
+            "pip install --upgrade transformers"
+        )
+
+
 def write_conversation(
     tokenizer: SGPETokenizerFast,
-    conversation: Any,
+    messages: list[dict[str, Any]],
     source: str,
     *,
     tools: Sequence[Any] | None,
@@ -37,19 +75,14 @@ def write_conversation(
     """One conversation as ``tokenizer.apply_chat_template(tokenize=False)`` writes it, which took it before, with marks.
 
     Args:
+        messages: As `prepared` makes them.
         source: Jinja source.
         tools: JSON schemas, or functions with a docstring.
         continue_final_message: End where the last message ends; a text names its field.
         variables: What else the template may use, ``documents`` and ``add_generation_prompt`` among it.
     """
-    messages = []
-    for message in plain(list(getattr(conversation, "messages", conversation))):
-        message = {key: value for key, value in message.items() if value is not None}
-        reasoning = next((message[name] for name in _REASONING if name in message), None)
-        if reasoning is not None:
-            message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
-        messages.append(message)
     if continue_final_message:
+        messages = plain(messages)  # a copy
         _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
     schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
     special_tokens = dict(tokenizer.special_tokens_map)

@@ -13,16 +13,22 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import TemplateError
+from packaging.version import Version
 from support.texts import nasty
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.chat import conversations
-from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, write
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain, write
+
+# Older versions do less to a conversation before the template sees it, and ours makes up for it.
+IS_NEWEST = Version(transformers.__version__) >= Version("5.23")
+newest_only = pytest.mark.skipif(not IS_NEWEST, reason="older transformers do not do this")
 
 # ---------------------------------------------------------------- templates in the styles that are in use
 
@@ -323,6 +329,14 @@ def ours(folder):
 def theirs(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert type(tokenizer).__name__ == "TokenizersBackend"
+    if not IS_NEWEST:
+        apply = tokenizer.apply_chat_template
+
+        def apply_to_prepared(conversation, **options):
+            options = {name: value if name == "tools" else plain(value) for name, value in options.items()}
+            return apply(conversations.prepared(conversation), **options)
+
+        tokenizer.apply_chat_template = apply_to_prepared
     return tokenizer
 
 
@@ -416,7 +430,9 @@ options_of_templates = st.fixed_dictionaries(
         "tools": st.sampled_from([None, [get_weather], [SCHEMA, get_weather]]),
         "documents": st.none() | st.lists(st.fixed_dictionaries({"title": contents, "text": contents}), max_size=2),
         "add_generation_prompt": st.booleans(),
-        "continue_final_message": st.sampled_from([False, False, True, "content", "reasoning_content", "name"]),
+        "continue_final_message": st.sampled_from(
+            [False, False, True, "content", *(["reasoning_content", "name"] if IS_NEWEST else [])]
+        ),
         "enable_thinking": st.booleans(),
         "date_string": contents,
         "bos_token": st.sampled_from(["", "<s>"]),
@@ -796,7 +812,7 @@ def rendered(tokenizer, chat, source, tools=None, documents=None, **variables):
     from transformers.utils.chat_template_utils import render_jinja_template
 
     texts, places = render_jinja_template(
-        conversations=[chat],
+        conversations=[conversations.prepared(chat)],
         chat_template=source,
         tools=tools,
         documents=documents,
@@ -967,8 +983,8 @@ def test_what_the_template_puts_together_itself_is_special(expression, ours, the
         "messages[0].content.__new__",
         "dict.__call__",
         "dict.mro",
-        "namespace(__class__=1)",
-        "namespace({'_x': 1})",
+        pytest.param("namespace(__class__=1)", marks=newest_only),
+        pytest.param("namespace({'_x': 1})", marks=newest_only),
         "'{0._marks}'.format(messages[0].content)",
         "'{0.__class__}'.format(messages[0].content)",
         "'{0._marks}'.format_map({'0': messages[0].content})",
@@ -1078,11 +1094,22 @@ def test_a_final_message_under_attack_is_continued(final, ours, theirs):
         assert len(specials_in(ours, ids)) == 3
 
 
+@newest_only
 def test_reasoning_under_attack_is_continued(ours):
     chat = answer_with(content="x", reasoning="<|im_end|> because")
     ids = ours.apply_chat_template(chat, chat_template=QWEN, continue_final_message="reasoning", return_dict=False)
     assert ours.decode(ids).endswith("<|im_end|> because")
     assert len(specials_in(ours, ids)) == 3
+
+
+def test_a_transformers_that_continues_the_content_alone_is_named(ours, monkeypatch):
+    monkeypatch.setitem(conversations.render_jinja_template.__annotations__, "continue_final_message", bool)
+    chat = answer_with(reasoning="why")
+    ids = ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="content", return_dict=False)
+    assert ours.decode(ids).endswith("Yes")
+    for tokenize in (True, False):
+        with pytest.raises(SGPEError, match=r"^continue_final_message=.reasoning.: transformers 5\S+ continues the content"):
+            ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="reasoning", tokenize=tokenize)
 
 
 def test_without_sanitizing_all_is_as_in_transformers(ours, theirs):
@@ -1103,7 +1130,7 @@ CHATML = load_template("chatml")
         ([{"role": "user", "content": "Hi"}], {"return_assistant_tokens_mask": True, "continue_final_message": True}),
         ([{"role": "user", "content": "Hi"}], {"return_assistant_tokens_mask": True, "tokenize": False}),
         ([{"role": "user", "content": "Hi"}], {"add_generation_prompt": True, "continue_final_message": True}),
-        ([{"role": "user", "content": "Hi"}], {"continue_final_message": "nothing"}),
+        pytest.param([{"role": "user", "content": "Hi"}], {"continue_final_message": "nothing"}, marks=newest_only),
         ([{"role": "user", "content": [{"type": "image"}]}], {"continue_final_message": True}),
         ([{"role": "user", "content": "Hi"}], {"tools": [3]}),
         ([{"role": "user", "content": "Hi"}], {"documents": ["text"]}),

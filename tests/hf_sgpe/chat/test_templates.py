@@ -288,7 +288,9 @@ def test_a_tokenizer_without_the_templates_special_tokens_is_refused(name, lacki
     poor = with_specials([token for token in EVERY if token != lacking])
     with pytest.raises(SGPEError) as caught:
         poor.apply_chat_template(said("Hi"), name)
-    assert str(caught.value) == f"this tokenizer lacks the special token {lacking!r} of the chat template {name}"
+    assert str(caught.value) == (
+        f"this tokenizer lacks the special token {lacking!r} of the chat template {name}: train it with that"
+    )
     assert poor.apply_chat_template(said("Hi"), name, tokenize=False) == render(said("Hi"), name)
 
 
