@@ -10,6 +10,9 @@ from support.hub import running
 # No test talks to the Hub unless it starts a server of its own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+# Small models gain nothing by several threads, and those of tests that run side by side wait for each other by turning.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
@@ -58,14 +61,3 @@ def here(hub, monkeypatch):
     """The same, for this process too."""
     hub.patch(monkeypatch)
     return hub
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """PyTorch in one thread: small models gain nothing by several, which get in the way of whatever else runs."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

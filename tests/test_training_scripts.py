@@ -1,7 +1,6 @@
 """The scripts that train models: as a user calls them, and what they say of bad input."""
 
 import json
-import os
 import re
 import runpy
 import shutil
@@ -23,12 +22,11 @@ TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
 
 def call(script, *arguments, cwd):
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
-    # So small models gain nothing by several threads, and they get in the way of whatever else runs.
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture
-def call_here(monkeypatch, folder, one_thread):
+def call_here(monkeypatch, folder):
     """The same in this process, since importing PyTorch takes seconds: gives the exit code."""
 
     def called(script, *arguments):

@@ -6,7 +6,6 @@ from hf_sgpe import SGPETokenizerFast, TrainingConfig, WordCounts, train_from_co
 
 torch = pytest.importorskip("torch", reason="the model of the figure needs PyTorch: pip install torch")
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Articles 1, 3, 4 and 15 of the Universal Declaration of Human Rights.
 PAIRS = [

@@ -75,9 +75,9 @@ def models(talking, texts, tmp_path_factory):
     tied = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 3072}
     rope = {"rope_type": "default", "rope_theta": 500_000.0}
     return {
-        "tied": train_llama(folder / "tied", talking, lines, steps=400, **shape, **tied, rope_parameters=rope),
+        "tied": train_llama(folder / "tied", talking, lines, steps=300, **shape, **tied, rope_parameters=rope),
         "untied": train_llama(
-            folder / "untied", talking, lines, steps=400, **{**shape, "hidden_size": 96}, num_attention_heads=3
+            folder / "untied", talking, lines, steps=300, **{**shape, "hidden_size": 96}, num_attention_heads=3
         ),
     }
 

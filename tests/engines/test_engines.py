@@ -12,7 +12,7 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engin
 from hf_sgpe.generation.text import until_stop
 
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 GREEDY = GenerationOptions(max_new_tokens=40, temperature=0)
 

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Llam
 
 from hf_sgpe.generation.llama_cpp import silence  # noqa: E402
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 SMALL = {
     "hidden_size": 64,

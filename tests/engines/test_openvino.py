@@ -16,7 +16,7 @@ from hf_sgpe.normalization import normalize
 pytest.importorskip("openvino", reason="needs OpenVINO: pip install optimum-intel")
 pytest.importorskip("optimum.intel", reason="needs OpenVINO: pip install optimum-intel")
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 GREEDY = GenerationOptions(max_new_tokens=10, temperature=0)
 

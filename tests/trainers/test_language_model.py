@@ -37,8 +37,6 @@ from trainers.training_runs import (  # noqa: E402
     train,
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 TEXTS = ["ශ්‍රී ලංකාව, and the sea", "", "one two three", "க்ஷ \ud800", "<|pad|>x"]
 
 
