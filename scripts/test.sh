@@ -16,13 +16,11 @@ ignored=()
 if command -v "${CXX:-c++}" >/dev/null; then
     HF_SGPE_KERNEL=native $run_tests "$@"
     bash "$root/scripts/sanitize.sh" --inputs 20000
-    # All engines, and what stands on transformers, with the oldest of it that is supported. It writes conversations of
-    # unusual shapes differently, which are refused there then: tests/hf_sgpe/chat is for the newest.
     bash "$root/scripts/engines.sh"
-    HF_SGPE_ENGINES=all "$root/.venv-engines/bin/python" -m pytest -n 2 --dist loadfile "$@" \
-        tests/engines tests/hf_sgpe/{generation,test_{batch,fast_lane,tokenization_sgpe}.py}
-    # What stands above the kernels does not see which are there.
-    for path in ecosystems engines hub_cards test_training_scripts.py hf_sgpe/{chat,generation,test_hub.py} trainers/test_{hub_datasets,language_model}.py; do
+    export PATH="$root/.venv-engines/bin:$PATH"
+    HF_SGPE_ENGINES=all $run_tests tests/engines "$@"
+    # Together with the oldest transformers that is supported. What stands above both has been tested.
+    for path in ecosystems engines hub_cards trainers/test_hub_datasets.py; do
         ignored+=("--ignore=tests/$path")
     done
 else

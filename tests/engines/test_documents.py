@@ -1,5 +1,6 @@
 """What the README says of engines, the demo and the command line, as a user runs them."""
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from hf_sgpe.generation import GenerationOptions
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for"),
@@ -21,6 +24,22 @@ ROOT = Path(__file__).parents[2]
 def call(*arguments, cwd, text=""):
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=text)
+
+
+@pytest.fixture
+def call_here(here, monkeypatch, capfd):
+    """Calls the command line in this process, since importing PyTorch takes seconds: gives exit code, output and errors."""
+    from hf_sgpe.cli import main
+
+    def called(*arguments, text=""):
+        monkeypatch.chdir(here)
+        monkeypatch.setattr(sys, "argv", ["hf-sgpe", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return called
 
 
 @pytest.fixture(scope="module")
@@ -38,50 +57,48 @@ def blocks():
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_the_readme_runs(number, here):
+def test_the_readme_runs(number, here, monkeypatch, capfd):
     code = blocks()[number].replace('generate("ශ්‍රී ලංකාව")', 'generate("ශ්‍රී ලංකාව", options)')
-    options = "from hf_sgpe.generation import GenerationOptions\noptions = GenerationOptions(max_new_tokens=5)\n"
-    done = call("-c", options + code, cwd=here)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert done.stdout.strip()
+    monkeypatch.chdir(here)
+    exec(code, {"options": GenerationOptions(max_new_tokens=5)})
+    printed, errors = capfd.readouterr()
+    assert printed.strip()
+    assert errors == ""
     assert len(blocks()) == 6
 
 
 @pytest.mark.parametrize("engine", ["mlx", "openvino", "llama.cpp", "transformers"])
-def test_the_command_line_talks(engine, here):
+def test_the_command_line_talks(engine, here, call_here):
     options = ["--engine", engine, "--exact", "--temperature", 0, "--max-new-tokens", 8]
     done = call("-m", "hf_sgpe", "chat", "my-model", "--prompt", "ශ්‍රී ලංකාව", *options, cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
     lines = '{"prompt": "ශ්‍රී ලංකාව"}\n{"messages": [{"role": "user", "content": "ශ්‍රී ලංකාව"}]}\n'
-    several = call("-m", "hf_sgpe", "chat", "my-model", "--json", *options, cwd=here, text=lines)
-    assert (several.returncode, several.stderr) == (0, "")
-    assert [json.loads(line)["text"] + "\n" for line in several.stdout.splitlines()] == [done.stdout] * 2
-    if engine == "mlx":
-        piped = call("-m", "hf_sgpe", "chat", "my-model", *options, cwd=here, text="ශ්‍රී ලංකාව\n")
-        assert (piped.returncode, piped.stderr, piped.stdout) == (0, "", done.stdout)
+    code, several, errors = call_here("chat", "my-model", "--json", *options, text=lines)
+    assert (code, errors) == (0, "")
+    assert [json.loads(line)["text"] + "\n" for line in several.splitlines()] == [done.stdout] * 2
+    assert call_here("chat", "my-model", *options, text="ශ්‍රී ලංකාව\n") == (0, done.stdout, "")
 
 
-def test_engines_are_listed(here):
-    done = call("-m", "hf_sgpe", "engines", cwd=here)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+def test_engines_are_listed(call_here):
+    code, listed, errors = call_here("engines")
+    assert (code, errors) == (0, "")
+    assert [line.split()[0] for line in listed.splitlines()] == [
         "engine",
         "mlx",
         "openvino",
         "llama.cpp",
         "transformers",
     ]
-    found = json.loads(call("-m", "hf_sgpe", "engines", "--format", "json", cwd=here).stdout)
+    found = json.loads(call_here("engines", "--format", "json")[1])
     assert [info["why_not"] for info in found] == [""] * 4
 
 
-def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
-    done = call("-m", "hf_sgpe", "export", "my-model", "--format", "gguf", "--out", "m.gguf", cwd=here)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", done.stdout)
-    plain = call("-m", "hf_sgpe", "export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2", cwd=here)
-    assert (plain.returncode, plain.stderr) == (2, "error: --special-token and --pattern are for .tiktoken files\n")
+def test_export_says_whether_llama_splits_as_the_tokenizer_does(here, call_here):
+    code, said, errors = call_here("export", "my-model", "--format", "gguf", "--out", "m.gguf")
+    assert (code, errors) == (0, "")
+    assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", said)
+    refused = call_here("export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2")
+    assert refused == (2, "", "error: --special-token and --pattern are for .tiktoken files\n")
     assert not (here / "x.gguf").exists()
 
 
@@ -116,16 +133,11 @@ def test_the_benchmark_measures_all(here):
         ("broken --prompt x --tokenizer my-model --engine llama.cpp", "broken"),
     ],
 )
-def test_bad_input_ends_in_one_line(arguments, message, here, monkeypatch, capsys):
+def test_bad_input_ends_in_one_line(arguments, message, here, call_here):
     (here / "other.gguf").write_bytes(b"GGUF and then nothing")
     (here / "broken").mkdir(exist_ok=True)
     shutil.copy(here / "my-model" / "config.json", here / "broken")
     (here / "broken" / "model.safetensors").write_bytes(b"nothing")
-    from hf_sgpe.cli import main
-
-    monkeypatch.chdir(here)
-    monkeypatch.setattr(sys, "argv", ["hf-sgpe", "chat", *arguments.split()])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert re.fullmatch(rf"error: .*({message}).*\n", capsys.readouterr().err)
+    code, _, errors = call_here("chat", *arguments.split())
+    assert code == 2
+    assert re.fullmatch(rf"error: .*({message}).*\n", errors)

@@ -127,7 +127,7 @@ def test_bad_settings_are_named(options, message):
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
     text = tmp_path / "si.jsonl"
-    lines = corpus("si", 3_000_000).splitlines()
+    lines = corpus("si", 2_000_000).splitlines()
     text.write_text("\n".join(json.dumps({"text": line}, ensure_ascii=False) for line in lines), encoding="utf-8")
     options = ["--vocab-size", "4000", "--prune-freq", "20", "--checkpoint-every", "20"]
 
@@ -143,12 +143,12 @@ def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
     source = random.Random(5)
     kills = resumed = finished = 0
     out = tmp_path / "killed-0"
-    while kills < 25 or not finished:
+    while kills < 12 or not finished:
         # Most of the time goes to start and reading; what is interesting happens late.
         began_with = len(list(out.glob("checkpoint_*.json")))
         process = start(out)
-        time.sleep(seconds * source.uniform(0.3, 1.05) if kills < 25 else 0)
-        if kills < 25 and process.poll() is None:
+        time.sleep(seconds * source.uniform(0.3, 1.05) if kills < 12 else 0)
+        if kills < 12 and process.poll() is None:
             process.send_signal(signal.SIGKILL)
             kills += process.wait() == -signal.SIGKILL
             process.communicate()
@@ -161,5 +161,5 @@ def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
         assert files(out) == files(tmp_path / "whole")
         finished += 1
         out = tmp_path / f"killed-{finished}"
-    assert kills >= 25
-    assert resumed >= 5
+    assert kills >= 12
+    assert resumed >= 2
