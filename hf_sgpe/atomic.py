@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import randbelow
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     check_file(path)
     target = Path(path).resolve()
     with _named(target), _parents(target):
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary = target.with_name(f".{target.name}.{randbelow(10**12)}.tmp")
         try:
             yield temporary
             temporary.replace(target)

@@ -48,6 +48,17 @@ _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "gpt2": "gpt2"}
 Weights = NDArray[np.float32]
 
 
+class _Config(dict[str, Any]):
+    """``config.json``, which says what it lacks."""
+
+    def __init__(self, values: dict[str, Any], file: Path) -> None:
+        super().__init__(values)
+        self._file = file
+
+    def __missing__(self, name: str) -> Any:
+        raise SGPEError(f"{self._file}: lacks {name!r}")
+
+
 def write(
     folder: Path,
     path: Path,
@@ -82,7 +93,7 @@ def write(
     config_file = folder / "config.json"
     if not config_file.exists():
         raise SGPEError(f"{folder}: holds no config.json: give the folder of a model of transformers")
-    config = read_json(config_file)
+    config = _Config(read_json(config_file), config_file)
     kind = _ARCHITECTURES.get(config.get("model_type", ""))
     if kind is None:
         raise SGPEError(
@@ -93,7 +104,8 @@ def write(
     kept = {name: one for name, one in stored.items() if not _is_passed_over(name, config)}
     weight_type = weight_type or next(one.type for one in kept.values() if len(one.shape) == 2)
     target = gguf.GGMLQuantizationType[weight_type]
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], config.get("num_hidden_layers") or config["n_layer"])
+    layers = config["n_layer" if kind == "gpt2" else "num_hidden_layers"]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], layers)
 
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
@@ -101,6 +113,7 @@ def write(
         describe = {"llama": _describe_llama, "gpt2": _describe_gpt2}[kind]
         describe(writer, config, config_file)
         pre = _add_tokenizer(writer, tokenizer, config, folder)
+        _check_shapes(kept, kind, config, folder)
         waiting: list[tuple[Callable[[], Weights], Any]] = []
         for name, read, shape in _tensors(kept, kind, config):
             known = names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -185,6 +198,53 @@ def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
     return name.endswith(constants) or (is_tied and name == "lm_head.weight")
 
 
+def _check_shapes(stored: Mapping[str, _Stored], kind: str, config: Mapping[str, Any], folder: Path) -> None:
+    """llama.cpp would find out only when it loads the file."""
+    found = {name.removeprefix("transformer."): one.shape for name, one in stored.items()}
+    for name, shape in (_llama_shapes if kind == "llama" else _gpt2_shapes)(config):
+        if name not in found:
+            raise SGPEError(f"{folder}: the weights lack {name}, which config.json asks for")
+        if found[name] != shape:
+            raise SGPEError(f"{folder}: {name} is {_times(found[name])}, and by config.json it would be {_times(shape)}")
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _llama_shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    rows, width, inner = config["vocab_size"], config["hidden_size"], config["intermediate_size"]
+    queries, keys = _heads(config)
+    dim = _head_dim(config)
+    yield "model.embed_tokens.weight", (rows, width)
+    yield "model.norm.weight", (width,)
+    if not config.get("tie_word_embeddings", False):
+        yield "lm_head.weight", (rows, width)
+    for layer in range(config["num_hidden_layers"]):
+        for name, outputs, inputs in (
+            ("self_attn.q_proj", queries * dim, width),
+            ("self_attn.k_proj", keys * dim, width),
+            ("self_attn.v_proj", keys * dim, width),
+            ("self_attn.o_proj", width, queries * dim),
+            ("mlp.gate_proj", inner, width),
+            ("mlp.up_proj", inner, width),
+            ("mlp.down_proj", width, inner),
+        ):
+            yield f"model.layers.{layer}.{name}.weight", (outputs, inputs)
+
+
+def _gpt2_shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width = config["n_embd"]
+    inner = config.get("n_inner") or 4 * width
+    yield "wte.weight", (config["vocab_size"], width)
+    yield "wpe.weight", (config["n_positions"], width)
+    for layer in range(config["n_layer"]):
+        yield f"h.{layer}.attn.c_attn.weight", (width, 3 * width)
+        yield f"h.{layer}.attn.c_proj.weight", (width, width)
+        yield f"h.{layer}.mlp.c_fc.weight", (width, inner)
+        yield f"h.{layer}.mlp.c_proj.weight", (inner, width)
+
+
 def _is_matrix(shape: tuple[int, ...], weight_type: str) -> bool:
     return len(shape) > 1 and (weight_type != "Q8_0" or shape[-1] % 32 == 0)
 
@@ -207,9 +267,18 @@ def _tensors(
 
 
 def _rotated_heads(name: str, config: Mapping[str, Any]) -> int:
-    if ".q_proj." in name:
-        return int(config["num_attention_heads"])
-    return int(config.get("num_key_value_heads") or config["num_attention_heads"]) if ".k_proj." in name else 0
+    queries, keys = _heads(config)
+    return queries if ".q_proj." in name else keys if ".k_proj." in name else 0
+
+
+def _heads(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Numbers of heads: of queries, and of keys and values."""
+    queries = int(config["num_attention_heads"])
+    return queries, int(config.get("num_key_value_heads") or queries)
+
+
+def _head_dim(config: Mapping[str, Any]) -> int:
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
 def _transposed(one: _Stored) -> Weights:
@@ -234,14 +303,14 @@ def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) 
     context, window = config["max_position_embeddings"], config.get("sliding_window")
     if window and window < context:
         raise SGPEError(f"{where}: a sliding_window of {window}, which the llama of llama.cpp does not have")
-    heads = config["num_attention_heads"]
-    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    heads, heads_kv = _heads(config)
+    head_dim = _head_dim(config)
     writer.add_context_length(context)
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+    writer.add_head_count_kv(heads_kv)
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
     writer.add_layer_norm_rms_eps(config.get("rms_norm_eps", 1e-6))
@@ -276,7 +345,7 @@ def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
     positions = rope(config)
     if positions["rope_type"] != "llama3":
         return None
-    dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    dim = _head_dim(config)
     frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
     turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
     low, high = positions["low_freq_factor"], positions["high_freq_factor"]

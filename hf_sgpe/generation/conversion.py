@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hf_sgpe.atomic import atomic_directory, atomic_file
+from hf_sgpe.atomic import atomic_directory, atomic_file, check_file
+from hf_sgpe.errors import SGPEError
 
 DONE_FILE = "converted.json"
 """Says of what a conversion was made; it is written last."""
@@ -31,12 +32,19 @@ def converted(source: Path, kind: str, convert: Callable[[Path, Path], None]) ->
     Args:
         kind: Form of the conversion, part of the name.
         convert: Writes the conversion of the first folder into the second.
+
+    Raises:
+        SGPEError: nothing can be written there.
     """
     files = sorted(file for file in source.iterdir() if file.is_file())
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest = hashlib.sha256(json.dumps([str(source.resolve()), state]).encode()).hexdigest()[:16]
     target = cache_folder() / f"{source.resolve().name}-{kind}-{digest}"
     if not (target / DONE_FILE).exists():
+        try:
+            check_file(target / DONE_FILE)
+        except OSError as error:
+            raise SGPEError(f"{error}: name another folder for conversions by HF_SGPE_CACHE") from None
         if sys.stderr.isatty():
             print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
         with atomic_directory(target) as folder:

@@ -43,6 +43,10 @@ class Engine(ABC):
     def _release(self) -> None:
         """Lets go of the model."""
 
+    def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
+        """What follows each of several prompts, whose options differ by ``max_new_tokens`` alone."""
+        return [list(self._until_stopped(*prompt)) for prompt in prompts]
+
     def generate(self, ids: Iterable[int], options: GenerationOptions | None = None) -> Iterator[int]:
         """The tokens that follow, one after another, without the one that stops.
 
@@ -61,10 +65,19 @@ class Engine(ABC):
         return self._until_stopped(prompt, options)
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """What follows each of several prompts; all at once where the engine can."""
+        """What follows each of several prompts; all at once where the engine can.
+
+        Raises:
+            SGPEError: as `generate`, with the number of the prompt.
+        """
         options = options or GenerationOptions()
-        prompts = [self._checked(ids, options) for ids in batch]
-        return [list(self._until_stopped(*prompt)) for prompt in prompts]
+        checked = []
+        for number, ids in enumerate(batch, 1):
+            try:
+                checked.append(self._checked(ids, options))
+            except SGPEError as error:
+                raise SGPEError(f"prompt {number} of {len(batch)}: {error}") from None
+        return self._batch(checked)
 
     def close(self) -> None:
         """Gives the model's memory back. Closing again does nothing."""
@@ -120,7 +133,8 @@ class Engine(ABC):
                 if number >= options.max_new_tokens:
                     return
                 if self._running is not tokens:
-                    raise SGPEError("this engine went on to another text, or was closed, before this one was at its end")
+                    what = "was closed" if self._is_closed else "went on to another text"
+                    raise SGPEError(f"this engine {what} before this one was at its end")
 
 
 @contextmanager
@@ -137,4 +151,5 @@ def loading(path: Path) -> Iterator[None]:
     except Exception as error:
         # OpenVINO says first where in its sources it was.
         said = (line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from"))
-        raise SGPEError(f"{path}: no model that can be loaded ({next(said, type(error).__name__)})") from None
+        reason = f"without {error}" if isinstance(error, KeyError) else next(said, type(error).__name__)
+        raise SGPEError(f"{path}: no model that can be loaded ({reason})") from None

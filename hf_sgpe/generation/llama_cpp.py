@@ -51,18 +51,19 @@ class LlamaCppEngine(Engine):
         silence()
         if n_ctx is not None and n_ctx < 1:
             raise SGPEError(f"n_ctx must be at least 1, not {n_ctx}")
+        file = path
         if path.is_dir():
-            path = converted(path, "gguf-f32" if exact else "gguf", partial(_convert, exact=exact)) / _MODEL_FILE
+            file = converted(path, "gguf-f32" if exact else "gguf", partial(_convert, exact=exact)) / _MODEL_FILE
         _said.clear()
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
         try:
             # What the file says is asked for first: all of a context's memory is taken at once.
-            with closing(llama_cpp.Llama(str(path), vocab_only=True, verbose=False)) as llm:
+            with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
                 metadata = dict(llm.metadata)
             longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
             self.context_length = n_ctx or min(longest, LONGEST_CONTEXT)
             self._llm = llama_cpp.Llama(
-                str(path), n_ctx=self.context_length, n_gpu_layers=n_gpu_layers, verbose=False, **precision
+                str(file), n_ctx=self.context_length, n_gpu_layers=n_gpu_layers, verbose=False, **precision
             )
         except (ValueError, RuntimeError, OSError, KeyError) as error:
             reasons = [line for line in _said if "error" in line] or [str(error)]

@@ -48,6 +48,7 @@ class OpenVINOEngine(TransformersEngine):
         # Its default quantizes large models, which changes what they say.
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
+        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it goes on without the wrapper
         with loading(path), without_remarks():
             if not (path / MODEL_FILE).exists():
                 path = converted(path, "openvino", _convert)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.generation.text import Chat, TextGenerator
@@ -106,7 +107,7 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
                 print()
             print(f"({conversation.speed()})", file=sys.stderr)
         except (SGPEError, OSError) as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {one_line(error)}", file=sys.stderr)
 
 
 def _read(read: Callable[[str], str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -132,23 +132,18 @@ class TransformersEngine(Engine):
             )
         return made
 
-    def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """What follows each of several prompts, computed together.
-
-        Prompts of different lengths are padded, which changes logits by rounding.
-        """
-        options = options or GenerationOptions()
-        # The penalty of older versions counts padding, and each prompt has room of its own.
-        checked = [self._checked(ids, options) for ids in batch]
-        if options.repetition_penalty != 1 or len({options for _, options in checked}) > 1 or len(checked) < 2:
-            return super().generate_batch(batch, options)
+    def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
+        """All computed together. Prompts of different lengths are padded, which changes logits by rounding."""
+        several = {options for _, options in prompts}
+        longest = max((len(ids) for ids, _ in prompts), default=0)
+        # The penalty of older versions counts padding, and padded prompts have to have room, too.
+        if len(prompts) < 2 or len(several) > 1 or (options := several.pop()).repetition_penalty != 1:
+            return super()._batch(prompts)
+        if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
+            return super()._batch(prompts)
         self._end()
-        prompts = [prompt for prompt, _ in checked]
         stop_ids = self.stop_ids.union(options.stop_ids)
-        longest = max(map(len, prompts))
-        if self.context_length is not None and longest + checked[0][1].max_new_tokens > self.context_length:
-            return super().generate_batch(batch, options)
-        answers = self._generate(prompts, checked[0][1], stop_ids)[:, longest:].tolist()
+        answers = self._generate([ids for ids, _ in prompts], options, stop_ids)[:, longest:].tolist()
         stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
         return [row[:stop] for row, stop in zip(answers, stops, strict=True)]
 

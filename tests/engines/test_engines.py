@@ -191,6 +191,8 @@ def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
         engine.generate([])
     with pytest.raises(SGPEError, match=r"the id 3072, and the model's embedding has only 3072 rows"):
         engine.generate([1, 3072])
+    with pytest.raises(SGPEError, match=r"^prompt 2 of 3: the prompt is empty"):
+        engine.generate_batch([[1], [], [2]])
     with pytest.raises(SGPEError, match="the prompt is empty"):
         TextGenerator(talking, engine).stream("")
 

@@ -267,13 +267,21 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"sliding_window": 16}, "a sliding_window of 16"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope of type 'yarn'"),
         ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "scale_attn_weights is False"),
+        (
+            {"num_hidden_layers": 3},
+            r"the weights lack model\.layers\.2\.self_attn\.q_proj\.weight, which config\.json asks for",
+        ),
+        ({"num_hidden_layers": None}, r"config\.json: lacks 'num_hidden_layers'"),
+        ({"hidden_size": 96}, r"model\.embed_tokens\.weight is 700 × 64, and by config\.json it would be 700 × 96"),
+        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight is 96 × 64, and by config\.json it would be 128 × 64"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, and the model's embedding only 600 rows"),
     ],
 )
 def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    changed = {name: value for name, value in {**config, **change}.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(changed))
     with pytest.raises(SGPEError, match=message):
         our_gguf.write(folder, tmp_path / "out" / "model.gguf")
     assert not (tmp_path / "out").exists()

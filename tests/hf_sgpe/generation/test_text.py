@@ -240,7 +240,7 @@ def test_an_engine_does_one_text_at_a_time():
     next(second)
     engine.close()
     assert engine.ended == 3
-    with pytest.raises(SGPEError, match="or was closed"):
+    with pytest.raises(SGPEError, match="this engine was closed"):
         next(second)
 
 
