@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.cli import named_numbers
+from hf_sgpe.cli.app import named_numbers
 from hf_sgpe.command import ArgumentParser, exit_code
 from hub_cards.metrics import evaluate
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines

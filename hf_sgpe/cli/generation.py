@@ -1,0 +1,126 @@
+"""Generating text: ``engines`` and ``chat``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from hf_sgpe.cli.app import TOKENIZER_HELP, Table, app, print_table, read_chat_template, stdin_lines, well_formed
+from hf_sgpe.errors import SGPEError
+
+
+@app.command(epilog="Example: [bold]hf-sgpe engines --format json[/bold]")
+def engines(
+    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+) -> None:
+    """Show what can run models here: engines, versions, devices, and what is missing."""
+    from hf_sgpe.generation import available_engines
+
+    found = available_engines()
+    if output is Table.json:
+        print(json.dumps([info._asdict() for info in found], ensure_ascii=False, indent=2))
+        return
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False)
+    for title in ("engine", "installed", "devices", "why not"):
+        table.add_column(title)
+    for info in found:
+        why_not = f"{info.why_not}: {info.pip}" if info.why_not else ""
+        table.add_row(info.name, info.version or "–", ", ".join(info.devices) or "–", why_not)
+    print_table(table)
+
+
+@app.command(
+    epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]"
+)
+def chat(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a model of transformers, OpenVINO or MLX, GGUF file or Hub repository.", show_default=False
+        ),
+    ],
+    *,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer", "-t", help=f"{TOKENIZER_HELP} (default: the model's; a GGUF file needs one)", show_default=False
+        ),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this, and end.", show_default=False)] = None,
+    json_lines: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help='Read lines such as {"prompt": "…"} or {"messages": […]} from stdin, and write one with "text" for each.',
+        ),
+    ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="mlx, openvino, llama.cpp or transformers (default: the best one here; hf-sgpe engines shows them).",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda … of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
+    ] = None,
+    n_ctx: Annotated[
+        int | None,
+        typer.Option(help="Tokens in the context of llama.cpp (default: the model's, up to 8192).", show_default=False),
+    ] = None,
+    n_gpu_layers: Annotated[
+        int | None, typer.Option(help="Layers of llama.cpp on a GPU (default: -1, all).", show_default=False)
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Compute in 32 bits, the same tokens on every engine.")] = False,
+    template: Annotated[
+        str | None,
+        typer.Option(help="Chat template: llama3, chatml, alpaca or a .jinja file.", show_default=False),
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens in an answer at the most.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
+    top_p: Annotated[float, typer.Option(help="Only the most probable tokens that together have this probability.")] = 0.9,
+    top_k: Annotated[int, typer.Option(help="Only so many of the most probable tokens; 0 for all.")] = 0,
+    min_p: Annotated[float, typer.Option(help="Only tokens with this part of the highest probability.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: tokens that were there become less probable.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same one gives the same answer.", show_default=False)] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Text at which an answer ends (repeatable).", show_default=False)
+    ] = None,
+) -> None:
+    """Talk with a model, at the terminal or from scripts. Without a chat template it goes on from what you type."""
+    from hf_sgpe.generation import GenerationOptions, TextGenerator, terminal
+
+    if prompt is not None and json_lines:
+        raise SGPEError("--prompt and --json: give one of them")
+    options = GenerationOptions(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        seed=seed,
+        stop=tuple(stop or ()),
+    )
+    settings = {"device": device, "n_ctx": n_ctx, "n_gpu_layers": n_gpu_layers}
+    given = {name: value for name, value in settings.items() if value is not None}
+    source = template and read_chat_template(template, "--template")
+    with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **given) as generator:
+        conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
+        if prompt is not None:
+            terminal.once(conversation, *well_formed([prompt]))
+        elif json_lines:
+            for line in terminal.json_lines(conversation, stdin_lines()):
+                print(line, flush=True)
+        elif sys.stdin is not None and sys.stdin.isatty():
+            terminal.interact(conversation)
+        else:
+            for line in filter(str.strip, stdin_lines()):
+                terminal.once(conversation, line)
