@@ -6,23 +6,22 @@ other tokenizer's file says that it has none, and is to be given ids.
 
 from __future__ import annotations
 
-import json
+import struct
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from functools import partial
 from math import pi, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import end_ids, rope
+from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
 from hf_sgpe.formats.tokenizer_json import load, read_json
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
@@ -44,8 +43,6 @@ WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
 # What llama.cpp takes for "nothing known": it splits by a pattern of its own, and warns.
 _NO_PRE = "default"
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "gpt2": "gpt2"}
-
-Weights = NDArray[np.float32]
 
 
 class _Config(dict[str, Any]):
@@ -99,21 +96,24 @@ def write(
         raise SGPEError(
             f"{config_file}: a model of type {config.get('model_type')!r}: only llama, mistral and gpt2 are known"
         )
+    if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
+        raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
     tokenizer = tokenizer or load(folder)
-    stored = _stored(folder)
-    kept = {name: one for name, one in stored.items() if not _is_passed_over(name, config)}
+    weights = stored(folder)
+    kept = {name: one for name, one in weights.items() if not _is_passed_over(name, config)}
     weight_type = weight_type or next(one.type for one in kept.values() if len(one.shape) == 2)
     target = gguf.GGMLQuantizationType[weight_type]
     layers = config["n_layer" if kind == "gpt2" else "num_hidden_layers"]
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], layers)
 
-    with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
+    with _numbers_of(config_file), atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
         writer.add_name(folder.resolve().name)
         describe = {"llama": _describe_llama, "gpt2": _describe_gpt2}[kind]
         describe(writer, config, config_file)
         pre = _add_tokenizer(writer, tokenizer, config, folder)
         _check_shapes(kept, kind, config, folder)
+        check_head(folder, weights, config, "model.embed_tokens.weight" if kind == "llama" else "transformer.wte.weight")
         waiting: list[tuple[Callable[[], Weights], Any]] = []
         for name, read, shape in _tensors(kept, kind, config):
             known = names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -133,6 +133,17 @@ def write(
     return pre
 
 
+@contextmanager
+def _numbers_of(config_file: Path) -> Iterator[None]:
+    """A block in which what goes wrong is that numbers of a model's configuration are none, or too large for the file."""
+    try:
+        yield
+    except SGPEError:
+        raise
+    except (struct.error, TypeError, ValueError, ArithmeticError) as error:
+        raise SGPEError(f"{config_file}: a number in it cannot be ({error})") from None
+
+
 def pre_of(tokenizer: BPETokenizer) -> str | None:
     """By which name llama.cpp splits words exactly as a tokenizer does, or None."""
     named = {SPLIT_PATTERNS[name]: pre for name, pre in EXACT_PRE.items()}
@@ -150,47 +161,6 @@ def _nearest_pre(tokenizer: BPETokenizer) -> str:
 # ---------------------------------------------------------------- weights
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """A tensor in a file of safetensors: its type as GGUF calls it, and where its bytes begin."""
-
-    file: Path
-    type: str
-    shape: tuple[int, ...]
-    start: int
-
-    def read(self) -> Weights:
-        kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
-        values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
-        if self.type == "BF16":  # the upper half of 32 bits
-            return (values.astype(np.uint32) << 16).view(np.float32)
-        return values.astype(np.float32)
-
-
-def _stored(folder: Path) -> dict[str, _Stored]:
-    files = sorted(folder.glob("model*.safetensors"))
-    if not files:
-        raise SGPEError(f"{folder}: holds no model.safetensors")
-    found = {}
-    for file in files:
-        try:
-            with file.open("rb") as opened:
-                size = int.from_bytes(opened.read(8), "little")
-                header = json.loads(opened.read(size))
-            for name, tensor in header.items():
-                if name != "__metadata__":
-                    start, stop = (8 + size + offset for offset in tensor["data_offsets"])
-                    if stop > file.stat().st_size:
-                        raise ValueError
-                    found[name] = _Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
-    for name, one in found.items():
-        if one.type not in ("F32", "F16", "BF16"):
-            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only F32, F16 and BF16 are known")
-    return found
-
-
 def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
     """Whether a tensor is a constant, or the embedding once more."""
     is_tied = config.get("tie_word_embeddings", config["model_type"] == "gpt2")
@@ -198,18 +168,20 @@ def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
     return name.endswith(constants) or (is_tied and name == "lm_head.weight")
 
 
-def _check_shapes(stored: Mapping[str, _Stored], kind: str, config: Mapping[str, Any], folder: Path) -> None:
+def _check_shapes(stored: Mapping[str, Stored], kind: str, config: Mapping[str, Any], folder: Path) -> None:
     """llama.cpp would find out only when it loads the file."""
     found = {name.removeprefix("transformer."): one.shape for name, one in stored.items()}
     for name, shape in (_llama_shapes if kind == "llama" else _gpt2_shapes)(config):
         if name not in found:
             raise SGPEError(f"{folder}: the weights lack {name}, which config.json asks for")
+        if not all(type(size) is int for size in shape):
+            raise SGPEError(f"{folder}: config.json: a number is given as text")
         if found[name] != shape:
             raise SGPEError(f"{folder}: {name} is {_times(found[name])}, and by config.json it would be {_times(shape)}")
 
 
 def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))
+    return " × ".join(map(str, shape)) or "one number"
 
 
 def _llama_shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -250,7 +222,7 @@ def _is_matrix(shape: tuple[int, ...], weight_type: str) -> bool:
 
 
 def _tensors(
-    stored: Mapping[str, _Stored], kind: str, config: Mapping[str, Any]
+    stored: Mapping[str, Stored], kind: str, config: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Weights], tuple[int, ...]]]:
     """Name in transformers, how to read it in llama.cpp's order, and its shape then."""
     for full_name, one in stored.items():
@@ -281,11 +253,11 @@ def _head_dim(config: Mapping[str, Any]) -> int:
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
-def _transposed(one: _Stored) -> Weights:
+def _transposed(one: Stored) -> Weights:
     return np.ascontiguousarray(one.read().T)
 
 
-def _interleaved(one: _Stored, heads: int) -> Weights:
+def _interleaved(one: Stored, heads: int) -> Weights:
     """transformers rotates the first half of a head with the second, llama.cpp each number with its neighbour."""
     weights = one.read()
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
@@ -347,6 +319,8 @@ def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
         return None
     dim = _head_dim(config)
     frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
+    if missing := {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"} - positions.keys():
+        raise SGPEError(f"rope of type 'llama3' in config.json lacks {', '.join(sorted(missing))}")
     turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
     low, high = positions["low_freq_factor"], positions["high_freq_factor"]
     share = np.clip((turns - low) / (high - low), 0, 1)

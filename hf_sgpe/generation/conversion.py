@@ -5,33 +5,43 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from hf_sgpe.atomic import atomic_directory, atomic_file, check_file
+from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 
 DONE_FILE = "converted.json"
 """Says of what a conversion was made; it is written last."""
 
+_SECONDS_A_DAY = 24 * 60 * 60
+
+Loaded = TypeVar("Loaded")
+
 
 def cache_folder() -> Path:
     """Where conversions are kept: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's folder for caches."""
     if folder := os.environ.get("HF_SGPE_CACHE"):
-        return Path(folder)
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf_sgpe"
 
 
-def converted(source: Path, kind: str, convert: Callable[[Path, Path], None]) -> Path:
-    """The folder with the conversion of a model's folder, which is made if it is not there.
+def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
+    """A model's folder in another form, which is made if it is not there, loaded.
 
     It is known by the place of the source and by names, sizes and times of its files, so a model that was trained further is
-    converted anew. Removing the cache is safe at any time.
+    converted anew. One that cannot be loaded is removed, and converted once more if it was not new. Removing the cache is
+    safe at any time.
 
     Args:
         kind: Form of the conversion, part of the name.
         convert: Writes the conversion of the first folder into the second.
+        load: Loads a conversion.
 
     Raises:
         SGPEError: nothing can be written there.
@@ -40,15 +50,31 @@ def converted(source: Path, kind: str, convert: Callable[[Path, Path], None]) ->
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest = hashlib.sha256(json.dumps([str(source.resolve()), state]).encode()).hexdigest()[:16]
     target = cache_folder() / f"{source.resolve().name}-{kind}-{digest}"
-    if not (target / DONE_FILE).exists():
+    if (target / DONE_FILE).exists():
         try:
-            check_file(target / DONE_FILE)
-        except OSError as error:
-            raise SGPEError(f"{error}: name another folder for conversions by HF_SGPE_CACHE") from None
-        if sys.stderr.isatty():
-            print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
-        with atomic_directory(target) as folder:
-            convert(source, folder)
-        with atomic_file(target / DONE_FILE) as file:
-            file.write_text(json.dumps({"source": str(source.resolve()), "kind": kind}), "utf-8")
-    return target
+            return load(target)
+        except Exception:  # whatever a library says of what somebody damaged
+            shutil.rmtree(target, ignore_errors=True)
+    _make(source, target, kind, convert)
+    try:
+        return load(target)
+    except Exception:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path], None]) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        check_file(target / DONE_FILE)
+    except OSError as error:
+        raise SGPEError(f"{one_line(error)}: name another folder for conversions by HF_SGPE_CACHE") from None
+    if sys.stderr.isatty():
+        print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
+    for left in target.parent.glob(".*-????????"):  # by processes that were killed
+        if time.time() - left.stat().st_mtime > _SECONDS_A_DAY:
+            shutil.rmtree(left, ignore_errors=True)
+    with atomic_directory(target) as folder:
+        convert(source, folder)
+    with atomic_file(target / DONE_FILE) as file:
+        file.write_text(json.dumps({"source": str(source.resolve()), "kind": kind}), "utf-8")

@@ -139,14 +139,13 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
     """
     path = find_model(model)
     kind = kind_of_model(path)
-    runs = [name for name in _RUNS[kind] if not _unfit(path, name)]
     machine = machine or look()
     for name in _preferred(machine, kind):
-        if name in runs and machine.has(name):
+        if name in _RUNS[kind] and machine.has(name) and not _unfit(path, name):
             return name
-    wanted = ENGINES[runs[-1]]
-    why_not = machine.why_not.get(runs[-1], "not installed")
-    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {runs[-1]} is {why_not}: {wanted.pip}")
+    wanted = _RUNS[kind][-1]
+    why_not = machine.why_not.get(wanted, "not installed")
+    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted} is {why_not}: {ENGINES[wanted].pip}")
 
 
 def _preferred(machine: Machine, kind: str) -> Iterator[str]:
@@ -176,7 +175,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         SGPEError: there is no such model or engine, it is not installed, it cannot run this model, or has no such setting.
     """
     path = find_model(model)
-    engine = engine or best_engine(path)
+    engine = best_engine(path) if engine is None else engine
     if engine not in ENGINES:
         raise SGPEError(f"unknown engine {engine!r}: known are {', '.join(ENGINES)}")
     kind = kind_of_model(path)
@@ -197,12 +196,16 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         if name not in known:
             raise SGPEError(f"{engine} has no setting {name!r}: it has {', '.join(known) or 'none'}")
     loaded: Engine = engine_class(path, exact=exact, **settings)
+    length = loaded.context_length
+    if length is not None and (not isinstance(length, int) or length < 1):
+        loaded.close()
+        raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: it must be a number above 0")
     return loaded
 
 
 def _unfit(path: Path, engine: str) -> str:
     """Why an engine would compute something else than the model says."""
-    return mlx.why_not(read_json(path / "config.json")) if engine == "mlx" else ""
+    return mlx.why_not(path) if engine == "mlx" else ""
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
@@ -211,6 +214,8 @@ def find_model(model: str | os.PathLike[str]) -> Path:
     Raises:
         SGPEError: there is none.
     """
+    if not isinstance(model, (str, os.PathLike)) or not os.fspath(model):
+        raise SGPEError(f"expected the folder or file of a model, or its name on the Hub, not {model!r}")
     path = Path(model)
     return path if path.exists() else download_model(os.fspath(model))
 

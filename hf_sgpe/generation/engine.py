@@ -82,8 +82,8 @@ class Engine(ABC):
     def close(self) -> None:
         """Gives the model's memory back. Closing again does nothing."""
         if not self._is_closed:
-            self._is_closed = True
             self._end()
+            self._is_closed = True
             self._release()
             gc.collect()
 
@@ -95,8 +95,12 @@ class Engine(ABC):
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
         """The prompt, and the options with no more new tokens than there is room for."""
+        if not isinstance(options, GenerationOptions):
+            raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         if self._is_closed:
             raise SGPEError("this engine is closed: load the model again")
+        if isinstance(ids, (str, bytes)):
+            raise TypeError(f"expected token ids, not {type(ids).__name__}: encode the text first")
         prompt = [index(id) for id in ids]
         if not prompt:
             raise SGPEError("the prompt is empty: a model goes on from one token at least")
@@ -118,7 +122,10 @@ class Engine(ABC):
     def _end(self) -> None:
         """Ends the text that is being generated, if there is one."""
         if self._running is not None:
-            self._running.close()
+            try:
+                self._running.close()
+            except ValueError:  # it is in the middle of a token
+                raise SGPEError("this engine is at work in another thread: it does one text at a time") from None
             self._running = None
 
     def _until_stopped(self, prompt: list[int], options: GenerationOptions) -> Iterator[int]:
@@ -126,7 +133,7 @@ class Engine(ABC):
         stop_ids = self.stop_ids.union(options.stop_ids)
         with closing(self._go_on(prompt, options, stop_ids)) as tokens:
             self._running = tokens
-            for number, id in enumerate(tokens, 1):
+            for number, id in enumerate(self._in_one_line(tokens), 1):
                 if id in stop_ids:
                     return
                 yield id
@@ -135,6 +142,15 @@ class Engine(ABC):
                 if self._running is not tokens:
                     what = "was closed" if self._is_closed else "went on to another text"
                     raise SGPEError(f"this engine {what} before this one was at its end")
+
+    def _in_one_line(self, tokens: Iterator[int]) -> Iterator[int]:
+        """The same; what a library raises on the way names the engine."""
+        try:
+            yield from tokens
+        except (SGPEError, TypeError):
+            raise
+        except Exception as error:
+            raise SGPEError(f"{self.name} cannot go on with this model ({_said_by(error)})") from error
 
 
 @contextmanager
@@ -149,7 +165,14 @@ def loading(path: Path) -> Iterator[None]:
     except SGPEError:
         raise
     except Exception as error:
-        # OpenVINO says first where in its sources it was.
-        said = (line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from"))
-        reason = f"without {error}" if isinstance(error, KeyError) else next(said, type(error).__name__)
-        raise SGPEError(f"{path}: no model that can be loaded ({reason})") from None
+        raise SGPEError(f"{path}: no model that can be loaded ({_said_by(error)})") from None
+
+
+def _said_by(error: Exception) -> str:
+    """What a library says of an error, in one line that is not too long."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing or unknown"
+    # OpenVINO says first where in its sources it was.
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("Exception from")] or [type(error).__name__]
+    return " ".join(lines[:3])[:300] if lines[0].endswith(":") else lines[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf
-from hf_sgpe.generation.conversion import converted
+from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions
 
@@ -36,7 +36,7 @@ class LlamaCppEngine(Engine):
         n_ctx: Tokens in the context; None for as many as the model takes, but no more than `LONGEST_CONTEXT`.
         n_gpu_layers: Layers to compute on a GPU; -1 for all, 0 for none. Without a GPU it has no effect.
         exact: Cache keys and values in 32 bits, and write weights in 32 bits where a folder is converted; weights in another
-            type in a file stay as they are.
+            type in a file stay as they are. For GPT-2 llama.cpp looks gelu up in a table of 16 bits all the same.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or the file holds no model that it can load.
@@ -49,25 +49,36 @@ class LlamaCppEngine(Engine):
         import llama_cpp
 
         silence()
-        if n_ctx is not None and n_ctx < 1:
-            raise SGPEError(f"n_ctx must be at least 1, not {n_ctx}")
-        file = path
-        if path.is_dir():
-            file = converted(path, "gguf-f32" if exact else "gguf", partial(_convert, exact=exact)) / _MODEL_FILE
-        _said.clear()
+        for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise SGPEError(f"{name} must be a whole number of at least {least}, not {value!r}")
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
-        try:
-            # What the file says is asked for first: all of a context's memory is taken at once.
-            with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
-                metadata = dict(llm.metadata)
-            longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
-            self.context_length = n_ctx or min(longest, LONGEST_CONTEXT)
-            self._llm = llama_cpp.Llama(
-                str(file), n_ctx=self.context_length, n_gpu_layers=n_gpu_layers, verbose=False, **precision
-            )
-        except (ValueError, RuntimeError, OSError, KeyError) as error:
-            reasons = [line for line in _said if "error" in line] or [str(error)]
-            raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+
+        def load(file: Path) -> tuple[dict[str, str], int, Any]:
+            _said.clear()
+            try:
+                # What the file says is asked for first: all of a context's memory is taken at once.
+                with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
+                    metadata = dict(llm.metadata)
+                longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
+                if n_ctx is not None and n_ctx > longest:
+                    raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens")
+                length = n_ctx or min(longest, LONGEST_CONTEXT)
+                llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
+            except SGPEError:
+                raise
+            except Exception as error:
+                reasons = [line for line in _said if "error" in line] or [str(error)]
+                raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+            return metadata, length, llm
+
+        kind = "gguf-f32" if exact else "gguf"
+        if path.is_dir():
+            convert = partial(_convert, exact=exact)
+            found = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
+        else:
+            found = load(path)
+        metadata, self.context_length, self._llm = found
         self.vocab_size = self._llm.n_vocab()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
         self.stop_ids = frozenset(int(id) for id in ends if id is not None)

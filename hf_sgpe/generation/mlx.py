@@ -6,10 +6,13 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import end_ids, rope
+from hf_sgpe.formats.safetensors_files import check_head, stored, weight_files
 from hf_sgpe.formats.tokenizer_json import read_json
 from hf_sgpe.generation.engine import Engine, loading
 from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.quiet import without_remarks
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -33,9 +36,10 @@ class MLXEngine(Engine):
         import mlx.core as mx
         from mlx_lm.utils import load_model
 
-        config = read_json(path / "config.json")
+        given, whole = read_json(path / "config.json"), _whole(path)
+        added = {name: value for name, value in whole.items() if name not in given}
         with loading(path):
-            self._model, config = load_model(path, model_config=_for_mlx(config))
+            self._model, config = load_model(path, model_config={**added, **_for_mlx(whole)})
         if exact:
             self._model.set_dtype(mx.float32)
         text = config.get("text_config") or config
@@ -69,8 +73,23 @@ class MLXEngine(Engine):
             steps.close()
 
 
-def why_not(config: dict[str, Any]) -> str:
-    """What mlx-lm would pass over in a model's configuration, and so compute something else; empty if nothing is known."""
+# What mlx-lm computes as transformers does, and what it needs to be told for that.
+_ROPES: dict[str, set[str]] = {
+    "default": set(),
+    "linear": {"factor"},
+    "dynamic": {"factor"},
+    "llama3": {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"},
+    "yarn": {"factor", "original_max_position_embeddings"},
+}
+
+
+def why_not(folder: Path) -> str:
+    """What mlx-lm would pass over in a model's folder, and so compute something else; empty if nothing is known.
+
+    Raises:
+        SGPEError: the folder holds no model.
+    """
+    config = _whole(folder)
     kind = config.get("model_type")
     if kind == "gpt2":
         return "does not load GPT-2 as transformers writes it"
@@ -78,12 +97,48 @@ def why_not(config: dict[str, Any]) -> str:
         if config.get("hidden_act", "silu") != "silu":
             return f"computes silu in place of {config['hidden_act']}"
         window = config.get("sliding_window")
-        is_used = config.get("use_sliding_window", kind == "mistral")
-        if window and is_used and window < config.get("max_position_embeddings", window + 1):
+        is_used = config.get("use_sliding_window", True)
+        length = config.get("max_position_embeddings")
+        if window and is_used and (not isinstance(length, int) or window < length):
             return f"has no sliding_window of {window}"
-    if rope(config).get("attention_factor") is not None:
-        return "has no attention_factor of rope"
+        positions = rope(config)
+        form = positions["rope_type"]
+        if form not in _ROPES:
+            return f"has no rope of type {form!r}"
+        if missing := _ROPES[form] - positions.keys():
+            return f"does not know what rope of type {form!r} is without {', '.join(sorted(missing))}"
+        for name, usual in (("attention_factor", None), ("truncate", True)):
+            if positions.get(name, usual) != usual:
+                return f"has no {name} of rope"
+    if config.get("quantization"):
+        return ""
+    # It reads all files of weights that it finds.
+    try:
+        files = weight_files(folder)
+    except SGPEError as error:
+        return f"reads safetensors only ({error})"
+    if others := [file.name for file in sorted(folder.glob("model*.safetensors")) if file not in files]:
+        return f"would read {others[0]} too, which is no part of the model: move it"
+    if "vocab_size" in config and config.get("tie_word_embeddings"):
+        check_head(folder, stored(folder), config, "model.embed_tokens.weight")
     return ""
+
+
+def _whole(folder: Path) -> dict[str, Any]:
+    """``config.json`` with what transformers takes where it says nothing."""
+    from transformers import AutoConfig
+
+    config = read_json(folder / "config.json")
+    try:
+        with without_remarks():
+            whole = AutoConfig.from_pretrained(folder).to_dict()
+    except Exception:  # a kind of model that it does not know, or mlx-lm's own
+        return config
+    # Of the others what is said counts, as mlx-lm reads it.
+    for name in ("tie_word_embeddings", "rope_parameters", "sliding_window", "use_sliding_window"):
+        if name not in config and whole.get(name) is not None:
+            config[name] = whole[name]
+    return config
 
 
 def _for_mlx(config: dict[str, Any]) -> dict[str, Any]:

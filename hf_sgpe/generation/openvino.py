@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.conversion import converted
+from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import loading
-from hf_sgpe.generation.transformers import TransformersEngine
+from hf_sgpe.generation.transformers import TransformersEngine, load_whole
 from hf_sgpe.quiet import without_remarks
 
 MODEL_FILE = "openvino_model.xml"
@@ -49,10 +49,13 @@ class OpenVINOEngine(TransformersEngine):
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
         logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it goes on without the wrapper
+        logging.getLogger("optimum").setLevel(logging.ERROR)
+
+        def load(folder: Path) -> Any:
+            return OVModelForCausalLM.from_pretrained(str(folder), export=False, **options)
+
         with loading(path), without_remarks():
-            if not (path / MODEL_FILE).exists():
-                path = converted(path, "openvino", _convert)
-            return OVModelForCausalLM.from_pretrained(path, **options)
+            return load(path) if (path / MODEL_FILE).exists() else load_converted(path, "openvino", _convert, load)
 
     def _release(self) -> None:
         self._model = None
@@ -61,6 +64,7 @@ class OpenVINOEngine(TransformersEngine):
 def _convert(source: Path, target: Path) -> None:
     from optimum.intel import OVModelForCausalLM
 
+    load_whole(source)
     with _without_telemetry():
         model = OVModelForCausalLM.from_pretrained(source, export=True, load_in_8bit=False, compile=False)
         model.save_pretrained(target)

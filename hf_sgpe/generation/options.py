@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
+
+import numpy as np
 
 from hf_sgpe.errors import SGPEError
 
@@ -67,16 +69,21 @@ class GenerationOptions:
             value = getattr(self, name)
             if value is None and name == "seed":
                 continue
+            if isinstance(value, np.generic):
+                value = value.item()
+                object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
                 what = "a whole number " if kind is int else ""
                 raise SGPEError(f"{name} must be {what}{least_and_most}, not {value!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
+            if not isinstance(value, (str, int, Iterable)):
+                raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, (value,) if isinstance(value, (str, int)) else tuple(value))
         if not all(isinstance(text, str) and text for text in self.stop):
             raise SGPEError(f"stop must be texts that are not empty, not {self.stop!r}")
-        if not all(type(id) is int for id in self.stop_ids):
-            raise SGPEError(f"stop_ids must be whole numbers, not {self.stop_ids!r}")
+        if not all(type(id) is int and id >= 0 for id in self.stop_ids):
+            raise SGPEError(f"stop_ids must be whole numbers of at least 0, not {self.stop_ids!r}")
 
     @property
     def is_greedy(self) -> bool:

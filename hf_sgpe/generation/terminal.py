@@ -107,7 +107,8 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
                 print()
             print(f"({conversation.speed()})", file=sys.stderr)
         except (SGPEError, OSError) as error:
-            print(f"error: {one_line(error)}", file=sys.stderr)
+            is_full = "fills the context" in str(error) and conversation.chat and conversation.chat.messages
+            print(f"error: {one_line(error)}{', or /reset what was said' if is_full else ''}", file=sys.stderr)
 
 
 def _read(read: Callable[[str], str]) -> str:
@@ -186,5 +187,5 @@ def _answer(conversation: Conversation, record: dict[str, Any], options: Generat
         return conversation.generator.stream(record["prompt"], options)
     if conversation.chat is None:
         raise SGPEError("messages need a chat template, and the tokenizer has none: name one by --template")
-    messages = record.get("messages") or [{"role": "user", "content": record["prompt"]}]
+    messages = record["messages"] if "messages" in record else [{"role": "user", "content": record["prompt"]}]
     return conversation.chat.answer(messages, options)

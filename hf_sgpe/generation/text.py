@@ -68,6 +68,8 @@ class TextGenerator:
     """
 
     def __init__(self, tokenizer: BPETokenizer | PreTrainedTokenizerFast | str | os.PathLike[str], engine: Engine) -> None:
+        if not isinstance(engine, Engine):
+            raise TypeError(f"expected an engine of load_engine, not {type(engine).__name__}: or use TextGenerator.load")
         self.tokenizer = _as_bpe(tokenizer)
         self.engine = engine
         self.progress: Progress | None = None
@@ -130,7 +132,7 @@ class TextGenerator:
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
-        """What follows each of several prompts, all at once where the engine can.
+        """What follows each of several prompts, all at once where the engine can: there a seed is for all of them together.
 
         Raises:
             SGPEError: before anything runs: a prompt is empty or too long.

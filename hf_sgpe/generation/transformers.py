@@ -48,7 +48,6 @@ class TransformersEngine(Engine):
 
     def _load(self, path: Path, device: str | None, exact: bool) -> Any:
         import torch
-        from transformers import AutoModelForCausalLM
 
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
@@ -56,8 +55,7 @@ class TransformersEngine(Engine):
         except (RuntimeError, AssertionError) as error:
             raise SGPEError(f"device {device!r}: PyTorch has none ({str(error).splitlines()[0]})") from None
         with loading(path), without_remarks():
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32 if exact else "auto")
-            return model.to(device).eval()
+            return load_whole(path, dtype=torch.float32 if exact else "auto").to(device).eval()
 
     def _release(self) -> None:
         import torch
@@ -146,6 +144,28 @@ class TransformersEngine(Engine):
         answers = self._generate([ids for ids, _ in prompts], options, stop_ids)[:, longest:].tolist()
         stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
         return [row[:stop] for row, stop in zip(answers, stops, strict=True)]
+
+
+def load_whole(path: Path, **options: Any) -> Any:
+    """A model of transformers, all of whose weights are those in its folder.
+
+    Raises:
+        SGPEError: some are missing, which transformers would make up, of other shapes, or left over.
+    """
+    from transformers import AutoModelForCausalLM
+
+    # It would refuse other shapes without naming them.
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, info = AutoModelForCausalLM.from_pretrained(path, **options)
+    for found, what in (
+        (info["missing_keys"], "the weights lack {}, which config.json asks for"),
+        (info["mismatched_keys"], "{} has another shape than config.json asks for"),
+        (info["unexpected_keys"], "the weights hold {}, for which config.json has no place"),
+    ):
+        if found:
+            first = min(key if isinstance(key, str) else key[0] for key in found)
+            raise SGPEError(f"{path}: {what.format(first)}")
+    return model
 
 
 # Masked wherever it stands, so that any id will do.

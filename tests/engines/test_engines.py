@@ -1,6 +1,8 @@
 """Every engine gives the same tokens, and each option means the same on all."""
 
+import json
 import os
+import shutil
 from importlib.metadata import version
 
 import numpy as np
@@ -241,3 +243,97 @@ def test_the_engine_for_a_folder_of_transformers_is_one_that_runs_it(models):
 def test_versions_are_shown():
     shown = {info.name: info.version for info in available_engines()}
     assert shown["transformers"] == f"transformers {version('transformers')}, torch {version('torch')}"
+
+
+# ---------------------------------------------------------------- models that are not whole
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def changed(folder, source, weights=lambda found: found, **config):
+    """A copy of a model with other weights or another configuration."""
+    from safetensors.numpy import load_file, save_file
+
+    shutil.copytree(source, folder)
+    found = weights(load_file(folder / "model.safetensors"))
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+    said = json.loads((folder / "config.json").read_text()) | config
+    (folder / "config.json").write_text(json.dumps(said))
+    return folder
+
+
+def without(name):
+    return lambda found: {key: value for key, value in found.items() if name not in key}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"weights": without("lm_head")}, "lm_head.weight"),
+        ({"weights": without("layers.1.")}, "layers.1."),
+        ({"weights": without("model.norm")}, "model.norm.weight"),
+        ({"num_hidden_layers": 3}, "layers.2."),
+        ({"num_hidden_layers": 1}, "layers.1."),
+        ({"hidden_size": 48}, r"\w\.weight"),
+    ],
+)
+def test_weights_that_are_missing_or_do_not_fit_are_named(change, named, engine_name, models, tmp_path, cache):
+    folder = changed(tmp_path / "model", models["untied"], **change)
+    with pytest.raises(SGPEError, match=named):
+        load_engine(folder, engine_name, exact=True)
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_a_model_of_nothing_but_nan_ends_in_one_line(engine_name, models, tmp_path, cache):
+    def broken(found):
+        return {name: np.full_like(value, np.nan) for name, value in found.items()}
+
+    folder = changed(tmp_path / "model", models["untied"], broken)
+    try:
+        with load_engine(folder, engine_name, exact=True) as engine:
+            list(engine.generate([1, 2], GenerationOptions(max_new_tokens=3, temperature=1.0)))
+    except SGPEError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_damaged_conversion_is_made_anew(models, tmp_path, engine_name, cache):
+    if engine_name not in ("openvino", "llama.cpp"):
+        pytest.skip("runs the folder as it is")
+    folder = shutil.copytree(models["untied"], tmp_path / "model")
+
+    def ids():
+        with load_engine(folder, engine_name, exact=True) as engine:
+            return list(engine.generate([5, 6, 7], GREEDY))
+
+    expected = ids()
+    (kept,) = cache.iterdir()
+    for file in kept.glob("*model.[bg]*"):
+        file.write_bytes(b"damaged")
+    assert ids() == expected
+
+
+def test_configurations_that_cannot_be_are_one_line(engine_name, models, tmp_path, cache):
+    for number, config in enumerate(({"max_position_embeddings": -1}, {"rope_parameters": [1]}, {"hidden_act": "fooact"})):
+        folder = changed(tmp_path / str(number), models["untied"], **config)
+        with pytest.raises(SGPEError) as caught:
+            load_engine(folder, engine_name)
+        assert "\n" not in str(caught.value)
+    folder = shutil.copytree(models["untied"], tmp_path / "ends")
+    (folder / "generation_config.json").write_text('{"eos_token_id": "x"}')
+    with pytest.raises(SGPEError, match="eos_token_id of the model's configuration is 'x'"):
+        load_engine(folder, engine_name)
+
+
+def test_a_context_beyond_the_models_is_refused(models):
+    pytest.importorskip("llama_cpp", reason="n_ctx is llama.cpp's: pip install llama-cpp-python")
+    for wrong, message in {
+        10**10: r"n_ctx 10,000,000,000: .* takes no more than 256 tokens",
+        "x": "n_ctx must be",
+        0: "n_ctx",
+    }.items():
+        with pytest.raises(SGPEError, match=message):
+            load_engine(models["tied"], "llama.cpp", n_ctx=wrong)

@@ -1,11 +1,12 @@
 """Conversions are made once, whole or not at all, and by several processes at a time if need be."""
 
+import os
 import threading
 
 import pytest
 
 from hf_sgpe import SGPEError
-from hf_sgpe.generation.conversion import DONE_FILE, cache_folder, converted
+from hf_sgpe.generation.conversion import DONE_FILE, cache_folder, load_converted
 
 
 @pytest.fixture
@@ -15,6 +16,10 @@ def source(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "weights").write_text("one")
     return folder
+
+
+def converted(source, kind, convert):
+    return load_converted(source, kind, convert, lambda folder: folder)
 
 
 def copy(source, target):
@@ -45,7 +50,7 @@ def test_a_conversion_that_fails_leaves_nothing(source):
 
     with pytest.raises(SGPEError, match=r"^no$"):
         converted(source, "kind", convert)
-    assert not cache_folder().exists()
+    assert list(cache_folder().iterdir()) == []
 
 
 def test_two_at_the_same_time_come_to_the_same(source):
@@ -69,5 +74,30 @@ def test_two_at_the_same_time_come_to_the_same(source):
 def test_a_cache_that_cannot_be_written_is_named(source, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(SGPEError, match=r"file is a file: .*: name another folder for conversions by HF_SGPE_CACHE$"):
+    with pytest.raises(SGPEError, match=r"file: File exists: name another folder for conversions by HF_SGPE_CACHE$"):
         converted(source, "kind", copy)
+
+
+def test_a_damaged_conversion_is_made_anew_and_one_that_does_not_load_is_removed(source):
+    def load(folder):
+        if (folder / "weights").read_text() != "one":
+            raise RuntimeError("damaged")
+        return folder
+
+    kept = load_converted(source, "kind", copy, load)
+    (kept / "weights").write_text("on")
+    assert load_converted(source, "kind", copy, load) == kept
+    assert (kept / "weights").read_text() == "one"
+    (source / "weights").write_text("other")
+    with pytest.raises(RuntimeError, match="damaged"):
+        load_converted(source, "kind", copy, load)
+    assert list(cache_folder().iterdir()) == [kept]
+
+
+def test_what_a_killed_process_left_goes_after_a_day(source):
+    old, new = cache_folder() / ".model-kind-0123-abcdefgh", cache_folder() / ".model-kind-0123-hgfedcba"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    converted(source, "kind", copy)
+    assert (old.exists(), new.exists()) == (False, True)

@@ -33,6 +33,7 @@ def model(tmp_path):
             path.touch()
             return path
         (tmp_path / "config.json").write_text(json.dumps({"quantization": {"bits": 4}} if kind == "mlx" else {}))
+        (tmp_path / "model.safetensors").touch()
         if kind == "openvino":
             (tmp_path / "openvino_model.xml").touch()
         return tmp_path
@@ -75,6 +76,9 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
         best_engine(path, Machine("Linux", "x86_64", {"transformers": "5"}))
 
 
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
@@ -86,6 +90,14 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
             "has no sliding_window of 8",
         ),
         ({"model_type": "llama", "rope_parameters": {"attention_factor": 2.0}}, "has no attention_factor of rope"),
+        ({"model_type": "llama", "sliding_window": 8}, "has no sliding_window of 8"),
+        ({"model_type": "llama", "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "has no rope of type"),
+        ({"model_type": "llama", "rope_parameters": {**YARN, "truncate": False}}, "has no truncate of rope"),
+        (
+            {"model_type": "llama", "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
+            "does not know what rope of type 'yarn' is without original_max_position_embeddings",
+        ),
+        ({"model_type": "llama", "rope_parameters": YARN}, ""),
         ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": False, "max_position_embeddings": 64}, ""),
         ({"model_type": "mistral", "sliding_window": 4096, "max_position_embeddings": 4096}, ""),
         ({"model_type": "llama", "hidden_act": "silu", "rope_parameters": {"rope_theta": 1e6}}, ""),
@@ -98,6 +110,21 @@ def test_mlx_is_not_given_what_it_would_compute_wrongly(model, config, reason):
     if reason:
         with pytest.raises(SGPEError, match=f"mlx {reason}.*: take another engine"):
             load_engine(path, "mlx")
+
+
+def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
+    path = model("transformers")
+    (path / "config.json").write_text('{"model_type": "llama"}')
+    (path / "model_old.safetensors").touch()
+    with pytest.raises(SGPEError, match=r"mlx would read model_old\.safetensors too.*: move it: take another engine"):
+        load_engine(path, "mlx")
+    assert best_engine(path, MACHINES["mac"]) == "transformers"
+
+
+def test_what_is_no_model_is_named():
+    for wrong in (None, 5, b"x", ""):
+        with pytest.raises(SGPEError, match="expected the folder or file of a model, or its name on the Hub, not"):
+            load_engine(wrong)
 
 
 def test_why_an_engine_cannot_be_used_is_said(model):

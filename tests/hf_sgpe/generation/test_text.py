@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -214,9 +215,40 @@ def test_a_turn_that_failed_is_forgotten(chatty):
             raise RuntimeError("out of memory")
 
     chat = TextGenerator(chatty, Broken()).chat()
-    with pytest.raises(RuntimeError, match="out of memory"):
+    with pytest.raises(SGPEError, match=r"^parrot cannot go on with this model \(out of memory\)$"):
         list(chat.say("Hi"))
     assert chat.messages == []
+
+
+def test_wrong_arguments_are_named(chatty):
+    engine = Parrot()
+    with pytest.raises(TypeError, match=r"expected an engine of load_engine, not str: or use TextGenerator.load"):
+        TextGenerator(chatty, "my-model")
+    with pytest.raises(TypeError, match="expected GenerationOptions, not dict"):
+        engine.generate([1], {"temperature": 0})
+    with pytest.raises(TypeError, match="expected token ids, not str: encode the text first"):
+        engine.generate("text")
+
+
+def test_one_engine_in_two_threads_is_refused(chatty):
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow(Parrot):
+        def _go_on(self, ids, options, stop_ids):
+            inside.set()
+            go_on.wait(timeout=30)
+            yield 65
+
+    engine = Slow()
+    thread = threading.Thread(target=lambda: list(engine.generate([1])))
+    thread.start()
+    inside.wait(timeout=30)
+    for act in (lambda: next(engine.generate([1])), engine.close):
+        with pytest.raises(SGPEError, match="this engine is at work in another thread: it does one text at a time"):
+            act()
+    go_on.set()
+    thread.join()
+    engine.close()
 
 
 def test_a_tokenizer_without_a_template_has_no_conversations(tokenizer):
