@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -41,7 +42,7 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
     Args:
         kind: Form of the conversion, part of the name.
         convert: Writes the conversion of the first folder into the second.
-        load: Loads a conversion.
+        load: Loads a conversion; raises SGPEError for what is no fault of the conversion, and anything else for what is.
 
     Raises:
         SGPEError: nothing can be written there.
@@ -53,11 +54,15 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
     if (target / DONE_FILE).exists():
         try:
             return load(target)
+        except SGPEError:  # what was asked for cannot be
+            raise
         except Exception:  # whatever a library says of what somebody damaged
             shutil.rmtree(target, ignore_errors=True)
     _make(source, target, kind, convert)
     try:
         return load(target)
+    except SGPEError:
+        raise
     except Exception:
         shutil.rmtree(target, ignore_errors=True)
         raise
@@ -71,7 +76,7 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
         raise SGPEError(f"{one_line(error)}: name another folder for conversions by HF_SGPE_CACHE") from None
     if sys.stderr.isatty():
         print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
-    for left in target.parent.glob(".*-????????"):  # by processes that were killed
+    for left in target.parent.glob(f".{glob.escape(target.name)}-????????"):  # by processes that were killed
         if time.time() - left.stat().st_mtime > _SECONDS_A_DAY:
             shutil.rmtree(left, ignore_errors=True)
     with atomic_directory(target) as folder:

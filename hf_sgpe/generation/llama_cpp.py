@@ -56,28 +56,28 @@ class LlamaCppEngine(Engine):
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
             _said.clear()
-            try:
-                # What the file says is asked for first: all of a context's memory is taken at once.
-                with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
-                    metadata = dict(llm.metadata)
-                longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
-                if n_ctx is not None and n_ctx > longest:
-                    raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens")
-                length = n_ctx or min(longest, LONGEST_CONTEXT)
-                llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
-            except SGPEError:
-                raise
-            except Exception as error:
-                reasons = [line for line in _said if "error" in line] or [str(error)]
-                raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+            # What the file says is asked for first: all of a context's memory is taken at once.
+            with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
+                metadata = dict(llm.metadata)
+            longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
+            if n_ctx is not None and n_ctx > longest:
+                raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens")
+            length = n_ctx or min(longest, LONGEST_CONTEXT)
+            llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
             return metadata, length, llm
 
-        kind = "gguf-f32" if exact else "gguf"
-        if path.is_dir():
-            convert = partial(_convert, exact=exact)
-            found = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
-        else:
-            found = load(path)
+        try:
+            if path.is_dir():
+                convert = partial(_convert, exact=exact)
+                kind = "gguf-f32" if exact else "gguf"
+                found = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
+            else:
+                found = load(path)
+        except SGPEError:
+            raise
+        except Exception as error:
+            reasons = [line for line in _said if "error" in line] or [str(error)]
+            raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
         metadata, self.context_length, self._llm = found
         self.vocab_size = self._llm.n_vocab()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))

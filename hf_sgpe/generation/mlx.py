@@ -119,8 +119,11 @@ def why_not(folder: Path) -> str:
         return f"reads safetensors only ({error})"
     if others := [file.name for file in sorted(folder.glob("model*.safetensors")) if file not in files]:
         return f"would read {others[0]} too, which is no part of the model: move it"
-    if "vocab_size" in config and config.get("tie_word_embeddings"):
-        check_head(folder, stored(folder), config, "model.embed_tokens.weight")
+    if config.get("tie_word_embeddings"):
+        try:
+            check_head(folder, stored(folder), config, "model.embed_tokens.weight")
+        except SGPEError as error:
+            return f"takes the embedding for the head ({error})"
     return ""
 
 

@@ -94,10 +94,25 @@ def test_a_damaged_conversion_is_made_anew_and_one_that_does_not_load_is_removed
     assert list(cache_folder().iterdir()) == [kept]
 
 
+def test_what_cannot_be_asked_of_a_model_leaves_its_conversion(source):
+    def load(folder):
+        raise SGPEError("no such device")
+
+    for _ in range(2):
+        with pytest.raises(SGPEError, match="no such device"):
+            load_converted(source, "kind", copy, load)
+        assert len(list(cache_folder().iterdir())) == 1
+
+
 def test_what_a_killed_process_left_goes_after_a_day(source):
-    old, new = cache_folder() / ".model-kind-0123-abcdefgh", cache_folder() / ".model-kind-0123-hgfedcba"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
+    made = converted(source, "kind", copy)
+    (made / DONE_FILE).unlink()
+    old, new, other = (
+        made.with_name(name) for name in (f".{made.name}-abcdefgh", f".{made.name}-hgfedcba", ".mine-12345678")
+    )
+    for folder in (old, new, other):
+        folder.mkdir()
     os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
     converted(source, "kind", copy)
-    assert (old.exists(), new.exists()) == (False, True)
+    assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
