@@ -11,7 +11,7 @@ ruff check .
 ruff format --check .
 mypy
 # A file's tests stay together, for what they share.
-run_tests="python -m pytest -n 2 --dist loadfile"
+run_tests="python -m pytest -n 2 --dist loadfile --no-loadscope-reorder"
 ignored=()
 if command -v "${CXX:-c++}" >/dev/null; then
     HF_SGPE_KERNEL=native $run_tests "$@"

@@ -17,6 +17,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: begun last, they would keep one process busy while the others have nothing left."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"
 
 
