@@ -51,21 +51,18 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     digest = hashlib.sha256(json.dumps([str(source.resolve()), state]).encode()).hexdigest()[:16]
     target = cache_folder() / f"{source.resolve().name}-{kind}-{digest}"
-    if (target / DONE_FILE).exists():
-        try:
-            return load(target)
-        except SGPEError:  # what was asked for cannot be
-            raise
-        except Exception:  # whatever a library says of what somebody damaged
-            shutil.rmtree(target, ignore_errors=True)
-    _make(source, target, kind, convert)
+    is_new = not (target / DONE_FILE).exists()
+    if is_new:
+        _make(source, target, kind, convert)
     try:
         return load(target)
-    except SGPEError:
+    except SGPEError:  # what was asked for cannot be
         raise
-    except Exception:
+    except Exception:  # whatever a library says of what is damaged
         shutil.rmtree(target, ignore_errors=True)
-        raise
+        if is_new or (target / DONE_FILE).exists():  # it cannot be removed
+            raise
+    return load_converted(source, kind, convert, load)
 
 
 def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path], None]) -> None:
