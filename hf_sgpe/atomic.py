@@ -66,6 +66,23 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder beside ``path``, for what is too large for memory until that is written; it goes with the block.
+
+    Raises:
+        OSError: as `check_file`.
+    """
+    check_file(path)
+    target = Path(path).resolve()
+    with (
+        _named(target),
+        _parents(target),
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder,
+    ):
+        yield Path(folder)
+
+
 def remove_leftovers(directory: str | os.PathLike[str]) -> None:
     """Removes what a killed process left behind of writing into ``directory``; nobody else may be writing there."""
     folder = Path(directory)

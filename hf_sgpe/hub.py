@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from hf_sgpe.errors import SGPEError
 
+# The client itself tries each request for half a minute; with the waits between, these are some four minutes.
+_TRIES = 6
 _LOG_IN = "log in by 'hf auth login' or set HF_TOKEN"
 
 
@@ -121,6 +124,41 @@ def conversation(start: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename:
             raise  # of the disk
         raise SGPEError(f"{start} {_reason(error)}") from None
+
+
+class Patience:
+    """Waits before what failed is tried again, longer each time, and gives up after some times in a row."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+
+    def wait_after(self, error: Exception) -> None:
+        """Waits.
+
+        Raises:
+            Exception: ``error`` itself, if trying again is of no use, or has been of none.
+        """
+        self._failed += 1
+        if self._failed >= _TRIES or not _may_pass(error):
+            raise error
+        time.sleep(2**self._failed)
+
+    def renew(self) -> None:
+        """To be called after a success."""
+        self._failed = 0
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether it was the network, or a server that is out of order for now."""
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code in (408, 429) or error.response.status_code >= 500
+    if isinstance(error, OfflineModeIsEnabled):
+        return False
+    # The HTTP library under huggingface_hub is not always the same one, but calls these alike.
+    is_of_http = any(kind.__name__ == "RequestError" for kind in type(error).__mro__)
+    return is_of_http or isinstance(error, (ConnectionError, TimeoutError))
 
 
 def _reason(error: BaseException) -> str:

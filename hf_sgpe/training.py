@@ -18,6 +18,7 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, order_units
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.counts_file import different
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import NORMALIZATIONS, normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS, resolve_scripts
@@ -171,9 +172,12 @@ class TrainingConfig:
     def counting(self) -> dict[str, Any]:
         """The part of the configuration that decides which words a text has; equal parts give addable counts."""
         return {
-            "patterns": list(self.pre_tokenizer().patterns),
+            "recipe": self.recipe,
+            "scripts": list(self.scripts) if self.recipe != "bpe" else [],
+            "pattern": self.pattern if self.recipe != "sgpe" else "",
             "normalization": self.normalization,
             "special_tokens": sorted(self.special_tokens or ()),
+            "patterns": list(self.pre_tokenizer().patterns),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,8 +240,11 @@ def train_from_counts(
         SGPEError: there are no words, they were cut for another configuration, or the vocabulary is too small for the
             chosen units (the message says what would do).
     """
-    if counts.counting != config.counting():
-        raise SGPEError("the word counts were cut by other patterns, normalization or specials than the configuration's")
+    if setting := different(counts.counting, config.counting()):
+        has, wants = counts.counting.get(setting), config.counting().get(setting)
+        raise SGPEError(
+            f"the words were counted with {setting.replace('_', ' ')} {has!r}, but the configuration has {wants!r}"
+        )
     if not len(counts):
         raise SGPEError("the corpus is empty: it has no words to learn from")
 

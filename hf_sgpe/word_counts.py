@@ -5,30 +5,45 @@ What a word is, a `TrainingConfig` decides. Nothing here reads corpora; that is 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import zipfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from fractions import Fraction
+from itertools import groupby
 from math import gcd, isfinite, lcm
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import kernel
-from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.counts_file import (
+    BUCKETS,
+    CountsInfo,
+    Digest,
+    Source,
+    bucket_of,
+    different,
+    in_order,
+    read,
+    read_info,
+    table_of,
+    write,
+)
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.special_tokens import any_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hf_sgpe.training import TrainingConfig
 
 # The trainer adds counts of pairs up in 64 bits.
 _MOST = 1 << 60
 _FINEST_WEIGHT = 10**6
+_ROWS = 1 << 16
+# Of the readable counter: a string, a number and their places in a table that may just be growing.
+_BYTES_PER_WORD = 300
 
 
 def exact_weight(weight: float) -> Fraction:
@@ -58,6 +73,7 @@ class WordCounts:
         counts: Word (UTF-8) → how often it occurs, in parts of 1 / ``scale``.
         counting: `TrainingConfig.counting` of the configuration that the words were cut with.
         scale: How many parts make one occurrence: 1 but for weights that are no whole numbers.
+        sources: What was counted, for whoever reads a file of them; equal counts may have other ones.
 
     Raises:
         SGPEError: weights and counts together are too large to be counted.
@@ -71,8 +87,11 @@ class WordCounts:
     1.5
     """
 
-    def __init__(self, counts: Mapping[bytes, int], counting: Mapping[str, Any], *, scale: int = 1) -> None:
+    def __init__(
+        self, counts: Mapping[bytes, int], counting: Mapping[str, Any], *, scale: int = 1, sources: Iterable[Source] = ()
+    ) -> None:
         self.counting = dict(counting)
+        self.sources = tuple(dict(source) for source in sources)
         # In lowest terms, so that equal counts are equally written.
         common = gcd(scale, *counts.values()) if scale > 1 else 1
         self.scale = scale // common
@@ -93,14 +112,17 @@ class WordCounts:
         return counter.result()
 
     def __add__(self, other: WordCounts) -> WordCounts:
-        if self.counting != other.counting:
-            raise SGPEError("word counts cannot be added: they were cut by different patterns, normalization or specials")
+        if setting := different(self.counting, other.counting):
+            raise SGPEError(
+                f"word counts cannot be added: {setting.replace('_', ' ')} {self.counting.get(setting)!r} and "
+                f"{other.counting.get(setting)!r} cut other words"
+            )
         scale = lcm(self.scale, other.scale)
         total: Counter[bytes] = Counter()
         for counts in (self, other):
             factor = scale // counts.scale
             total.update(counts._counts if factor == 1 else {word: n * factor for word, n in counts.items()})
-        return WordCounts(total, self.counting, scale=scale)
+        return WordCounts(total, self.counting, scale=scale, sources=self.sources + other.sources)
 
     def __mul__(self, weight: float) -> WordCounts:
         """The same words, each ``weight`` times as often; any number above 0 with up to six decimals.
@@ -112,7 +134,7 @@ class WordCounts:
         if factor == 1:
             return self
         counts = {word: count * factor.numerator for word, count in self._counts.items()}
-        return WordCounts(counts, self.counting, scale=self.scale * factor.denominator)
+        return WordCounts(counts, self.counting, scale=self.scale * factor.denominator, sources=self.sources)
 
     __rmul__ = __mul__
 
@@ -151,72 +173,41 @@ class WordCounts:
 
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
-        hasher = hashlib.sha256()
-        for array in self._arrays().values():
-            hasher.update(array.tobytes())
-        return hasher.hexdigest()
-
-    def _arrays(self) -> dict[str, Any]:
-        """What is saved: the words in order, one after another, their lengths and counts, and how they were cut."""
         import numpy as np
 
-        words = sorted(self._counts)
-        return {
-            "counting": np.frombuffer(json.dumps(self.counting, sort_keys=True).encode(), dtype=np.uint8),
-            "scale": np.array(self.scale, dtype=np.int64),
-            "words": np.frombuffer(b"".join(words), dtype=np.uint8),
-            "lengths": np.array(list(map(len, words)), dtype=np.int64),
-            "counts": np.array(list(map(self._counts.__getitem__, words)), dtype=np.int64),
-        }
+        words = in_order(self._counts)
+        digest = Digest(self.counting if self.scale == 1 else {**self.counting, "scale": self.scale})
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        counts = np.fromiter(map(self._counts.__getitem__, words), np.int64, len(words))
+        digest.update(b"".join(words), lengths, counts)
+        return digest.hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file (a numpy ``.npz`` whatever its name), the same bytes for the same counts."""
-        import numpy as np
+    def save(self, path: str | os.PathLike[str]) -> CountsInfo:
+        """Writes one Parquet file, the same bytes for the same counts of the same sources.
 
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **self._arrays())
+        Raises:
+            SGPEError: the counts are weighted, or pyarrow is not installed.
+        """
+        if self.scale != 1:
+            raise SGPEError("weighted counts are not kept: save them as they were counted, and weight them when you train")
+        words = in_order(self._counts)
+        parts = (words[start : start + _ROWS] for start in range(0, len(words), _ROWS))
+        tables = (table_of(part, [self._counts[word] for word in part]) for part in parts)
+        return write(path, tables, self.counting, sources=self.sources)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Reads what `save` wrote.
+        """Reads what `save`, or counting on disk, wrote.
 
         Raises:
             SGPEError: the file holds no word counts, or damaged ones.
             OSError: the file cannot be opened.
         """
-        import numpy as np
-
-        with Path(path).open("rb") as raw:
-            try:
-                if not zipfile.is_zipfile(raw):
-                    raise ValueError("no .npz")
-                raw.seek(0)
-                with np.load(raw, allow_pickle=False) as file:
-                    counting = json.loads(file["counting"].tobytes())
-                    blob, lengths, counts = file["words"].tobytes(), file["lengths"], file["counts"]
-                    scale = int(file["scale"])
-                if scale < 1:
-                    raise ValueError("its scale is below 1")
-                return cls(_unpack_words(blob, lengths, counts), dict(counting), scale=scale)
-            except Exception as error:  # each layer of the format has exceptions of its own
-                reason = str(error) or type(error).__name__
-                raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
-
-
-def _unpack_words(blob: bytes, lengths: Any, counts: Any) -> dict[bytes, int]:
-    if lengths.dtype.kind != "i" or counts.dtype.kind != "i" or lengths.shape != counts.shape or lengths.ndim != 1:
-        raise ValueError("its arrays do not fit together")
-    if lengths.sum() != len(blob) or (lengths <= 0).any() or (counts <= 0).any():
-        raise ValueError("its numbers do not fit together")
-    words: dict[bytes, int] = {}
-    start = 0
-    for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
-        words[blob[start : start + length]] = count
-        start += length
-    if len(words) != len(counts):
-        raise ValueError("a word occurs twice")
-    b"\n".join(words).decode()  # words are text; better known here than in the middle of training
-    return words
+        info = read_info(path)
+        words: dict[bytes, int] = {}
+        for _, table in read(path):
+            words.update(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True))
+        return cls(words, info.counting, sources=info.sources)
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
@@ -271,6 +262,22 @@ class WordCounter:
         """What was counted so far, as a value."""
         return WordCounts({word.encode(): count for word, count in self._counts.items()}, self._counting)
 
+    def peak(self, size: int) -> int:
+        """How many bytes of memory this takes, roughly and at the most, while texts of ``size`` bytes are added."""
+        return (len(self._counts) + size // 4) * _BYTES_PER_WORD
+
+    def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
+        """What was counted so far, as `hf_sgpe.formats.counts_file.read` gives it, and forgets it in the end.
+
+        Args:
+            threads: To sort words by, if the kernel can; 1 for none besides the caller's.
+        """
+        words = in_order(word.encode() for word in self._counts)
+        for bucket, group in groupby(words, key=bucket_of):
+            found = list(group)
+            yield bucket, table_of(found, [self._counts[word.decode()] for word in found])
+        self._counts.clear()
+
     def _prepared(self, text: str) -> list[str]:
         """The parts of a text between special tokens, normalized."""
         pattern = self._special_pattern
@@ -292,6 +299,9 @@ class NativeWordCounter(WordCounter):
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
 
+    def __len__(self) -> int:
+        return len(self._native)
+
     def update(self, other: NativeWordCounter) -> None:
         """Adds what ``other``, of the same configuration, has counted."""
         self._native.merge(other._native)
@@ -299,6 +309,48 @@ class NativeWordCounter(WordCounter):
     def result(self) -> WordCounts:
         """What was counted so far, as a value."""
         return WordCounts(self._native.counts(), self._counting)
+
+    def peak(self, size: int) -> int:
+        """How many bytes of memory this takes, at the most, while texts of ``size`` bytes are added."""
+        return int(self._native.peak(size))
+
+    def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
+        """As the readable one's."""
+        import pyarrow as pa
+
+        # The words of a part are in memory twice, so there are several of many words.
+        width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
+        for first, (words, ends, counts, bucket_ends) in self._parts(width, threads):
+            # From an array of NumPy's, pyarrow would import pandas, which takes a second.
+            buffers = {"word": (pa.large_binary(), ends, words), "count": (pa.int64(), counts)}
+            table = pa.table(
+                {
+                    name: pa.Array.from_buffers(kind, len(counts), [None, *map(pa.py_buffer, parts)])
+                    for name, (kind, *parts) in buffers.items()
+                }
+            )
+            start = 0
+            for bucket, stop in enumerate(bucket_ends.tolist(), first):
+                if stop > start:
+                    yield bucket, table.slice(start, stop - start)
+                    start = stop
+        self._native.clear()
+
+    def _parts(self, width: int, threads: int) -> Iterator[tuple[int, Any]]:
+        """The words of so many buckets at a time: (the first of them, arrays). Each thread is one part ahead."""
+        if threads == 1:
+            for first in range(0, BUCKETS, width):
+                yield first, self._native.part(first, first + width)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            coming: deque[tuple[int, Future[Any]]] = deque()
+            for first in range(0, BUCKETS, width):
+                coming.append((first, pool.submit(self._native.part, first, first + width)))
+                if len(coming) > threads:
+                    begun, part = coming.popleft()
+                    yield begun, part.result()
+            for begun, part in coming:
+                yield begun, part.result()
 
 
 def make_word_counter(config: TrainingConfig) -> WordCounter:

@@ -28,7 +28,7 @@ from hub_cards.metrics import (
     measurable,
     with_first_merges,
 )
-from trainers.corpora import find_files, read_lines
+from trainers.corpora import CorpusFile, find_files, read_lines
 from trainers.counting import bar_disabled
 
 # Longer ones do not fit into a table, and are hardly words.
@@ -42,7 +42,7 @@ REFERENCE = "en"
 class TextFiles:
     """The lines of files that are not empty, read anew each time, so that they need not fit into memory."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[CorpusFile, ...]
     text_field: str = "text"
 
     def __iter__(self) -> Iterator[str]:
@@ -56,11 +56,11 @@ def texts_of(given: Iterable[str], *, text_field: str = "text") -> dict[str, Tex
     Raises:
         SGPEError: there is no such file, its name does not tell the language, or what is given is no code of one.
     """
-    paths: dict[str, list[Path]] = {}
+    paths: dict[str, list[CorpusFile]] = {}
     for text in given:
         named = None if Path(text).exists() else _LANGUAGE_AND_FILE.fullmatch(text)
         for path in find_files([named["file"] if named else text]):
-            code = language(named["code"]).code if named else language_in_name(path)
+            code = language(named["code"]).code if named else language_in_name(path.name)
             if code is None:
                 raise SGPEError(f"{path}: its name does not tell the language: write si={path}, if that is what it is in")
             paths.setdefault(code, []).append(path)

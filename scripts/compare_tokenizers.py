@@ -31,7 +31,7 @@ from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.words import RECIPES
-from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
+from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
 from trainers.training_runs import (
     SETTINGS_FILE,
@@ -152,7 +152,7 @@ def settings_of(
     }
 
 
-def lines_of(files: list[Path]) -> list[str]:
+def lines_of(files: list[CorpusFile]) -> list[str]:
     """The lines of files that are not blank, in NFC."""
     return [normalize(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
 

@@ -25,7 +25,7 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
-from trainers import SAMPLE, TokenizerTrainer, TrainingConfig, find_files, read_lines
+from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # Somebody who has transformers, but not this package.
 STRANGER = """
@@ -73,7 +73,7 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     print(f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut. Others, too rare for one, fall apart.")
 
 
-def held_out_lines(files: list[Path]) -> list[str]:
+def held_out_lines(files: list[CorpusFile]) -> list[str]:
     """Every tenth line, as many from each file."""
     share = -(-HELD_OUT_LINES // len(files))
     held_out: list[str] = []
@@ -82,7 +82,7 @@ def held_out_lines(files: list[Path]) -> list[str]:
     return held_out
 
 
-def numbered_lines(files: list[Path]) -> Iterator[tuple[int, str]]:
+def numbered_lines(files: list[CorpusFile]) -> Iterator[tuple[int, str]]:
     for file in files:
         yield from enumerate(read_lines(file), 1)
 

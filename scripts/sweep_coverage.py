@@ -37,9 +37,7 @@ TITLES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 def main() -> int:
     parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
-    parser.add_argument(
-        "--from-counts", nargs="+", default=[], metavar="FILE", help="words counted before, in place of text"
-    )
+    parser.add_argument("--counts", nargs="+", default=[], metavar="FILE", help="words counted before, in place of text")
     parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, one file a language")
     parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
     parser.add_argument("--script", action="append", help="script (repeatable; default: all)")
@@ -63,12 +61,12 @@ def run(args: argparse.Namespace) -> None:
         "weights": weights,
     }
     lines = {str(file): [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
-    if not args.corpus and not args.from_counts:
-        raise SGPEError("nothing to train on: give text, or words counted before by --from-counts")
+    if not args.corpus and not args.counts:
+        raise SGPEError("nothing to train on: give text, or words counted before by --counts")
     for name, text in lines.items():
         if not text:
             raise SGPEError(f"{name}: holds no text to measure")
-    counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.from_counts)
+    counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.counts)
     results: list[dict[str, Any]] = []
     for letters, syllables in tqdm(list(product(args.letters, args.syllables)), desc="Sweeping", disable=None):
         config = TrainingConfig(**options, letter_coverage=letters, syllable_coverage=syllables)

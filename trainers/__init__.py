@@ -5,8 +5,9 @@ from __future__ import annotations
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
-from trainers.corpora import SAMPLE, find_files, read_lines, read_texts
-from trainers.counting import count_files, count_texts
+from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of
+from trainers.counting import count_files, count_texts, read_files, read_iterator
+from trainers.counting_on_disk import add_files, count_to_file
 from trainers.hub_datasets import read_dataset
 from trainers.merge_steps import MergeStep, merge_steps
 from trainers.sgpe import SGPETrainer
@@ -14,19 +15,25 @@ from trainers.tokenizer import TokenizerTrainer, train_bpe
 
 __all__ = [
     "SAMPLE",
+    "CorpusFile",
     "MergeStep",
     "SGPEError",
     "SGPETrainer",
     "TokenizerTrainer",
     "TrainingConfig",
     "WordCounts",
+    "add_files",
     "count_files",
     "count_texts",
+    "count_to_file",
     "find_files",
     "merge_steps",
     "read_dataset",
+    "read_files",
+    "read_iterator",
     "read_lines",
     "read_texts",
+    "size_of",
     "train_bpe",
     "train_from_counts",
 ]

@@ -14,12 +14,13 @@ import lzma
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.pretokenizers.stream import cut_stream
+from trainers.hub_files import PREFIX, HubFile, find_hub_files
 
 TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
 COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
@@ -29,22 +30,33 @@ _BLOCK_BYTES = 1 << 20
 SAMPLE = Path(__file__).parent / "sample"
 """A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
 
+CorpusFile = Path | HubFile
+"""A file of a corpus, here or on the Hub."""
+
 Progress = Callable[[int], None]
 """Called with how many more bytes of the file, as it lies on disk, have been read."""
 
 
-def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
     """The files that ``paths`` name: files, folders (all corpora below, hidden ones left out) and globs.
+
+    What begins with ``hf://`` is looked for on the Hub, and read from there, as of the commit that is the latest now.
 
     Raises:
         SGPEError: a path names nothing, or nothing that can be read as a corpus.
     """
-    files: list[Path] = []
+    files: list[CorpusFile] = []
     for path in paths:
+        if isinstance(path, HubFile):
+            files.append(path)
+            continue
         name = os.fspath(path)
+        found: Sequence[CorpusFile]
         if not name:
             raise SGPEError("an empty name is no corpus: give a file, a folder or a glob")
-        if Path(name).is_dir():
+        if name.startswith(PREFIX):
+            found = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
+        elif Path(name).is_dir():
             below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and kind_of(file)]
             found = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
         elif Path(name).exists():
@@ -59,11 +71,16 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if not found:
             raise SGPEError(f"{name}: holds no corpus: known are {_KNOWN}")
         files += found
-    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
+    return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
+
+
+def size_of(file: CorpusFile) -> int:
+    """Bytes that a file has."""
+    return file.size if isinstance(file, HubFile) else file.stat().st_size
 
 
 def read_texts(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | HubFile,
     *,
     text_field: str = "text",
     special_tokens: Iterable[str] = (),
@@ -79,7 +96,7 @@ def read_texts(
     Raises:
         SGPEError: the file is damaged, not UTF-8 or without the field; the message names file and place.
     """
-    path = Path(path)
+    path = _file(path)
     report = on_progress or (lambda count: None)
     kind = kind_of(path)
     if kind == PARQUET:
@@ -90,14 +107,16 @@ def read_texts(
         yield from read_text_file(path, special_tokens=special_tokens, on_progress=report)
 
 
-def read_text_file(path: Path, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
+def read_text_file(
+    path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
+) -> Iterator[str]:
     """The text of one file in parts, whatever its name ends in; arguments and errors as for `read_texts`."""
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens)
 
 
-def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Iterator[str]:
+def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "text") -> Iterator[str]:
     """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
-    path = Path(path)
+    path = _file(path)
     if kind_of(path) == TEXT:
         texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
     else:
@@ -107,7 +126,19 @@ def read_lines(path: str | os.PathLike[str], *, text_field: str = "text") -> Ite
             yield line.removesuffix("\r")
 
 
-def kind_of(path: Path) -> tuple[str, ...] | None:
+def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
+    """What a path names, which is one file."""
+    if isinstance(path, HubFile):
+        return path
+    if not os.fspath(path).startswith(PREFIX):
+        return Path(path)
+    found = find_hub_files(os.fspath(path))
+    if len(found) != 1:
+        raise SGPEError(f"{path}: names {len(found)} files: name one")
+    return found[0]
+
+
+def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
     """Which of `TEXT`, `JSON_LINES` and `PARQUET` a file is by its name, compressed or not; None for none of them."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
@@ -116,7 +147,7 @@ def kind_of(path: Path) -> tuple[str, ...] | None:
     return next((kind for kind in (TEXT, JSON_LINES, PARQUET) if suffix in kind), None)
 
 
-def _decoded(path: Path, report: Progress) -> Iterator[str]:
+def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset = 0
     for block in _blocks(path, report):
@@ -131,7 +162,7 @@ def _decoded(path: Path, report: Progress) -> Iterator[str]:
         raise _not_utf8(path, offset - len(rest))
 
 
-def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
+def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
     for number, line in enumerate(_lines(_blocks(path, report), b"\n"), 1):
         if not line.strip():
             continue
@@ -151,15 +182,15 @@ def _json_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
         yield record[field]
 
 
-def _parquet_texts(path: Path, field: str, report: Progress) -> Iterator[str]:
+def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise SGPEError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    size, reported = path.stat().st_size, 0
-    with tempfile.TemporaryFile() as unpacked:
-        source: Any = path
+    size, reported = size_of(path), 0
+    with tempfile.TemporaryFile() as unpacked, path.open("rb") as opened:
+        source: IO[bytes] = opened
         if path.suffix.lower() in COMPRESSIONS:
             for block in _blocks(path, lambda count: None):
                 unpacked.write(block)
@@ -201,7 +232,7 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr) -> Iterator[AnyStr]:
         yield last
 
 
-def _blocks(path: Path, report: Progress) -> Iterator[bytes]:
+def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
     """The unpacked bytes of a file, block by block."""
     with path.open("rb") as raw:
         position = 0
@@ -220,7 +251,7 @@ def _blocks(path: Path, report: Progress) -> Iterator[bytes]:
         report(raw.tell() - position)
 
 
-def _unpacked(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
+def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".zst":
         yield from _unpacked_zstd(path, raw)
@@ -236,7 +267,7 @@ def _unpacked(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
         yield block
 
 
-def _unpacked_zstd(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
+def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
@@ -258,9 +289,9 @@ def _unpacked_zstd(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
         raise _damaged(path, EOFError("the last frame has no end"))
 
 
-def _damaged(path: Path, error: Exception) -> SGPEError:
+def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
     return SGPEError(f"{path}: damaged or cut off ({error})")
 
 
-def _not_utf8(path: Path, offset: int) -> SGPEError:
+def _not_utf8(path: CorpusFile, offset: int) -> SGPEError:
     return SGPEError(f"{path}: not UTF-8 at byte offset {offset}: convert the file to UTF-8")

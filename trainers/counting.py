@@ -19,9 +19,10 @@ from tqdm import tqdm
 
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.counts_file import check_same_settings, read_info
 from hf_sgpe.training import TrainingConfig
 from hf_sgpe.word_counts import NativeWordCounter, WordCounts, in_batches, make_word_counter, only_texts
-from trainers.corpora import read_texts
+from trainers.corpora import CorpusFile, read_texts, size_of
 
 # Below this, starting processes takes longer than counting.
 _WORTH_WORKERS_BYTES = 8 << 20
@@ -33,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def count_files(
-    files: Iterable[Path],
+    files: Iterable[CorpusFile],
     config: TrainingConfig,
     *,
     counts: Sequence[Path] = (),
@@ -58,16 +59,13 @@ def count_files(
     """
     files = list(files)
     weigh = _weights(config.weights, [*files, *counts])
-    size = sum(file.stat().st_size for file in files)
+    size = sum(map(size_of, files))
     if workers is None:
         workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
-    with tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False) as bar:
+    with _bar(size, progress) as bar:
 
-        def texts(files: list[Path]) -> Iterator[str]:
-            for file in files:
-                yield from read_texts(
-                    file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
-                )
+        def texts(files: list[CorpusFile]) -> Iterator[str]:
+            return _texts(files, config, text_field, bar)
 
         parts = [
             _count(in_batches(texts([file for file in files if weigh(file) == weight])), config, workers) * weight
@@ -77,17 +75,32 @@ def count_files(
     return sum(parts[1:], start=parts[0]) if parts else WordCounts({}, config.counting())
 
 
-def _load(file: Path, config: TrainingConfig) -> WordCounts:
-    counts = WordCounts.load(file)
-    if counts.counting != config.counting():
-        raise SGPEError(
-            f"{file}: was counted with another recipe, script, pattern, normalization or other special tokens than "
-            "are asked for now: give the same, or count the text again"
+def read_files(
+    files: Iterable[CorpusFile], config: TrainingConfig, *, text_field: str = "text", progress: bool | None = None
+) -> Iterator[str]:
+    """The texts of files, as `count_files` reads them; arguments and errors as there."""
+    files = list(files)
+    with _bar(sum(map(size_of, files)), progress) as bar:
+        yield from _texts(files, config, text_field, bar)
+
+
+def _texts(files: Iterable[CorpusFile], config: TrainingConfig, text_field: str, bar: tqdm) -> Iterator[str]:
+    for file in files:
+        yield from read_texts(
+            file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
         )
-    return counts
 
 
-def _weights(weights: Mapping[str, float], files: Sequence[Path]) -> Callable[[Path], float]:
+def _bar(size: int, progress: bool | None) -> tqdm:
+    return tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False)
+
+
+def _load(file: Path, config: TrainingConfig) -> WordCounts:
+    check_same_settings({file: read_info(file)}, config.counting())
+    return WordCounts.load(file)
+
+
+def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
     """What `TrainingConfig.weights` means for these files."""
     fitting = {file: [name for name in weights if fnmatch(file.name, name) or fnmatch(str(file), name)] for file in files}
     for name in weights:
@@ -100,15 +113,16 @@ def count_texts(
     texts: Iterable[str], config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
     """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
+    return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
+
+
+def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
+    """The texts as they are, with a bar as for `count_files`; errors as for `only_texts`."""
     show = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **show) as bar:
-
-        def counted() -> Iterator[list[str]]:
-            for batch in in_batches(only_texts(texts)):
-                yield batch
-                bar.update(len(batch))
-
-        return _count(counted(), config, workers)
+        for text in only_texts(texts):
+            yield text
+            bar.update()
 
 
 def bar_disabled(progress: bool | None) -> bool:
@@ -123,13 +137,22 @@ def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | 
     if workers is None:
         # Threads cost nothing. Processes do, and whoever hands over an iterator need not expect any.
         workers = available_cores() if native else 1
-    if not 1 <= workers <= _MOST_WORKERS:
-        raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
-    if workers == 1:
+    if check_workers(workers) == 1:
         for batch in batches:
             counter.add(batch)
         return counter.result()
     return _count_in_threads(batches, config, workers) if native else _count_in_processes(batches, config, workers)
+
+
+def check_workers(workers: int) -> int:
+    """The number itself.
+
+    Raises:
+        SGPEError: it is no number of workers.
+    """
+    if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
+        raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
+    return workers
 
 
 def _count_in_threads(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
@@ -146,7 +169,7 @@ def _count_in_threads(batches: Iterable[list[str]], config: TrainingConfig, work
             idle.put(counter)
 
     with ThreadPoolExecutor(workers) as pool:
-        for _ in _in_order(pool, add, batches, 2 * workers):
+        for _ in in_turn(pool, add, batches, 2 * workers):
             pass
     for counter in counters[1:]:
         counters[0].update(counter)
@@ -159,7 +182,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, wo
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(config,)) as pool:
         try:
-            for counts in _in_order(pool, _count_batch, batches, 2 * workers):
+            for counts in in_turn(pool, _count_batch, batches, 2 * workers):
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
@@ -169,7 +192,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, wo
     return WordCounts(total, config.counting())
 
 
-def _in_order(
+def in_turn(
     pool: Executor, work: Callable[[list[str]], Result], batches: Iterable[list[str]], ahead: int
 ) -> Iterator[Result]:
     """The results of ``work``. Only ``ahead`` batches wait, so that reading does not outrun counting and fill the memory."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import log
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
-from trainers.corpora import TEXT, kind_of, read_texts
+from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -91,7 +90,9 @@ def _encode(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[i
     return rows
 
 
-def read_documents(files: Iterable[Path], *, text_field: str = "text", special_tokens: Iterable[str] = ()) -> Iterator[Text]:
+def read_documents(
+    files: Iterable[CorpusFile], *, text_field: str = "text", special_tokens: Iterable[str] = ()
+) -> Iterator[Text]:
     """The texts of files, as `pack` takes them: a text file is one, JSON Lines and Parquet hold one in each line or row.
 
     Arguments and errors as for `trainers.read_texts`.

@@ -15,7 +15,7 @@ from hf_sgpe.quiet import quiet_libraries
 
 # isort: off
 # Each adds its commands, in the order of --help.
-from hf_sgpe.cli import training, export, generation, encoding, cards  # noqa: F401
+from hf_sgpe.cli import training, counting, export, generation, encoding, cards  # noqa: F401
 # isort: on
 
 

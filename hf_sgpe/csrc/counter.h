@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,6 +12,22 @@
 #include "table.h"
 
 namespace hf_sgpe {
+
+// In which of 1,024 groups files of counts have a word: the upper bits of its CRC-32.
+inline uint32_t bucket_of(const uint8_t* word, size_t size) {
+  static constexpr auto table = [] {
+    std::array<uint32_t, 256> made{};
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      uint32_t value = byte;
+      for (int bit = 0; bit < 8; ++bit) value = value & 1 ? value >> 1 ^ 0xEDB88320u : value >> 1;
+      made[byte] = value;
+    }
+    return made;
+  }();
+  uint32_t sum = ~uint32_t{0};
+  for (size_t i = 0; i < size; ++i) sum = sum >> 8 ^ table[(sum ^ word[i]) & 0xFF];
+  return ~sum >> 22;
+}
 
 class WordCounter {
   using Short = ShortKey<2>;
@@ -56,35 +73,70 @@ class WordCounter {
 
   size_t size() const { return short_.size() + long_.size(); }
 
+  // How much memory this takes, at the most, while the words of so many bytes of text are added: in no language have those
+  // that are new fewer than four bytes on average.
+  size_t peak(size_t text) const { return short_.peak(text / 4 + 256) + long_.peak(text / Short::kLongest, text); }
+
+  void clear() {
+    short_.clear();
+    long_.clear();
+  }
+
   // Calls emit(word, size, count), in the order of the words' bytes.
   template <class Emit>
   void sorted(Emit&& emit) {
+    sorted([](const uint8_t*, size_t) { return 0; }, emit);
+  }
+
+  // The same for the words of a range of buckets, one bucket after another.
+  template <class Emit>
+  void sorted(uint32_t first, uint32_t last, Emit&& emit) {
+    const auto group_of = [=](const uint8_t* word, size_t size) {
+      const uint32_t bucket = bucket_of(word, size);
+      return first <= bucket && bucket < last ? static_cast<int>(bucket) : -1;
+    };
+    sorted(group_of, emit);
+  }
+
+ private:
+  // `group_of`: by which number words are sorted first; below 0 for those that are left out.
+  template <class GroupOf, class Emit>
+  void sorted(GroupOf&& group_of, Emit&& emit) {
     struct Entry {
       uint64_t start;  // the first eight bytes, which nearly always decide
       std::string_view word;
       int64_t count;
+      int group;
     };
     std::vector<uint8_t> bytes;  // of the short words, whose table holds them in another form
-    bytes.reserve(short_.size() * Short::kLongest);
     std::vector<Entry> entries;
-    entries.reserve(size());
+    size_t few = 0, room = 0;
+    each([&](const uint8_t* word, size_t n, int64_t) {
+      if (group_of(word, n) < 0) return;
+      ++few;
+      if (n <= Short::kLongest) room += n;
+    });
+    bytes.reserve(room);
+    entries.reserve(few);
     each([&](const uint8_t* word, size_t n, int64_t count) {
+      const int group = group_of(word, n);
+      if (group < 0) return;
       uint64_t start = 0;
       for (size_t i = 0; i < 8; ++i) start = start << 8 | (i < n ? word[i] : 0);
       if (n <= Short::kLongest) {
         bytes.insert(bytes.end(), word, word + n);
         word = bytes.data() + bytes.size() - n;
       }
-      entries.push_back({start, {reinterpret_cast<const char*>(word), n}, count});
+      entries.push_back({start, {reinterpret_cast<const char*>(word), n}, count, group});
     });
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      if (a.group != b.group) return a.group < b.group;
       return a.start != b.start ? a.start < b.start : a.word < b.word;
     });
     for (const Entry& entry : entries)
       emit(reinterpret_cast<const uint8_t*>(entry.word.data()), entry.word.size(), entry.count);
   }
 
- private:
   void flush() {
     const size_t count = std::exchange(count_, 0);  // at once, should memory run out below
     for (size_t i = 0; i < count; ++i)

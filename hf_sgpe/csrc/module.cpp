@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <exception>
+#include <numeric>
 #include <thread>
 #include <tuple>
 
@@ -24,6 +25,7 @@ using namespace hf_sgpe;
 
 namespace {
 
+using Array8 = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 using Array32 = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
 using Array64 = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 using Input32 = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -205,23 +207,52 @@ class PyCounter {
     return result;
   }
 
+  // The words of a range of buckets, one after another, where each ends, their counts, and at which of them each bucket ends;
+  // in the order of a file of counts.
+  nb::tuple part(uint32_t first, uint32_t last) {
+    const Use use(*this, /*alone=*/false);
+    std::vector<uint8_t> words;
+    std::vector<int64_t> ends{0}, counts, bucket_ends(last - first);
+    {
+      nb::gil_scoped_release release;
+      counter_.sorted(first, last, [&](const uint8_t* word, size_t size, int64_t count) {
+        words.insert(words.end(), word, word + size);
+        ends.push_back(static_cast<int64_t>(words.size()));
+        counts.push_back(count);
+        ++bucket_ends[bucket_of(word, size) - first];
+      });
+      std::partial_sum(bucket_ends.begin(), bucket_ends.end(), bucket_ends.begin());
+    }
+    return nb::make_tuple(to_array<Array8>(std::move(words)), to_array<Array64>(std::move(ends)),
+                          to_array<Array64>(std::move(counts)), to_array<Array64>(std::move(bucket_ends)));
+  }
+
+  size_t size() const { return counter_.size(); }
+  size_t peak(size_t text) const { return counter_.peak(text); }
+  void clear() {
+    const Use use(*this);
+    counter_.clear();
+  }
+
  private:
-  // One at a time. Begins and ends with the GIL held, so a plain flag will do.
+  // Alone, or together with others that only read. Begins and ends with the GIL held, so a plain number will do.
   class Use {
    public:
-    explicit Use(PyCounter& counter) : counter_(counter) {
-      if (counter.in_use_) throw std::runtime_error("a word counter is at work already: use one in each thread");
-      counter.in_use_ = true;
+    explicit Use(PyCounter& counter, bool alone = true) : counter_(counter), change_(alone ? -1 : 1) {
+      if (alone ? counter.users_ != 0 : counter.users_ < 0)
+        throw std::runtime_error("a word counter is at work already: use one in each thread");
+      counter.users_ += change_;
     }
-    ~Use() { counter_.in_use_ = false; }
+    ~Use() { counter_.users_ -= change_; }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
    private:
     PyCounter& counter_;
+    int change_;
   };
 
-  bool in_use_ = false;
+  int users_ = 0;  // how many read; below 0 for one that writes
   const Scanner& scanner_;
   bool nfc_;
   Finder finder_;
@@ -811,7 +842,11 @@ NB_MODULE(_native, m) {
       .def("add", &PyCounter::add, nb::arg("texts"))
       .def("add_prepared", &PyCounter::add_prepared, nb::arg("texts"))
       .def("merge", &PyCounter::merge, nb::arg("other"))
-      .def("counts", &PyCounter::counts);
+      .def("counts", &PyCounter::counts)
+      .def("part", &PyCounter::part, nb::arg("first"), nb::arg("last"))
+      .def("peak", &PyCounter::peak, nb::arg("text"))
+      .def("clear", &PyCounter::clear)
+      .def("__len__", &PyCounter::size);
 
   nb::class_<Sequences>(m, "Sequences").def("__len__", &Sequences::size).def("__getitem__", [](const Sequences& all, size_t i) {
     if (i >= all.size()) throw nb::index_error();

@@ -111,6 +111,13 @@ struct ShortKey {
   }
 };
 
+// How many slots a table has that grows from so many to hold so many keys, those included that it is copied from.
+inline size_t peak_slots(size_t slots, size_t keys) {
+  if (keys * 2 <= slots) return slots;
+  while (keys * 2 > slots) slots *= 2;
+  return slots + slots / 2;
+}
+
 // Open addressing with short keys and small values side by side, so that a look-up costs one cache line.
 template <class Key, class Value>
 class ShortTable {
@@ -119,6 +126,9 @@ class ShortTable {
 
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot); }
+
+  // How much memory this takes, at the most, while so many more keys are added.
+  size_t peak(size_t more) const { return peak_slots(slots_.size(), size_ + more) * sizeof(Slot); }
   void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
 
   // The value of a key, or null.
@@ -186,6 +196,12 @@ class WordTable {
 
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot) + arena_.capacity() * 8; }
+
+  // How much memory this takes, at the most, while so many more keys of so many bytes in all are added; payloads of 8 bytes.
+  size_t peak(size_t more, size_t key_bytes) const {
+    const size_t arena = arena_.size() * 8 + key_bytes + more * (sizeof(Record) + 16), room = arena_.capacity() * 8;
+    return peak_slots(slots_.size(), size_ + more) * sizeof(Slot) + (arena <= room ? room : room + 2 * arena);
+  }
 
   void prefetch_slot(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
 

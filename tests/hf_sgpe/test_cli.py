@@ -36,10 +36,10 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
         (corpus / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
     out = tmp_path / "out"
     scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
-    done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts, "--save-counts", tmp_path / "counts")
+    done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts)
     assert re.match(r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\)\n", done.stdout)
     assert done.stderr == ""
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "counts", "out"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "out"]
 
     text = "ශ්‍රී ලංකාව\n\nhello <|endoftext|>\n"
     ids = hf_sgpe("encode", "-t", out, stdin=text).stdout
@@ -124,7 +124,7 @@ def workplace(tmp_path, saved):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("train empty.txt --out out", "the corpus is empty"),
+        ("train empty.txt --out out", r"empty\.txt: no words to learn from"),
         ("train latin1.txt --out out", r"latin1\.txt: not UTF-8 at byte offset 3"),
         ("train bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
         ("train good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
@@ -139,21 +139,28 @@ def workplace(tmp_path, saved):
         ("train good.txt --out ''", "an empty name is no folder"),
         ("train '' --out out", "an empty name is no corpus"),
         ("train good.txt --out stale", r"stale/added_tokens\.json: belongs to another tokenizer"),
-        ("train good.txt --out out --save-counts out", "both name out"),
-        ("train good.txt --out out --save-counts tok", "tok is a folder"),
-        ("train good.txt --out out --save-counts good.txt", r"good\.txt is part of the corpus"),
-        ("train good.txt --out out --save-counts good.txt/x", r"good\.txt is a file"),
-        ("train good.txt --out out --save-counts pipe", "pipe is no ordinary file"),
-        ("train latin1.txt --out out --save-counts new/counts", "not UTF-8"),
+        ("count --out out", "nothing to count: give text, or a dataset by --dataset"),
+        ("count good.txt --out tok", "tok is a folder"),
+        ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
+        ("count good.txt --out good.txt/x", r"good\.txt is a file"),
+        ("count good.txt --out pipe", "pipe is no ordinary file"),
+        ("count latin1.txt --out new/counts", "not UTF-8"),
+        ("count good.txt --out out --memory-limit many", "--memory-limit 'many': write a number and a unit"),
+        ("count good.txt --out out --memory-limit 1MB", "a memory limit of 1 MB is too small"),
+        ("count good.txt --out out --split train", "--split is for a dataset"),
+        ("count good.txt --out out --recipe none", "unknown recipe 'none'"),
+        ("counts info good.txt", r"good\.txt: not a file of word counts"),
+        ("counts info nowhere", "nowhere: No such file"),
+        ("counts add good.txt --out out", r"good\.txt: not a file of word counts"),
         ("train --out out", "nothing to train on"),
-        ("train --out out --from-counts good.txt", r"good\.txt: not a file of word counts"),
+        ("train --out out --counts good.txt", r"good\.txt: not a file of word counts"),
         ("train deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
         ("train good.txt", "Missing option '--out'"),
         ("train good.txt --out out --vocab-size many", "Invalid value for '--vocab-size'"),
         ("train aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on some text"),
         ("nonsense", "No such command 'nonsense'"),
         ("encode -t '' x", "an empty name is no tokenizer"),
-        ("train empty.txt --out new/folder/out", "the corpus is empty"),
+        ("train empty.txt --out new/folder/out", r"empty\.txt: no words to learn from"),
         ("train good.txt --out out --special-token é>", "special token 'é>' reads as bytes"),
         ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
         ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
@@ -212,24 +219,31 @@ def test_text_that_is_not_valid_in_the_locale(saved):
 
 
 def test_counts_kept_before_survive_a_failed_run(workplace):
-    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--save-counts", "counts", cwd=workplace)
+    hf_sgpe("count", "good.txt", "--out", "counts", cwd=workplace)
     (workplace / "link").symlink_to("counts")
     before, total = (workplace / "counts").read_bytes(), WordCounts.load(workplace / "counts").total()
-    done = hf_sgpe("train", "latin1.txt", "--out", "b", "--save-counts", "link", check=False, cwd=workplace)
+    done = hf_sgpe("count", "latin1.txt", "--out", "link", check=False, cwd=workplace)
     assert done.returncode == 2
     assert (workplace / "counts").read_bytes() == before
-    again = ["train", "good.txt", "--from-counts", "counts", "--out", "b", "--vocab-size", 400, "--save-counts", "link"]
-    hf_sgpe(*again, cwd=workplace)
+    hf_sgpe("counts", "add", "counts", "counts", "--out", "link", cwd=workplace)
     assert (workplace / "link").is_symlink()
     assert WordCounts.load(workplace / "counts").total() == 2 * total
 
 
 def test_counts_can_be_trained_on_later(workplace):
-    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--save-counts", "counts", cwd=workplace)
-    hf_sgpe("train", "--from-counts", "counts", "--out", "b", "--vocab-size", 400, cwd=workplace)
+    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, cwd=workplace)
+    done = hf_sgpe("count", "good.txt", "--out", "counts", cwd=workplace)
+    assert re.fullmatch(r"counts: [\d,]+ words \([\d,]+ distinct\), SHA-256 [0-9a-f]{64}\n", done.stdout)
+    hf_sgpe("train", "--counts", "counts", "--out", "b", "--vocab-size", 400, cwd=workplace)
     assert (workplace / "a" / "tokenizer.json").read_bytes() == (workplace / "b" / "tokenizer.json").read_bytes()
-    hf_sgpe("train", "good.txt", "--from-counts", "counts", "--out", "c", "--vocab-size", 400, cwd=workplace)
+    hf_sgpe("train", "good.txt", "--counts", "counts", "--out", "c", "--vocab-size", 400, cwd=workplace)
     assert BPETokenizer.from_pretrained(workplace / "c").metadata != BPETokenizer.from_pretrained(workplace / "a").metadata
+    shown = hf_sgpe("counts", "info", "counts", cwd=workplace).stdout
+    assert "good.txt" in shown and "hybrid" in shown
+    info = json.loads(hf_sgpe("counts", "info", "counts", "--format", "json", cwd=workplace).stdout)
+    assert info["digest"] == BPETokenizer.from_pretrained(workplace / "b").metadata["word_counts"]
+    done = hf_sgpe("counts", "add", "counts", "--out", "few", "--min-count", 2, cwd=workplace)
+    assert "distinct words that occur less than 2 times" in done.stdout
 
 
 def test_stdin_that_is_not_utf8(saved):
@@ -376,7 +390,10 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
         (["train-sgpe", "si.txt", "--out", ""], "an empty name is no folder to write to"),
         (["train", "si.txt", "--out", "u", "--workers", 10**20], "workers must be a number from 1 to 1024"),
         (["train", "si.txt", "--out", "u", "--weight", "si*=1", "--weight", "si*=2"], "'si*' has a number already"),
-        (["train", "--from-counts", "kept", "--out", "u", "--pattern", "gpt2"], "kept: was counted with another recipe"),
+        (
+            ["train", "--counts", "kept", "--out", "u", "--pattern", "gpt2"],
+            'kept: counted with pattern "o200k", but "gpt2" is',
+        ),
         (["info", "vocab.json"], "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
         (["info", "x.tiktoken"], "a .tiktoken file: turn it into a folder by hf-sgpe export first"),
         (["export", "x.tiktoken", "--out", "u"], "x.tiktoken, line 2: the token b'a' stands in line 1 already"),

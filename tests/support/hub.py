@@ -1,5 +1,7 @@
 """A Hub of one's own: enough of the real one's HTTP interface to create, push to and load from repositories of models.
 
+Those of datasets, which are called ``datasets/user/name`` here, can be read.
+
 It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
 files beside git (LFS), and it answers errors with the same codes. It can also be made to fail.
 """
@@ -91,7 +93,7 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """A repository with one commit."""
+        """A repository with one commit, in place of what there was."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
@@ -191,8 +193,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.body = self._read()
             if self.fault and self.fault.status:
                 raise _Refused(self.fault.status, "", "out of order")
+            # Datasets have the addresses of models but for the beginning, which is part of the name here.
+            path = re.sub("^/api/datasets/", "/api/models/datasets/", url.path)
             for methods, pattern, action in _ROUTES:
-                if self.command in methods and (match := re.fullmatch(pattern, url.path)):
+                if self.command in methods and (match := re.fullmatch(pattern, path)):
                     return action(self, *map(unquote, match.groups(default="")))
             raise _Refused(404, "", "no such address")
         except _Refused as refused:
@@ -215,6 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, content: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        if wanted := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "") if status == 200 else ""):
+            body, status = body[int(wanted[1]) : int(wanted[2]) + 1], 206
         self.send_response(status)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         for name, value in headers.items():
@@ -276,12 +282,21 @@ class _Handler(BaseHTTPRequestHandler):
         below = [path for path in sorted(commit.files) if path.startswith(f"{folder}/" if folder else "")]
         if folder and not below:
             raise _Refused(404, "EntryNotFound", f"{folder} does not exist")
-        self._answer([commit.entry(path) for path in below])
+        folders = {"/".join(path.split("/")[:depth]) for path in below for depth in range(1, path.count("/") + 1)}
+        entries = [{"type": "directory", "path": path, "size": 0, "oid": git_oid(path.encode())} for path in sorted(folders)]
+        found = [*entries, *(commit.entry(path) for path in below)]
+        if self.query.get("recursive") != ["True"] and self.query.get("recursive") != ["true"]:
+            found = [one for one in found if one["path"].rpartition("/")[0] == folder]
+        self._answer([one for one in found if one["path"] != folder])
 
     def _paths_info(self, name: str, revision: str) -> None:
         commit = self._commit_at(name, revision)
         wanted = parse_qs(self.body.decode())["paths"]
-        self._answer([commit.entry(path) for path in wanted if path in commit.files])
+        found = [commit.entry(path) for path in wanted if path in commit.files]
+        for path in wanted:
+            if any(file.startswith(f"{path}/") for file in commit.files):
+                found.append({"type": "directory", "path": path, "size": 0, "oid": git_oid(path.encode())})
+        self._answer(found)
 
     def _resolve(self, name: str, revision: str, path: str) -> None:
         commit = self._commit_at(name, revision)
@@ -395,7 +410,8 @@ class _Handler(BaseHTTPRequestHandler):
         return commit
 
 
-_MODEL, _NAME, _REVISION = r"/api/models/([^/]+/[^/]+)", r"/([^/]+/[^/]+)", r"([^/]+)"
+_REPOSITORY = r"((?:datasets/)?[^/]+/[^/]+)"
+_MODEL, _NAME, _REVISION = rf"/api/models/{_REPOSITORY}", rf"/{_REPOSITORY}", r"([^/]+)"
 _ROUTES: list[tuple[tuple[str, ...], str, Callable[..., None]]] = [
     (("GET",), r"/api/whoami-v2", _Handler._whoami),
     (("GET",), rf"{_MODEL}(?:/revision/{_REVISION})?", _Handler._info),

@@ -66,6 +66,22 @@ def test_what_save_to_disk_wrote(folder, lines, tmp_path):
         read_dataset(tmp_path / "saved", split="validation")
 
 
+def test_a_folder_that_is_called_as_a_kind_of_files_is_that_folder(folder, tmp_path, lines, monkeypatch):
+    folder.rename(tmp_path / "text")
+    (tmp_path / "other.txt").write_text("other", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert list(read_dataset("text")) == texts_of(lines)
+    with pytest.raises(SGPEError, match="an empty name is no dataset"):
+        read_dataset("")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_parts_of_a_dataset_are_all_of_it(folder, lines, streaming):
+    dataset = read_dataset(folder, streaming=streaming)
+    for parts in (1, 2, 5):
+        assert [text for number in range(parts) for text in dataset.part(number, parts)] == texts_of(lines)
+
+
 def test_json_lines_are_a_dataset_too(tmp_path, sample):
     (tmp_path / "j").mkdir()
     lines = sample["en"].splitlines()[:20]

@@ -1,0 +1,157 @@
+"""Counting words to train on: ``count``, ``counts add`` and ``counts info``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hf_sgpe.cli import options
+from hf_sgpe.cli.app import Table, app, read_chat_template
+from hf_sgpe.errors import SGPEError
+
+counts = typer.Typer(help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode="rich")
+
+
+@app.command(epilog="Example: [bold]hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB[/bold]")
+def count(
+    corpus: options.Corpus = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (Parquet).", show_default=False)],
+    recipe: options.Recipe = "hybrid",
+    script: options.Script = None,
+    pattern: options.Pattern = "o200k",
+    normalization: options.Normalization = None,
+    special_token: options.SpecialToken = None,
+    chat_template: options.ChatTemplate = None,
+    text_field: options.TextField = "text",
+    dataset: options.Dataset = None,
+    split: options.Split = None,
+    streaming: options.Streaming = False,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory to take at the most, such as 500MB or 8GB; what has no room goes to disk, beside --out "
+            "(default: half of what is free).",
+            show_default=False,
+        ),
+    ] = None,
+    workers: options.Workers = None,
+) -> None:
+    """Count the words of text into a file to train on by train --counts, in bounded memory.
+
+    How words are cut must be the same as for training: give the same recipe, scripts, pattern, normalization and special
+    tokens. Count each language into a file of its own: weights apply when a tokenizer is trained.
+    """
+    from hf_sgpe.atomic import check_file
+    from trainers import TrainingConfig, count_to_file, find_files, read_dataset, read_files, read_iterator, size_of
+
+    if not corpus and not dataset:
+        raise SGPEError("nothing to count: give text, or a dataset by --dataset")
+    options.check_dataset(dataset, split, streaming)
+    given: dict[str, Any] = {"scripts": script, "special_tokens": special_token}
+    config = TrainingConfig(
+        vocab_size=1 << 30,  # not of interest here
+        recipe=recipe,
+        pattern=pattern,
+        normalization=normalization,
+        chat_template=chat_template and read_chat_template(chat_template),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    check_file(out)
+    files = find_files(corpus or ())
+    if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
+        raise SGPEError(f"--out {out} is part of the corpus: give another name")
+    sources: list[dict[str, Any]] = [{"name": str(file), "bytes": size_of(file)} for file in files]
+    sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
+    datasets = [
+        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
+    ]
+
+    def texts() -> Any:
+        yield from read_files(files, config, text_field=text_field)
+        for one in datasets:
+            yield from read_iterator(one)
+
+    info = count_to_file(
+        texts(),
+        out,
+        config,
+        sources=sources,
+        memory_limit=None if memory_limit is None else _bytes(memory_limit),
+        workers=workers,
+    )
+    print(f"{out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+
+
+@counts.command(epilog="Example: [bold]hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet[/bold]")
+def add(
+    files: Annotated[list[Path], typer.Argument(help="Files of counts.", show_default=False)],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
+    min_count: Annotated[
+        int, typer.Option(help="Leave out words that occur less often in all files together; says what that can change.")
+    ] = 1,
+) -> None:
+    """Add files of counts up into one, in little memory. Counts of different settings are refused."""
+    from trainers import add_files
+
+    info = add_files(files, out, min_count=min_count)
+    print(f"{out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+    if info.dropped:
+        print(_said_of(info.dropped, info.total))
+
+
+@counts.command(epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
+def info(
+    file: Annotated[Path, typer.Argument(help="File of counts.", show_default=False)],
+    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+) -> None:
+    """Show what a file of counts holds and how its words were cut."""
+    from hf_sgpe.formats.counts_file import read_info
+
+    found = read_info(file)
+    if output is Table.json:
+        print(json.dumps(vars(found), ensure_ascii=False, indent=2))
+        return
+    facts = {
+        "file": str(file),
+        "words": f"{found.total:,} ({found.distinct:,} distinct)",
+        "SHA-256": found.digest,
+        **{name.replace("_", " "): value for name, value in found.counting.items()},
+        "versions": found.versions,
+    }
+    width = max(map(len, (*facts, "dropped", "sources")))
+    for name, value in facts.items():
+        print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    if found.dropped:
+        print(f"{'dropped':{width}}  {_said_of(found.dropped, found.total)}")
+    for number, source in enumerate(found.sources):
+        print(f"{'' if number else 'sources':{width}}  {', '.join(map(str, source.values()))}")
+
+
+app.add_typer(counts, name="counts")
+
+
+def _said_of(dropped: Any, total: int) -> str:
+    return (
+        f"{dropped['distinct']:,} distinct words that occur less than {dropped['min_count']:,} times, "
+        f"{dropped['total'] / max(dropped['total'] + total, 1):.3%} of the running words, are left out: no pair of tokens "
+        f"loses more than {dropped['pair']:,} occurrences, so a merge can differ only where the best pair leads by less"
+    )
+
+
+def _bytes(text: str) -> int:
+    """A size as people write it.
+
+    >>> _bytes("500MB"), _bytes("1.5 GiB")
+    (500000000, 1610612736)
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kMGT]?)(i?)B?", text.strip())
+    if found is None:
+        raise SGPEError(f"--memory-limit {text!r}: write a number and a unit, such as 500MB or 8GB")
+    number, unit, is_binary = found.groups()
+    return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit or " "))

@@ -1,0 +1,404 @@
+"""Files of counted words: Parquet, with words in an order that lets any number of files be added up in little memory.
+
+A file has the columns ``word`` (bytes) and ``count``, and says in its metadata how the words were cut and of what. The order
+is that of a hash of the words, then of their bytes, so that equal counts make equal files, files are added up a 1024th of
+their words at a time, and several machines can share the work by the hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.errors import SGPEError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUCKETS = 1024
+"""The words of a file are in so many groups, by `bucket_of`."""
+
+Source = Mapping[str, Any]
+"""What was counted: ``name``, and ``bytes`` or ``split`` where there are any."""
+
+Dropped = Mapping[str, int]
+"""What was left out of rare words: ``min_count``, how many ``distinct`` ones and how many in ``total`` occurred less often,
+and ``pair``, the most occurrences that any pair of tokens can have lost."""
+
+_KEY = "hf_sgpe.word_counts"
+_FORMAT = 1
+# Rows that are read and written together; a megabyte or two.
+_ROWS = 1 << 16
+# What reading a file takes while files are added up.
+READER_BYTES = 12 << 20
+# How many are open at a time: a process may have a thousand.
+MOST_FILES = 64
+
+
+@dataclass(frozen=True)
+class CountsInfo:
+    """What a file of counts says of itself.
+
+    Attributes:
+        counting: `TrainingConfig.counting` of the configuration that the words were cut with.
+        distinct: Number of words.
+        total: Number of running words.
+        digest: SHA-256 (hexadecimal) of words, counts and how they were cut; the same as `WordCounts.digest`.
+        sources: What was counted.
+        versions: Packages that cut the words → their versions, several with commas between them.
+        dropped: What was left out of rare words; None for nothing.
+    """
+
+    counting: dict[str, Any]
+    distinct: int
+    total: int
+    digest: str
+    sources: tuple[Source, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    dropped: Dropped | None = None
+
+
+def bucket_of(word: bytes) -> int:
+    """Which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
+
+    >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
+    (930, 648)
+    """
+    return crc32(word) >> 22
+
+
+def in_order(words: Iterable[bytes]) -> list[bytes]:
+    """Words in the order of a file."""
+    return sorted(words, key=lambda word: (bucket_of(word), word))
+
+
+class Digest:
+    """The SHA-256 of counts that come in the order of a file."""
+
+    def __init__(self, counting: Mapping[str, Any]) -> None:
+        self._settings = json.dumps(counting, sort_keys=True, ensure_ascii=False).encode()
+        self._columns = [hashlib.sha256() for _ in range(3)]
+
+    def update(self, words: bytes, lengths: Any, counts: Any) -> None:
+        """Goes on: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
+        for column, values in zip(self._columns, (words, lengths, counts), strict=True):
+            column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
+
+    def hexdigest(self) -> str:
+        """Of what came so far."""
+        return hashlib.sha256(b"".join([self._settings, *(column.digest() for column in self._columns)])).hexdigest()
+
+
+def require_pyarrow(path: str | os.PathLike[str]) -> None:
+    """Makes sure that files of counts can be read and written.
+
+    Raises:
+        SGPEError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow.compute
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise SGPEError(f"{os.fspath(path)}: files of counts need pyarrow: pip install 'hf-sgpe[corpora]'") from None
+
+
+def table_of(words: Sequence[bytes], counts: Iterable[int]) -> pa.Table:
+    """Two columns, ``word`` and ``count``."""
+    import pyarrow as pa
+
+    return pa.table({"word": pa.array(words, pa.large_binary()), "count": pa.array(counts, pa.int64())})
+
+
+def write(
+    path: str | os.PathLike[str],
+    tables: Iterable[pa.Table],
+    counting: Mapping[str, Any],
+    *,
+    sources: Iterable[Source] = (),
+    versions: Mapping[str, str] | None = None,
+    dropped: Callable[[], Dropped | None] = lambda: None,
+) -> CountsInfo:
+    """Writes a file, the same bytes for the same counts and sources.
+
+    Args:
+        tables: Columns ``word`` and ``count``, in the order of a file.
+        versions: Packages that cut the words → their versions; None for those that are here.
+        dropped: What was left out of the words, as `CountsInfo` has it; asked when all are there.
+
+    Raises:
+        SGPEError: pyarrow is not installed.
+    """
+    require_pyarrow(path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    digest = Digest(counting)
+    distinct = total = 0
+    first_buckets: list[int] = []
+    schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
+    with (
+        atomic_file(path) as temporary,
+        # Each word occurs once, so a dictionary of them saves nothing.
+        pq.ParquetWriter(temporary, schema, compression="zstd", use_dictionary=False) as writer,
+    ):
+        for table in _rows(tables):
+            words, lengths, counts = columns(table)
+            digest.update(words, lengths, counts)
+            distinct += len(counts)
+            total += int(counts.sum())
+            writer.write_table(table, row_group_size=_ROWS)
+            first_buckets += [bucket_of(table["word"][row].as_py()) for row in range(0, len(counts), _ROWS)]
+        info = CountsInfo(
+            dict(counting),
+            distinct,
+            total,
+            digest.hexdigest(),
+            tuple(dict(source) for source in sources),
+            dict(versions or _versions()),
+            dropped(),
+        )
+        said = {"format": _FORMAT, **vars(info), "first_buckets": first_buckets}
+        writer.add_key_value_metadata({_KEY: json.dumps(said, ensure_ascii=False)})
+    return info
+
+
+def read_info(path: str | os.PathLike[str]) -> CountsInfo:
+    """What a file says of itself; its words are not read.
+
+    Raises:
+        SGPEError: the file holds no counts, or damaged ones.
+        OSError: the file cannot be opened.
+    """
+    with _reading(path) as file:
+        return _said(file)[0]
+
+
+def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
+    """The words of a file, one bucket after another: (number of the bucket, columns ``word`` and ``count``).
+
+    One bucket is in memory at a time, and what is read at once. Of a file that is read whole, the hash is checked.
+
+    Raises:
+        SGPEError: the file holds no counts, or damaged ones.
+        OSError: the file cannot be opened.
+    """
+    import pyarrow as pa
+
+    with _reading(path) as file:
+        info, first_buckets = _said(file)
+        # Those that begin before the buckets end, and after which others do not begin before they do.
+        pairs = enumerate(pairwise([*first_buckets, BUCKETS]))
+        groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
+        digest = Digest(info.counting)
+        distinct = 0
+        number = -1
+        parts: list[pa.Table] = []
+        for batch in file.iter_batches(_ROWS, groups, ["word", "count"], use_threads=False) if groups else ():
+            table = pa.Table.from_batches([batch])
+            words, lengths, counts = columns(table)
+            if (counts <= 0).any() or (lengths <= 0).any():
+                raise ValueError("a word or a count below 1")
+            digest.update(words, lengths, counts)
+            distinct += len(counts)
+            found = np.fromiter(map(bucket_of, table["word"].to_pylist()), np.int64, len(counts))
+            starts = [0, *(np.flatnonzero(np.diff(found)) + 1).tolist(), len(counts)]
+            for start, stop in pairwise(starts):
+                bucket = int(found[start])
+                if bucket < number:
+                    raise ValueError("its words are out of order")
+                if bucket > number:
+                    if parts and number in buckets:
+                        yield number, pa.concat_tables(parts)
+                    number, parts = bucket, []
+                parts.append(table.slice(start, stop - start))
+        if parts and number in buckets:
+            yield number, pa.concat_tables(parts)
+        if len(groups) == len(first_buckets) and (digest.hexdigest(), distinct) != (info.digest, info.distinct):
+            raise ValueError("its words are not those that its hash is of")
+
+
+def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
+    """The sum of several streams of buckets, as `read` gives them, in the order of a file.
+
+    Memory: one bucket of each stream, and their sum.
+    """
+    import pyarrow as pa
+
+    heads = {place: head for place, stream in enumerate(streams) if (head := next(stream, None)) is not None}
+    while heads:
+        bucket = min(number for number, _ in heads.values())
+        found = []
+        for place in [place for place, (number, _) in heads.items() if number == bucket]:
+            found.append(heads.pop(place)[1])
+            if (head := next(streams[place], None)) is not None:
+                heads[place] = head
+        if len(found) == 1:
+            yield found[0]
+            continue
+        summed = pa.concat_tables(found).group_by("word", use_threads=False).aggregate([("count", "sum")])
+        yield summed.rename_columns({"count_sum": "count"}).select(["word", "count"]).sort_by("word")
+
+
+def sum_of(
+    files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
+) -> Iterator[pa.Table]:
+    """The sum of files, in the order of a file, with no more than so many of them open at a time.
+
+    Of more files, sums of some lie in ``folder`` in between. Files that lie there are removed when they are added up.
+    """
+    waiting = deque(files)
+    for number in count():
+        if len(waiting) <= most:
+            break
+        some = [waiting.popleft() for _ in range(most)]
+        path = folder / f"sum-{number}.parquet"
+        write(path, added([read(file, buckets) for file in some]), read_info(some[0]).counting)
+        for file in some:
+            if file.parent == folder:
+                file.unlink()
+        waiting.append(path)
+    yield from added([read(file, buckets) for file in waiting])
+
+
+def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
+    """What was left out of several counts that are added up, at the most.
+
+    >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
+    {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
+    """
+    found = [part for part in parts if part]
+    if not found:
+        return None
+    least = max(part["min_count"] for part in found)
+    return {"min_count": least, **{name: sum(part[name] for part in found) for name in ("distinct", "total", "pair")}}
+
+
+def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
+    """The versions that the words of several files were cut with."""
+    found: dict[str, set[str]] = {}
+    for info in infos:
+        for package, versions in info.versions.items():
+            found.setdefault(package, set()).update(versions.split(", "))
+    return {package: ", ".join(sorted(versions)) for package, versions in found.items()}
+
+
+def check_same_settings(infos: Mapping[Path, CountsInfo], counting: Mapping[str, Any] | None = None) -> None:
+    """Makes sure that files were cut alike, and as ``counting`` says if it is given.
+
+    Raises:
+        SGPEError: they were not; the message says which setting differs.
+    """
+    first, asked = next(iter(infos)), counting or infos[next(iter(infos))].counting
+    for path, info in infos.items():
+        if setting := different(info.counting, asked):
+            there, here = (json.dumps(found.get(setting), ensure_ascii=False) for found in (info.counting, asked))
+            other = "is asked for" if counting else f"is what {first} has"
+            raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {here} {other}")
+
+
+def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The first setting in which two ways to cut words differ; empty if there is none."""
+    return next((name for name in {**one, **other} if one.get(name) != other.get(name)), "")
+
+
+@contextmanager
+def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
+    require_pyarrow(path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with Path(path).open("rb") as raw:
+        try:
+            with pq.ParquetFile(raw) as file:
+                yield file
+        except (pa.ArrowException, ValueError, KeyError, TypeError, OSError, OverflowError) as error:
+            if isinstance(error, SGPEError):
+                raise
+            reason = " ".join((str(error) or type(error).__name__).splitlines()[0].split())
+            raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
+
+
+def _said(file: Any) -> tuple[CountsInfo, list[int]]:
+    """What a file says of itself, and the bucket of the first word in each of its groups of rows."""
+    import pyarrow as pa
+
+    metadata = file.metadata.metadata or {}
+    if _KEY.encode() not in metadata:
+        raise ValueError("it does not say how its words were cut")
+    found = json.loads(metadata[_KEY.encode()])
+    if found.pop("format", None) != _FORMAT:
+        raise ValueError("of a later version")
+    schema = file.schema_arrow
+    if [(field.name, field.type) for field in schema] != [("word", pa.large_binary()), ("count", pa.int64())]:
+        raise ValueError("its columns are not word and count")
+    first_buckets = found.pop("first_buckets", [])
+    info = CountsInfo(**found | {"sources": tuple(found.get("sources", ()))})
+    numbers = (info.distinct, info.total, *first_buckets)
+    if not isinstance(info.counting, dict) or not all(type(number) is int for number in numbers):
+        raise ValueError("its metadata is not as it must be")
+    if len(first_buckets) != file.metadata.num_row_groups:
+        raise ValueError("it was written by something else")
+    return info, first_buckets
+
+
+def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of no fewer than `_ROWS`, and not many more, so that their groups depend on nothing else."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        waiting.append(table)
+        rows += table.num_rows
+        if rows >= _ROWS:
+            whole = pa.concat_tables(waiting)
+            full = rows - rows % _ROWS
+            yield whole.slice(0, full)
+            waiting, rows = [whole.slice(full)], rows - full
+    if rows:
+        yield pa.concat_tables(waiting)
+
+
+def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
+    """The words of a table one after another, their lengths in bytes, and their counts (both int64)."""
+    import pyarrow.compute as pc
+
+    words = table["word"]
+    blob = b"".join(_bytes_of(chunk) for chunk in words.chunks)
+    return blob, _numbers(pc.binary_length(words)), _numbers(table["count"])
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    """A column of int64 as an array. By pyarrow's own way it would import pandas, which takes a second."""
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
+    ]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+
+
+def _bytes_of(words: pa.LargeBinaryArray) -> bytes:
+    _, offsets, data = words.buffers()
+    if data is None or not len(words):
+        return b""
+    ends = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
+    return bytes(memoryview(data)[ends[0] : ends[-1]])
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    from hf_sgpe import __version__
+
+    return {"hf_sgpe": __version__, "tokenizers": version("tokenizers"), "regex": version("regex")}

@@ -1,0 +1,265 @@
+"""Count the words of a corpus by many processes or machines into one file, for hf-sgpe train --counts.
+
+The file is the one that hf-sgpe count writes, whatever does the work. Started again after whatever stopped it, with the same
+options, it goes on with the tasks that are not done. All machines must see the folder --work, and the corpus, which may also
+be on the Hub: hf://datasets/user/name/folder, or a dataset that is streamed.
+
+    python scripts/count_corpus.py corpus/ --out counts.parquet --script all --tasks 64 --workers 8
+    python scripts/count_corpus.py corpus/ --out counts.parquet --executor slurm --partition cpu --time 4:00:00 --tasks 1000
+    python scripts/count_corpus.py corpus/ --out counts.parquet --executor ray --tasks 1000 --workers 200
+    python scripts/count_corpus.py --dataset wikimedia/wikipedia:20231101.si --out counts.parquet --script all
+    hf-sgpe train --counts counts.parquet --script all --out my-tokenizer
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.atomic import atomic_file, check_file
+from hf_sgpe.bpe.codec import available_cores
+from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.errors import SGPEError
+from trainers import TrainingConfig, find_files, size_of
+from trainers.hub_datasets import commit_of
+
+# A task that is killed so often without one coming to its end has a reason.
+_TRIES = 5
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("corpus", nargs="*", help="files, folders or globs, as for hf-sgpe count")
+    parser.add_argument("--dataset", action="append", default=[], help="NAME or NAME:CONFIG, streamed (repeatable)")
+    parser.add_argument("--split", default="train", help="of the dataset (default: %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--work", type=Path, help="folder for what is not done yet (default: --out with .work behind it)")
+    parser.add_argument("--tasks", type=int, default=16, help="parts to count, each by itself (default: %(default)s)")
+    parser.add_argument("--adding-tasks", type=int, default=4, help="parts of the words to add up (default: %(default)s)")
+    parser.add_argument("--min-count", type=int, default=1, help="as for hf-sgpe counts add (default: %(default)s)")
+    parser.add_argument("--workers", type=int, help="tasks at a time (default: one a core here, all on a cluster)")
+    parser.add_argument("--memory-per-task", type=float, default=2.0, help="gigabytes (default: %(default)s)")
+    parser.add_argument("--executor", choices=("local", "slurm", "ray"), default="local", help="(default: %(default)s)")
+    parser.add_argument("--partition", help="of Slurm")
+    parser.add_argument("--time", default="24:00:00", help="of Slurm, for each task (default: %(default)s)")
+    parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
+    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: sinhala)")
+    parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
+    parser.add_argument("--normalization", help="as for hf-sgpe count")
+    parser.add_argument("--special-token", action="append", help="as for hf-sgpe count (repeatable)")
+    parser.add_argument("--text-field", "--text-column", default="text", help="as for hf-sgpe count (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: count(args))
+
+
+def count(args: Any) -> None:
+    """Runs what is not done yet of the three steps."""
+    from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadDataset, ReadFiles
+
+    if not args.corpus and not args.dataset:
+        raise SGPEError("nothing to count: give text, or a dataset by --dataset")
+    if args.min_count < 1:
+        raise SGPEError("--min-count must be at least 1")
+    for name in ("tasks", "adding_tasks"):
+        if not 1 <= getattr(args, name) <= 99_999:
+            raise SGPEError(f"--{name.replace('_', '-')} must be a number from 1 to 99999")
+    if args.executor == "slurm" and not (args.partition and shutil.which("sbatch")):
+        raise SGPEError("--executor slurm needs --partition, and sbatch: start it where jobs are submitted")
+    given = {"scripts": args.script, "special_tokens": args.special_token, "normalization": args.normalization}
+    config = TrainingConfig(
+        vocab_size=1 << 30,  # not of interest here
+        recipe=args.recipe,
+        pattern=args.pattern,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    files = [file.resolve() if isinstance(file, Path) else file for file in find_files(args.corpus)]
+    check_file(args.out)
+    work = (args.work or args.out.with_name(f"{args.out.name}.work")).resolve()
+    sources: list[dict[str, Any]] = [{"name": str(file), "bytes": size_of(file)} for file in files]
+    sources += [{"name": name, "split": args.split, "commit": commit_of(name)} for name in args.dataset]
+    same = {name: getattr(args, name) for name in ("tasks", "adding_tasks", "min_count", "text_field")}
+    _check_work(work, {"counting": config.counting(), "sources": sources, **same})
+
+    counted, summed = work / "counted", work / "summed"
+    memory = int(args.memory_per_task * 1e9)
+    reading: list[Any] = [ReadFiles(files, config, text_field=args.text_field)] if files else []
+    for source in sources[len(files) :]:
+        options = {"split": args.split, "revision": source["commit"], "text_column": args.text_field}
+        reading.append(ReadDataset(source["name"], streaming=True, **options))
+    steps = {
+        "count": ([*reading, CountWords(counted, config, memory_limit=memory)], args.tasks),
+        "add": ([AddCounts(counted, args.tasks, summed, min_count=args.min_count)], args.adding_tasks),
+        "join": ([JoinCounts(summed, args.adding_tasks, args.out.resolve(), sources=sources)], 1),
+    }
+    {"local": _run_here, "slurm": _submit, "ray": _run_on_ray}[args.executor](steps, work, args)
+    if args.executor == "slurm":
+        print(f"submitted; {args.out} will be there when the last job is done, and {work} can be removed then")
+        return
+    from hf_sgpe.formats.counts_file import read_info
+
+    info = read_info(args.out)
+    shutil.rmtree(work)
+    print(f"{args.out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+
+
+def _check_work(work: Path, settings: dict[str, Any]) -> None:
+    """Makes sure that what is done already was done for the same thing."""
+    kept = work / "settings.json"
+    written = json.dumps(settings, ensure_ascii=False, indent=1)
+    if kept.exists() and kept.read_text(encoding="utf-8") != written:
+        raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove it")
+    work.mkdir(parents=True, exist_ok=True)
+    with atomic_file(kept) as file:
+        file.write_text(written, encoding="utf-8")
+
+
+# ---------------------------------------------------------------- here
+
+
+def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
+    """Each task in a process of its own, which is started again if somebody kills it."""
+    # What tasks import, all copies of this process have.
+    import datatrove.executor  # noqa: F401
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
+    from tqdm import tqdm
+
+    workers = args.workers or available_cores()
+    total = sum(tasks for _, tasks in steps.values())
+    with tqdm(total=total, unit=" tasks", desc="Counting", disable=None, leave=False) as bar:
+        for name, (pipeline, tasks) in steps.items():
+            waiting = [
+                (rank, 1)
+                for rank in reversed(range(tasks))
+                if not (work / "logs" / name / f"completions/{rank:05d}").exists()
+            ]
+            bar.update(tasks - len(waiting))
+            running: dict[Any, tuple[Any, int, int]] = {}
+            try:
+                while waiting or running:
+                    while waiting and len(running) < workers:
+                        rank, tries = waiting.pop()
+                        process = _context().Process(target=_run_task, args=(pipeline, tasks, rank, work / "logs" / name))
+                        process.start()
+                        running[process.sentinel] = process, rank, tries
+                    # Whatever a killed process has started may keep its end from being seen for long.
+                    multiprocessing.connection.wait(list(running), timeout=1)
+                    for ended in [sentinel for sentinel, (process, _, _) in running.items() if not process.is_alive()]:
+                        process, rank, tries = running.pop(ended)
+                        if process.exitcode == 0:
+                            bar.update()
+                        elif process.exitcode < 0 and tries < _TRIES:
+                            waiting.append((rank, tries + 1))
+                        else:
+                            raise SGPEError(_reason(work / "logs" / name, rank, process.exitcode))
+            finally:
+                for process, _, _ in running.values():
+                    process.terminate()
+                for process, _, _ in running.values():
+                    process.join()
+
+
+def _run_task(pipeline: list[Any], tasks: int, rank: int, logs: Path) -> None:
+    from datatrove.executor import LocalPipelineExecutor
+
+    # What it reports stands in its log.
+    from datatrove.utils.logging import logger
+
+    logger.remove()
+    os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(null, stream.fileno())
+
+    class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
+        # The executor's own way starts a process beside this one, which outlives it if it is killed.
+        def run(self) -> Any:
+            return self._run_for_rank(rank)
+
+    OneTask(pipeline, tasks=tasks, logging_dir=str(logs)).run()
+
+
+def _context() -> Any:
+    # A copy of this process starts at once; elsewhere copies are unsafe.
+    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+
+def _reason(logs: Path, rank: int, exit_code: int) -> str:
+    """Why a task did not come to its end, from its log."""
+    if exit_code < 0:
+        return f"task {rank} was killed {_TRIES} times (signal {-exit_code}): give fewer --workers, or --memory-per-task"
+    log = logs / "logs" / f"task_{rank:05d}.log"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    said = next((line for line in reversed(lines) if "Error: " in line), "")
+    return said.partition("Error: ")[2] or f"task {rank} failed: see {log}"
+
+
+# ---------------------------------------------------------------- elsewhere
+
+
+def _submit(steps: dict[str, Any], work: Path, args: Any) -> None:
+    """Three jobs, each of which begins when the one before is done."""
+    from datatrove.executor import SlurmPipelineExecutor
+    from datatrove.utils.logging import logger
+
+    logger.remove()
+    before = None
+    for name, (pipeline, tasks) in steps.items():
+        before = SlurmPipelineExecutor(
+            pipeline,
+            tasks=tasks,
+            workers=args.workers or -1,
+            time=args.time,
+            partition=args.partition,
+            mem_per_cpu_gb=max(round(args.memory_per_task * 1.25), 1),
+            job_name=f"count-words-{name}",
+            logging_dir=str(work / "logs" / name),
+            slurm_logs_folder=str(work / "logs" / name / "slurm"),
+            venv_path=str(Path(sys.prefix) / "bin" / "activate") if sys.prefix != sys.base_prefix else None,
+            qos="",
+            depends=before,
+        )
+    assert before is not None
+    try:
+        before.run()
+    except subprocess.CalledProcessError as error:
+        raise SGPEError(f"sbatch did not take the job (exit code {error.returncode}): see what it says above") from None
+
+
+def _run_on_ray(steps: dict[str, Any], work: Path, args: Any) -> None:
+    """One step after another on the cluster of Ray that is there, or on one of this machine's own."""
+    try:
+        import ray
+    except ImportError:
+        raise SGPEError("--executor ray needs Ray: pip install ray") from None
+    from datatrove.executor import RayPipelineExecutor
+    from datatrove.utils.logging import logger
+
+    logger.remove()
+    ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+    try:
+        for name, (pipeline, tasks) in steps.items():
+            logs = work / "logs" / name
+            RayPipelineExecutor(
+                pipeline,
+                tasks=tasks,
+                workers=args.workers or -1,
+                mem_per_cpu_gb=args.memory_per_task,
+                logging_dir=str(logs),
+            ).run()
+            for rank in range(tasks):
+                if not (logs / "completions" / f"{rank:05d}").exists():
+                    raise SGPEError(_reason(logs, rank, 1))
+    finally:
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

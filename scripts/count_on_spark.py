@@ -1,0 +1,105 @@
+"""Count the words of a column of a Spark data frame into one file, for hf-sgpe train --counts.
+
+The word splitter runs in Spark's Python workers over Arrow batches, Spark adds the counts up, and the sums are written in
+the order of a file of counts: the same file as hf-sgpe count writes. `word_counts` is what to take into a job of one's own.
+
+    spark-submit scripts/count_on_spark.py 's3a://corpus/*.parquet' --out counts.parquet --script all
+    python scripts/count_on_spark.py corpus.jsonl --format json --out counts.parquet      # pip install pyspark; needs Java
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import counts_file
+from hf_sgpe.word_counts import make_word_counter
+from trainers import TrainingConfig
+
+# Of distinct words that a worker holds before it hands them on.
+_WORKER_BYTES = 512 << 20
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("source", help="what Spark reads: a file, folder or glob")
+    parser.add_argument("--format", default="parquet", help="of the source, as Spark calls it (default: %(default)s)")
+    parser.add_argument("--column", default="text", help="with the text (default: %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
+    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: sinhala)")
+    parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: count(args))
+
+
+def count(args: Any) -> None:
+    """Counts the column of a source."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SGPEError("counting on Spark needs pyspark: pip install pyspark") from None
+
+    scripts = tuple(args.script or ("sinhala",))
+    config = TrainingConfig(vocab_size=1 << 30, recipe=args.recipe, scripts=scripts, pattern=args.pattern)
+    spark = SparkSession.builder.appName("count words").getOrCreate()
+    frame = spark.read.format(args.format).load(args.source)
+    if args.column not in frame.columns:
+        raise SGPEError(f"{args.source}: no column {args.column!r} (it has {', '.join(frame.columns)})")
+    with tempfile.TemporaryDirectory(prefix=".counts-", dir=args.out.resolve().parent) as folder:
+        word_counts(frame, args.column, config).write.mode("overwrite").parquet(folder)
+        info = counts_file.write(args.out, _tables(Path(folder)), config.counting(), sources=[{"name": args.source}])
+    print(f"{args.out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+
+
+def word_counts(frame: Any, column: str, config: TrainingConfig) -> Any:
+    """A data frame of ``word``, ``count`` and ``bucket``, in the order of a file of counts from partition to partition.
+
+    Args:
+        frame: A Spark data frame.
+        column: Of texts.
+        config: Decides what a word is.
+    """
+    from pyspark.sql import functions
+
+    def count_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        counter = make_word_counter(config)
+        for batch in batches:
+            counter.add([text for text in batch.column(0).to_pylist() if text is not None])
+            if counter.peak(0) > _WORKER_BYTES:
+                yield from _batches(counter)
+        yield from _batches(counter)
+
+    words = frame.select(column).mapInArrow(count_batches, "word binary, count long")
+    summed = words.groupBy("word").agg(functions.sum("count").alias("count"))
+    bucket = functions.shiftrightunsigned(functions.crc32("word"), 22)
+    return summed.withColumn("bucket", bucket).repartitionByRange("bucket").sortWithinPartitions("bucket", "word")
+
+
+def _batches(counter: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    schema = pa.schema({"word": pa.binary(), "count": pa.int64()})
+    for _, table in counter.take():
+        yield from table.cast(schema).to_batches()
+
+
+def _tables(folder: Path) -> Iterator[Any]:
+    """The parts that Spark wrote, one after another; it numbers them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
+    for part in sorted(folder.glob("part-*.parquet")):
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches(columns=["word", "count"]):
+                yield pa.Table.from_batches([batch]).cast(schema)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Files of counted words: equal counts make equal files, and files add up to what counting all at once gives."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts
+from hf_sgpe.formats import counts_file
+
+pa = pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())
+WORDS = st.binary(min_size=1, max_size=12) | st.sampled_from([b"a", b"ab", "ශ්‍රී".encode(), b"\0", b"\xff" * 40])
+COUNTS = st.dictionaries(WORDS, st.integers(1, 1 << 40), max_size=40)
+
+
+def saved(path, counts):
+    info = WordCounts(counts, BPE.counting()).save(path)
+    return path, info
+
+
+def words_of(path):
+    return {
+        word: count
+        for _, table in counts_file.read(path)
+        for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)
+    }
+
+
+@given(counts=COUNTS)
+def test_counts_come_back(tmp_path_factory, counts):
+    path, info = saved(tmp_path_factory.mktemp("counts") / "a", counts)
+    assert words_of(path) == counts
+    assert counts_file.read_info(path) == info
+    assert (info.distinct, info.total) == (len(counts), sum(counts.values()))
+    assert info.digest == WordCounts(counts, BPE.counting()).digest()
+    buckets = [number for number, _ in counts_file.read(path)]
+    assert buckets == sorted(set(buckets))
+
+
+@given(parts=st.lists(COUNTS, min_size=1, max_size=4))
+def test_files_add_up_to_the_counts_of_all(tmp_path_factory, parts):
+    folder = tmp_path_factory.mktemp("counts")
+    paths = [saved(folder / str(number), counts)[0] for number, counts in enumerate(parts)]
+    tables = counts_file.added([counts_file.read(path) for path in paths])
+    info = counts_file.write(folder / "sum", tables, BPE.counting())
+    total = sum((WordCounts(counts, BPE.counting()) for counts in parts[1:]), start=WordCounts(parts[0], BPE.counting()))
+    assert words_of(folder / "sum") == dict(total.items())
+    assert info.digest == total.digest()
+    total.save(folder / "whole")
+    assert (folder / "whole").read_bytes() == (folder / "sum").read_bytes()
+
+
+def test_parts_by_bucket_are_the_whole(tmp_path, sample, config):
+    counts = WordCounts.from_texts(sample.values(), config)
+    counts.save(tmp_path / "counts")
+    halves = [range(512), range(512, 1024)]
+    found = {}
+    for buckets in halves:
+        for number, table in counts_file.read(tmp_path / "counts", buckets):
+            assert number in buckets
+            for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True):
+                assert counts_file.bucket_of(word) == number
+                found[word] = count
+    assert found == dict(counts.items())
+
+
+def test_no_more_is_read_than_the_buckets_need(tmp_path, monkeypatch):
+    monkeypatch.setattr(counts_file, "_ROWS", 10)
+    counts = {str(number).encode(): number + 1 for number in range(500)}
+    path, _ = saved(tmp_path / "counts", counts)
+    taken = []
+    columns = counts_file.columns
+    monkeypatch.setattr(counts_file, "columns", lambda table: taken.append(len(table)) or columns(table))
+    found = {}
+    for start in range(0, 1024, 64):
+        taken.clear()
+        for _, table in counts_file.read(path, range(start, start + 64)):
+            found |= zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)
+        assert sum(taken) < 100
+    assert found == counts
+    assert list(counts_file.read(path, range(0))) == []
+
+
+def test_native_counters_write_the_same_file(tmp_path, sample, config):
+    from hf_sgpe.word_counts import WordCounter, make_word_counter
+
+    counters = [make_word_counter(config), WordCounter(config)]
+    for number, counter in enumerate(counters):
+        counter.add([*sample.values(), "word" * 30, "\ud800"] * 2)
+        expected = counter.result()
+        counts_file.write(tmp_path / str(number), (table for _, table in counter.take()), config.counting())
+        assert WordCounts.load(tmp_path / str(number)) == expected
+        assert len(counter.result()) == 0
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+def test_sources_come_along_and_make_no_other_counts(tmp_path):
+    one = WordCounts({b"a": 1}, BPE.counting(), sources=[{"name": "si.txt", "bytes": 5}])
+    two = WordCounts({b"a": 1}, BPE.counting(), sources=[{"name": "en.txt", "bytes": 7}])
+    assert one == two and one.digest() == two.digest()
+    (one + two).save(tmp_path / "sum")
+    assert [source["name"] for source in counts_file.read_info(tmp_path / "sum").sources] == ["si.txt", "en.txt"]
+    assert WordCounts.load(tmp_path / "sum").sources == ({"name": "si.txt", "bytes": 5}, {"name": "en.txt", "bytes": 7})
+
+
+def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
+    """The file with other words, counts or metadata."""
+    table = pq.read_table(path)
+    said = json.loads(pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"])
+    words, counts = change(table["word"].to_pylist(), table["count"].to_pylist())
+    columns = {"word": pa.array(words, pa.large_binary()), "count": pa.array(counts, pa.int64())}
+    made = pa.table(columns).replace_schema_metadata({"hf_sgpe.word_counts": json.dumps(said | metadata)})
+    pq.write_table(made, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "metadata", "reason"),
+    [
+        (lambda words, counts: (words, [*counts[:-1], counts[-1] + 1]), {}, "its words are not those that its hash is of"),
+        (lambda words, counts: (words[:-1], counts[:-1]), {}, "its words are not those that its hash is of"),
+        (lambda words, counts: (words[::-1], counts), {}, "its words are out of order"),
+        (lambda words, counts: (words, [0, *counts[1:]]), {}, "a word or a count below 1"),
+        (lambda words, counts: ([b"", *words[1:]], counts), {}, "a word or a count below 1"),
+        (lambda words, counts: (words, counts), {"format": 99}, "of a later version"),
+        (lambda words, counts: (words, counts), {"counting": 5}, "its metadata is not as it must be"),
+        (lambda words, counts: (words, counts), {"more": 5}, "unexpected keyword argument 'more'"),
+    ],
+)
+def test_files_that_cannot_be_are_named(tmp_path, change, metadata, reason):
+    path, _ = saved(tmp_path / "counts", {b"a": 1, b"b": 2, b"c": 3, b"d": 4})
+    rewritten(path, change, **metadata)
+    with pytest.raises(SGPEError, match=rf"counts: not a file of word counts, or damaged \(.*{reason}"):
+        words_of(path)
+
+
+def test_files_of_other_kinds_are_named(tmp_path):
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "text.parquet")
+    with pytest.raises(SGPEError, match=r"text\.parquet: not a file of word counts.*does not say how its words were cut"):
+        counts_file.read_info(tmp_path / "text.parquet")
+    path, _ = saved(tmp_path / "counts", {b"a": 1})
+    said = {"hf_sgpe.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"]}
+    pq.write_table(pa.table({"word": ["a"], "count": [1]}).replace_schema_metadata(said), path)
+    with pytest.raises(SGPEError, match="its columns are not word and count"):
+        counts_file.read_info(path)
+    with pytest.raises(FileNotFoundError):
+        counts_file.read_info(tmp_path / "nothing")
+
+
+def test_the_setting_that_differs_is_named():
+    def info(**options):
+        config = TrainingConfig(**{"vocab_size": 999, **options})
+        return counts_file.CountsInfo(config.counting(), 0, 0, "")
+
+    for options, message in {
+        "recipe": ({"recipe": "bpe"}, 'b: counted with recipe "bpe", but "hybrid" is what a has'),
+        "scripts": ({"scripts": ["tamil"]}, 'b: counted with scripts ["tamil"], but ["sinhala"] is what a has'),
+        "pattern": ({"pattern": "gpt2"}, 'b: counted with pattern "gpt2", but "o200k" is what a has'),
+        "normalization": ({"normalization": "none"}, 'b: counted with normalization "none", but "nfc" is what a has'),
+        "special_tokens": (
+            {"special_tokens": ["<s>"]},
+            'b: counted with special tokens ["<s>"], but ["<|endoftext|>"] is what a has',
+        ),
+    }.values():
+        with pytest.raises(SGPEError) as caught:
+            counts_file.check_same_settings({Path("a"): info(), Path("b"): info(**options)})
+        assert str(caught.value) == message
+    # What a recipe does not use makes no difference.
+    bpe = {Path("a"): info(recipe="bpe", scripts=["tamil"]), Path("b"): info(recipe="bpe")}
+    counts_file.check_same_settings(bpe)
+    with pytest.raises(SGPEError, match=r"a: counted with scripts .*, but \[\"tamil\"\] is asked for"):
+        counts_file.check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).counting)

@@ -1,0 +1,231 @@
+"""Counting by many processes: the same counts as by one, whoever is killed and started again on the way."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support.hub import running
+
+from hf_sgpe import WordCounts
+from hf_sgpe.formats.counts_file import read_info
+from trainers import TrainingConfig, add_files
+
+pytest.importorskip("datatrove", reason="counting on a cluster needs datatrove: pip install datatrove")
+psutil = pytest.importorskip("psutil", reason="counting on disk needs psutil: pip install psutil")
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "count_corpus.py"
+CONFIG = TrainingConfig(vocab_size=999, scripts=["all"])
+
+
+@pytest.fixture(scope="module")
+def corpus(sample, tmp_path_factory):
+    """A folder of files, and the counts of its texts."""
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = []
+    for number in range(12):
+        lines = [line for text in sample.values() for line in text.splitlines()][number::3] * 20
+        if number % 2:
+            (folder / f"{number}.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in lines))
+            texts += lines
+        else:
+            (folder / f"{number}.txt").write_text("\n".join(lines), encoding="utf-8")
+            texts.append("\n".join(lines))
+    return folder, WordCounts.from_texts(texts, CONFIG)
+
+
+def command(corpus, out, *options, tasks=7):
+    options = ["--out", out, "--script", "all", "--tasks", tasks, "--workers", 2, *options]
+    return [sys.executable, str(SCRIPT), str(corpus), *map(str, options)]
+
+
+def run(*arguments, **options):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, **options)
+
+
+def test_the_counts_are_those_of_one_process(corpus, tmp_path):
+    folder, expected = corpus
+    for tasks in (1, 20):  # more than there are files
+        done = subprocess.run(command(folder, tmp_path / "out", tasks=tasks), capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.search(
+            rf"{expected.total():,} words \({len(expected):,} distinct\), SHA-256 {expected.digest()}", done.stdout
+        )
+        assert WordCounts.load(tmp_path / "out") == expected
+        assert [file.name for file in tmp_path.iterdir()] == ["out"]
+    assert {Path(source["name"]).name for source in WordCounts.load(tmp_path / "out").sources} == {
+        file.name for file in folder.iterdir()
+    }
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_loses_and_doubles_nothing(corpus, tmp_path):
+    folder, expected = corpus
+    began = time.monotonic()
+    assert run(folder, tmp_path / "whole").returncode == 0
+    seconds = time.monotonic() - began
+    source, out, killed, went_on = random.Random(3), tmp_path / "out", 0, 0
+    while killed < 5:
+        went_on += (tmp_path / "out.work" / "logs").exists()
+        process = subprocess.Popen(
+            command(folder, out), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        time.sleep(seconds * source.uniform(0.4, 0.8))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.communicate()
+        out.unlink(missing_ok=True)  # where it was faster; the next begins anew
+    assert run(folder, out).returncode == 0
+    assert WordCounts.load(out) == expected
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "whole"]
+    assert went_on
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_are_made_up_for(corpus, tmp_path):
+    folder, expected = corpus
+    process = psutil.Popen(command(folder, tmp_path / "out", tasks=30), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    source, killed = random.Random(4), 0
+    while process.poll() is None:
+        if killed < 6:
+            for child in process.children():
+                if source.random() < 0.5 and killed < 6:
+                    child.kill()
+                    killed += 1
+        time.sleep(0.3)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+    assert killed == 6
+    assert WordCounts.load(tmp_path / "out") == expected
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install ray")
+def test_ray_counts_the_same(corpus, tmp_path):
+    folder, expected = corpus
+    done = run(folder, tmp_path / "out", "--executor", "ray", "--memory-per-task", 0.5)
+    assert done.returncode == 0, done.stderr
+    assert WordCounts.load(tmp_path / "out") == expected
+
+
+def test_rare_words_can_be_left_out(corpus, tmp_path):
+    folder, expected = corpus
+    assert run(folder, tmp_path / "out", "--min-count", 60).returncode == 0
+    kept = {word: count for word, count in expected.items() if count >= 60}
+    assert dict(WordCounts.load(tmp_path / "out").items()) == kept
+    dropped = read_info(tmp_path / "out").dropped
+    assert (dropped["distinct"], dropped["min_count"]) == (len(expected) - len(kept), 60)
+    WordCounts(dict(expected.items()), expected.counting).save(tmp_path / "whole")
+    alone = add_files([tmp_path / "whole"], tmp_path / "kept", min_count=60)
+    assert alone.digest == read_info(tmp_path / "out").digest
+    assert alone.dropped["total"] == dropped["total"]
+    assert alone.dropped["pair"] <= dropped["pair"]  # found for each part of the words by itself
+
+
+def test_datasets_and_files_on_the_hub_are_counted_and_gone_on_with(sample, tmp_path):
+    pytest.importorskip("datasets", reason="reading datasets needs the package: pip install datasets")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    lines = sample["ta"].splitlines()
+    files = {}
+    for number in range(3):
+        pq.write_table(pa.table({"text": lines[number::3]}), tmp_path / "part.parquet")
+        files[f"train-{number}.parquet"] = (tmp_path / "part.parquet").read_bytes()
+    (tmp_path / "part.parquet").unlink()
+    expected = WordCounts.from_texts([*lines, "one file more"], CONFIG)
+    with running(tmp_path / "home") as server:
+        server.add("datasets/me/set", files)
+        server.add("datasets/me/other", {"a.txt": b"one file more"})
+        arguments = ["hf://datasets/me/other", tmp_path / "out", "--dataset", "me/set", "--tasks", 4]
+        server.fail("^GET /datasets/me/set/resolve/.*train-2", status=403)
+        written = set()
+        for _ in range(2):
+            done = run(*arguments, env=server.environment())
+            assert done.returncode == 2
+            assert re.fullmatch(r"error: dataset me/set: .*403.*\n", done.stderr), done.stderr
+            written.add((tmp_path / "out.work" / "counted" / "00000-of-00004.parquet").stat().st_mtime_ns)
+        assert len(written) == 1
+        server.faults.clear()
+        done = run(*arguments, env=server.environment())
+        assert (done.returncode, done.stderr) == (0, "")
+        assert WordCounts.load(tmp_path / "out") == expected
+        commit = server.repositories["datasets/me/set"].at().sha
+        assert WordCounts.load(tmp_path / "out").sources[1] == {"name": "me/set", "split": "train", "commit": commit}
+
+
+SBATCH = """#!/usr/bin/env python3
+import os, re, subprocess, sys
+*options, script = sys.argv[1:]
+text = open(script).read()
+with open(os.environ["SUBMITTED"], "a") as log:
+    print(re.search("--job-name=(.*)", text)[1], *[option for option in options if "dependency" in option], file=log)
+offset = next((option.partition("RUN_OFFSET=")[2] for option in options if "RUN_OFFSET" in option), "0")
+array = re.search(r"#SBATCH --array=0-(\\d+)", text)
+for task in range(int(array[1]) + 1) if array else ():
+    environment = {**os.environ, "SLURM_ARRAY_TASK_ID": str(task), "RUN_OFFSET": offset}
+    environment["SLURM_NODELIST"] = "here"
+    subprocess.run(["bash", script], check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print("Submitted batch job", 17)
+"""
+SRUN = """#!/usr/bin/env bash
+while [[ $1 == -* ]]; do if [[ $1 == -n ]]; then shift; fi; shift; done
+exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_slurms_job_scripts_count_the_same(corpus, tmp_path):
+    folder, expected = corpus
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in {"sbatch": SBATCH, "srun": SRUN, "scontrol": "#!/bin/sh\necho here\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SUBMITTED": str(tmp_path / "submitted")}
+    done = run(folder, tmp_path / "out", "--executor", "slurm", "--partition", "cpu", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert WordCounts.load(tmp_path / "out") == expected
+    jobs = (tmp_path / "submitted").read_text().splitlines()
+    assert [job for job in jobs if "merge" not in job][:1] == ["count-words-count"]
+    assert any(job == "count-words-add --dependency=afterok:17" for job in jobs)
+    script = (tmp_path / "out.work" / "logs" / "count" / "launch_script.slurm").read_text()
+    assert "#SBATCH --partition=cpu" in script and "#SBATCH --array=0-6" in script
+
+
+def test_bad_input_ends_in_one_line(corpus, tmp_path):
+    folder, _ = corpus
+    (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": 5}\n')
+    for arguments, message in {
+        (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' holds no text but int",
+        (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
+        (folder, tmp_path): r".* is a folder: give a file to write to",
+        (folder, tmp_path / "out", "--executor", "slurm"): r"--executor slurm needs --partition, and sbatch.*",
+        (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
+        (folder, tmp_path / "out", "--recipe", "none"): r"unknown recipe 'none'.*",
+        (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1",
+    }.items():
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert re.fullmatch(rf"error: {message}\n", done.stderr), done.stderr
+
+
+def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
+    folder, _ = corpus
+    (tmp_path / "bad.jsonl").write_text('{"text": 5}\n')
+    assert run(tmp_path / "bad.jsonl", tmp_path / "out").returncode == 2
+    done = run(folder, tmp_path / "out")
+    assert done.returncode == 2
+    assert re.fullmatch(
+        r"error: .*out\.work: holds parts of another count: give another --work, or remove it\n", done.stderr
+    )

@@ -1,0 +1,213 @@
+"""Counting on many machines: steps for pipelines of datatrove, which runs them here, on Slurm or on Ray.
+
+Each task counts its share of the texts into a file (`CountWords`), each of a second kind adds up a range of buckets of all
+those (`AddCounts`), and one puts the sums one after another (`JoinCounts`). Files have their names when they are whole, so a
+task that was killed and is done again loses nothing and counts nothing twice. All machines see the same folders.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.atomic import scratch_directory
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.counts_file import (
+    BUCKETS,
+    CountsInfo,
+    Source,
+    all_dropped,
+    all_versions,
+    check_same_settings,
+    read,
+    read_info,
+    sum_of,
+    write,
+)
+from hf_sgpe.training import TrainingConfig
+from trainers.corpora import CorpusFile, read_texts
+from trainers.counting_on_disk import RareWords, count_to_file
+from trainers.hub_datasets import read_dataset
+
+try:
+    from datatrove.data import Document
+    from datatrove.pipeline.base import PipelineStep
+except ImportError:
+    raise SGPEError("counting on a cluster needs datatrove: pip install 'hf-sgpe[cluster]'") from None
+
+
+class ReadFiles(PipelineStep):  # type: ignore[misc]
+    """Reads files as `trainers.count_files` does, each by one task; datatrove's own readers will do as well.
+
+    Args:
+        files: As `trainers.find_files` gives them.
+        config: Whose special tokens no part of a text is cut in.
+        text_field: The field with the text in JSON Lines and Parquet.
+    """
+
+    name, type = "📖 Files", "READER"
+
+    def __init__(self, files: Sequence[CorpusFile], config: TrainingConfig, *, text_field: str = "text") -> None:
+        super().__init__()
+        self.files = list(files)
+        self.config = config
+        self.text_field = text_field
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        yield from data or ()
+        for file in self.files[rank::world_size]:
+            specials = self.config.special_tokens or ()
+            for number, text in enumerate(read_texts(file, text_field=self.text_field, special_tokens=specials)):
+                self.stat_update("texts")
+                yield Document(text=text, id=f"{file}/{number}")
+
+
+class ReadDataset(PipelineStep):  # type: ignore[misc]
+    """Reads a dataset as `trainers.read_dataset` does, each task a part: of one that is streamed, some of its files.
+
+    Args:
+        name: And the rest: as for `trainers.read_dataset`.
+    """
+
+    name, type = "📖 Dataset", "READER"
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__()
+        self.dataset = name
+        self.options = options
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        yield from data or ()
+        for number, text in enumerate(read_dataset(self.dataset, **self.options).part(rank, world_size)):
+            self.stat_update("texts")
+            yield Document(text=text, id=f"{self.dataset}/{rank}/{number}")
+
+
+class CountWords(PipelineStep):  # type: ignore[misc]
+    """Counts the words of a task's documents into a file of its own.
+
+    Args:
+        folder: For the files, one a task.
+        config: Decides what a word is.
+        memory_limit: Bytes that a task's process may take.
+        workers: Threads of a task.
+    """
+
+    name, type = "🔢 Count words", "🔢 COUNTS"
+
+    def __init__(self, folder: Path, config: TrainingConfig, *, memory_limit: int | None = None, workers: int = 1) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.config = config
+        self.memory_limit = memory_limit
+        self.workers = workers
+
+    def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        path = self.folder / part_name(rank, world_size)
+        _remove_leftovers(path)
+        info = count_to_file(
+            (document.text for document in data),
+            path,
+            self.config,
+            memory_limit=self.memory_limit,
+            workers=self.workers,
+        )
+        self.stat_update("words", value=info.total)
+        self.stat_update("distinct words", value=info.distinct)
+        yield from ()
+
+
+class AddCounts(PipelineStep):  # type: ignore[misc]
+    """Adds the files of all tasks up, each task those of a range of buckets.
+
+    Args:
+        counted: Folder of `CountWords`.
+        tasks: How many tasks counted.
+        folder: For the sums.
+        min_count: Leave out words that occur less often in all texts together.
+    """
+
+    name, type = "➕ Add counts", "🔢 COUNTS"
+
+    def __init__(self, counted: Path, tasks: int, folder: Path, *, min_count: int = 1) -> None:
+        super().__init__()
+        self.counted = Path(counted)
+        self.tasks = tasks
+        self.folder = Path(folder)
+        self.min_count = min_count
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        buckets = range(BUCKETS * rank // world_size, BUCKETS * (rank + 1) // world_size)
+        infos = _parts(self.counted, self.tasks)
+        path = self.folder / part_name(rank, world_size)
+        _remove_leftovers(path)
+        rare = RareWords(self.min_count)
+        with scratch_directory(path) as folder:
+            tables = rare.left_out_of(sum_of(infos, folder, buckets=buckets))
+            info = write(path, tables, **_facts(infos), dropped=rare.report)
+        self.stat_update("distinct words", value=info.distinct)
+        yield from ()
+
+
+class JoinCounts(PipelineStep):  # type: ignore[misc]
+    """Puts the sums of ranges of buckets one after another into one file: the counts of all texts.
+
+    Args:
+        summed: Folder of `AddCounts`.
+        tasks: How many tasks added up.
+        path: File to write.
+        sources: What was counted, for whoever reads the file.
+    """
+
+    name, type = "🧵 Join counts", "🔢 COUNTS"
+
+    def __init__(self, summed: Path, tasks: int, path: Path, *, sources: Iterable[Source] = ()) -> None:
+        super().__init__()
+        self.summed = Path(summed)
+        self.tasks = tasks
+        self.path = Path(path)
+        self.sources = list(sources)
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        infos = _parts(self.summed, self.tasks)
+        tables = (table for file in infos for _, table in read(file))
+        dropped = all_dropped(info.dropped for info in infos.values())
+        info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
+        self.stat_update("words", value=info.total)
+        self.stat_update("distinct words", value=info.distinct)
+        yield from ()
+
+
+def part_name(rank: int, world_size: int) -> str:
+    """What a task's file is called.
+
+    >>> part_name(3, 16)
+    '00003-of-00016.parquet'
+    """
+    return f"{rank:05d}-of-{world_size:05d}.parquet"
+
+
+def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
+    """The files of so many tasks, and what they say of themselves."""
+    files = [folder / part_name(rank, tasks) for rank in range(tasks)]
+    for file in files:
+        if not file.exists():
+            raise SGPEError(f"{file}: not there: that task has not come to its end, or counted into another folder")
+    infos = {file: read_info(file) for file in files}
+    check_same_settings(infos)
+    return infos
+
+
+def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
+    """How the words of all were cut, for a file that is made of them."""
+    return {"counting": next(iter(infos.values())).counting, "versions": all_versions(infos.values())}
+
+
+def _remove_leftovers(path: Path) -> None:
+    """What a killed process left of the same task, which nobody else does at the same time."""
+    for folder in path.parent.glob(f".{path.name}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in path.parent.glob(f".{path.name}.*.tmp"):
+        file.unlink(missing_ok=True)

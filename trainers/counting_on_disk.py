@@ -1,0 +1,245 @@
+"""Counting words into a file within a limit of memory: what has no room goes to disk, and is added up in the end. Exact."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from sys import getsizeof
+from typing import TYPE_CHECKING
+
+from hf_sgpe.atomic import scratch_directory
+from hf_sgpe.bpe.codec import available_cores
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.counts_file import (
+    MOST_FILES,
+    READER_BYTES,
+    CountsInfo,
+    Dropped,
+    Source,
+    added,
+    all_dropped,
+    all_versions,
+    check_same_settings,
+    columns,
+    read_info,
+    require_pyarrow,
+    sum_of,
+    write,
+)
+from hf_sgpe.training import TrainingConfig
+from hf_sgpe.word_counts import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from trainers.counting import check_workers, in_turn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Texts that a counter takes at once: its table has to have room for all of their words.
+_BATCH_CHARACTERS = 1 << 18
+# What reading, waiting texts and scratch space take for each worker, and what writing takes.
+_WORKER_BYTES = 12 << 20
+_WRITER_BYTES = 64 << 20
+# A counter with less than this would write more than it counts.
+_LEAST_ROOM = 32 << 20
+
+
+def count_to_file(
+    texts: Iterable[str],
+    path: str | os.PathLike[str],
+    config: TrainingConfig,
+    *,
+    sources: Iterable[Source] = (),
+    memory_limit: int | None = None,
+    workers: int | None = None,
+) -> CountsInfo:
+    """Counts the words of texts, each by itself, into one file; the same file for any limit and any number of workers.
+
+    Time grows with the text, and where not all words have room, with what is written and read again: each word once for
+    every time that the memory was full.
+
+    Args:
+        texts: Read once and lazily.
+        path: File to write; runs of words lie beside it until it is done.
+        sources: What the texts are of, for whoever reads the file.
+        memory_limit: Bytes that the process may take, all in all; None for what it takes now and half of what is free.
+        workers: Threads; None for one a core. Without the native kernels there is one.
+
+    Raises:
+        SGPEError: the limit is too small, pyarrow is not installed, or as `trainers.read_texts`.
+    """
+    require_pyarrow(path)  # before the memory that is taken is looked at
+    counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
+    room = _room(memory_limit, len(counters))
+    with scratch_directory(path) as folder:
+        runs = _Runs(folder, config)
+        _count(texts, counters, runs, room // len(counters))
+        if not runs.files:
+            tables = added([counter.take(threads=len(counters)) for counter in _merged(counters, room)])
+        else:
+            for counter in counters:
+                runs.take(counter)
+            tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
+        return write(path, tables, config.counting(), sources=sources)
+
+
+def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
+    """Adds files of counts up into one, a bucket of some of them in memory at a time.
+
+    Args:
+        path: File to write, which may be one of them.
+        min_count: Leave out words that occur less often in all of them together.
+
+    Raises:
+        SGPEError: one is no file of counts, or they were counted with different settings.
+    """
+    infos = {Path(file): read_info(file) for file in paths}
+    if not infos:
+        raise SGPEError("nothing to add up: give files of counts")
+    if min_count < 1:
+        raise SGPEError(f"min_count must be at least 1, not {min_count}")
+    check_same_settings(infos)
+    rare = RareWords(min_count)
+    found = [infos[Path(file)] for file in paths]
+    with scratch_directory(path) as folder:
+        return write(
+            path,
+            rare.left_out_of(sum_of(map(Path, paths), folder)),
+            found[0].counting,
+            sources=[source for info in found for source in info.sources],
+            versions=all_versions(found),
+            dropped=lambda: all_dropped([*(info.dropped for info in found), rare.report()]),
+        )
+
+
+def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
+    idle: SimpleQueue[WordCounter] = SimpleQueue()
+    for counter in counters:
+        idle.put(counter)
+
+    def add(batch: list[str]) -> None:
+        counter = idle.get()
+        try:
+            # Python has one, two or four bytes for each character of a text, and UTF-8 up to one, three or four.
+            if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
+                runs.take(counter)
+            counter.add(batch)
+        finally:
+            idle.put(counter)
+
+    batches = in_batches(only_texts(texts), _BATCH_CHARACTERS)
+    if len(counters) == 1:
+        for batch in batches:
+            add(batch)
+        return
+    with ThreadPoolExecutor(len(counters)) as pool:
+        for _ in in_turn(pool, add, batches, 2 * len(counters)):
+            pass
+
+
+def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
+    """The counters, into the first of which those were added that there is room for: that is the fastest way."""
+    first, *others = counters
+    left = list(others)
+    for other in others:
+        assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
+        # Words have sixteen bytes at the most where `peak` is to hold for long and short ones.
+        if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
+            first.update(other)
+            left.remove(other)
+    return [first, *left]
+
+
+class _Runs:
+    """Files of words that had no room, each in the order of a file of counts."""
+
+    def __init__(self, folder: Path, config: TrainingConfig) -> None:
+        self.files: list[Path] = []
+        self._folder = folder
+        self._counting = config.counting()
+        self._number = 0
+        self._lock = threading.Lock()
+
+    def take(self, counter: WordCounter) -> None:
+        """Writes what a counter has, which then begins anew."""
+        with self._lock:
+            file = self._folder / f"{self._number}.parquet"
+            self._number += 1
+        write(file, (table for _, table in counter.take()), self._counting)
+        with self._lock:
+            self.files.append(file)
+
+
+def _workers(workers: int | None, config: TrainingConfig) -> int:
+    if not isinstance(make_word_counter(config), NativeWordCounter):
+        return 1
+    return check_workers(available_cores() if workers is None else workers)
+
+
+def _room(memory_limit: int | None, workers: int) -> int:
+    """Bytes for the words of all counters."""
+    try:
+        import psutil
+    except ImportError:
+        raise SGPEError("counting to a file needs psutil: pip install 'hf-sgpe[corpora]'") from None
+
+    taken = psutil.Process().memory_info().rss
+    besides = taken + workers * _WORKER_BYTES + _WRITER_BYTES
+    limit = taken + psutil.virtual_memory().available // 2 if memory_limit is None else memory_limit
+    room = int(limit - besides)
+    if room < workers * _LEAST_ROOM:
+        least = -(-(besides + workers * _LEAST_ROOM) // 1_000_000)
+        raise SGPEError(
+            f"a memory limit of {limit / 1e6:,.0f} MB is too small for {workers} workers: give at least {least:,} MB"
+            + (", or fewer workers" if workers > 1 else "")
+        )
+    return room
+
+
+class RareWords:
+    """Leaves words out that occur less often than ``min_count``, and finds what training can make of that at the most.
+
+    A pair of tokens stands where the last byte of the one meets the first of the other. So it loses no more than the pair of
+    those two bytes does, and a merge can only become another where its pair leads the next by less.
+    """
+
+    def __init__(self, min_count: int) -> None:
+        import numpy as np
+
+        self._min_count = min_count
+        self._pairs = np.zeros(1 << 16, np.int64)
+        self._distinct = self._total = 0
+
+    def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The words that are left."""
+        import pyarrow.compute as pc
+
+        for table in tables:
+            if self._min_count == 1:
+                yield table
+                continue
+            is_rare = pc.less(table["count"], self._min_count)
+            self._count(table.filter(is_rare))
+            yield table.filter(pc.invert(is_rare))
+
+    def report(self) -> Dropped | None:
+        """What was left out so far; None where nothing can be."""
+        if self._min_count == 1:
+            return None
+        most = int(self._pairs.max())
+        return {"min_count": self._min_count, "distinct": self._distinct, "total": self._total, "pair": most}
+
+    def _count(self, table: pa.Table) -> None:
+        import numpy as np
+
+        words, lengths, counts = columns(table)
+        self._distinct += len(counts)
+        self._total += int(counts.sum())
+        codes = np.frombuffer(words, np.uint8).astype(np.int64)
+        times = np.repeat(counts, lengths)
+        times[np.cumsum(lengths) - 1] = 0  # no pair begins at a word's last byte
+        # Exact: floats hold whole numbers up to 2 ** 53, and the counts are small.
+        pairs = np.bincount(codes[:-1] << 8 | codes[1:], times[:-1], minlength=1 << 16)
+        self._pairs += pairs.astype(np.int64)
