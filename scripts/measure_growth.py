@@ -1,0 +1,417 @@
+"""Measure how distinct words, time and memory grow with the text, and work out from that what a larger corpus would take.
+
+Real text: words are counted, and at 1, 4, 16 … megabytes the distinct ones, the time so far and the memory are noted, and a
+tokenizer is trained on what was counted until then. Made-up text: words drawn by Zipf's law, spelled in letters, counted
+into a file within a limit of memory, and trained on. Time is that of the processor, so that other work on the machine does
+not count, but for --cores, which compares one thread with several. Writes growth.json and growth.svg.
+
+    python scripts/measure_growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
+    python scripts/measure_growth.py corpora/si.txt.xz --cores 2
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from hf_sgpe import WordCounts
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.word_counts import make_word_counter
+from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
+
+MEGABYTE = 1_000_000
+_BLOCK_CHARACTERS = 1 << 18
+# What a task of many counts, which is handed on to be added up.
+_TASK_BYTES = 10_000 * MEGABYTE
+_CORES = 16
+_ROUNDS = 9
+# What --min-count may be, and from how much text on there is something to conclude.
+_LEAST = (2, 10, 100)
+_ENOUGH_BYTES = 50 * MEGABYTE
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("corpus", nargs="*", help="files of real text, one language each; several are mixed, too")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="of tokenizers (default: %(default)s)")
+    parser.add_argument("--synthetic", type=int, default=0, help="megabytes of made-up words at the most (default: none)")
+    parser.add_argument("--exponent", type=float, default=1.35, help="of Zipf's law (default: %(default)s)")
+    parser.add_argument(
+        "--memory", type=int, default=400, help="megabytes that counting them may take (default: %(default)s)"
+    )
+    parser.add_argument("--cores", type=int, help="only compare counting by one thread with so many")
+    parser.add_argument("--out", type=Path, default=Path("growth"), help="folder to write to (default: %(default)s)")
+    parser.add_argument("--run", help="")  # one measurement, in a process of its own
+    args = parser.parse_args()
+    return exit_code(lambda: run(json.loads(args.run)) if args.run else measure(args))
+
+
+def measure(args: Any) -> None:
+    """Runs all measurements, each in a process of its own so that memory is that of one."""
+    files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
+    if not files and not args.synthetic:
+        raise SGPEError("nothing to measure: give files, or --synthetic")
+    if args.cores:
+        compare_threads(files, args.cores)
+        return
+    results: dict[str, Any] = {"real": [], "made_up": []}
+    with tempfile.TemporaryDirectory() as folder, tqdm(desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
+
+        def measured(**job: Any) -> Any:
+            command = [sys.executable, __file__, "--run", json.dumps({**job, "folder": folder})]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise SGPEError(f"{job}: {done.stderr.splitlines()[-1] if done.stderr else 'killed'}")
+            bar.update()
+            return json.loads(done.stdout)
+
+        for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
+            points = measured(measure="real", files=group)
+            for point in points:
+                point |= measured(measure="training", counts=point["counts"], vocab_size=args.vocab_size)
+            name = Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed"
+            results["real"].append({"name": name, "points": points, "heaps": heaps(points)})
+        if len(files) > 1:
+            # As tasks of a cluster are: of the same words, mostly.
+            results["adding"] = measured(measure="adding", counts=[point["counts"] for point in points])
+        size = 1
+        while size <= args.synthetic:
+            point = measured(measure="made_up", megabytes=size, exponent=args.exponent, memory=args.memory)
+            results["made_up"].append(
+                point | measured(measure="training", counts=point["counts"], vocab_size=args.vocab_size)
+            )
+            size *= 4
+    for result in results["real"]:
+        for point in result["points"]:
+            del point["counts"]
+    for point in results["made_up"]:
+        del point["counts"]
+    if results["made_up"]:
+        results["made_up_heaps"] = heaps(results["made_up"])
+    with atomic_file(args.out / "growth.json") as file:
+        file.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    report(results)
+    draw(results, args.out / "growth.svg")
+
+
+def compare_threads(files: list[str], cores: int) -> None:
+    """Counts the same texts, read before, by one thread, by several, and by as many processes each; taking turns.
+
+    The processes have nothing to do with each other, so they show what the machine gives to whoever uses several cores.
+    """
+    texts = list(_blocks(files))
+    size = sum(len(text.encode()) for text in texts)
+    config = TrainingConfig(vocab_size=1 << 30, scripts=("all",))
+    context = multiprocessing.get_context("fork")  # a copy of this process has the texts already
+    with tempfile.TemporaryDirectory() as folder:
+
+        def count(workers: int, number: int = 0) -> None:
+            count_to_file(texts, Path(folder) / str(number), config, workers=workers)
+
+        def by_processes() -> None:
+            processes = [context.Process(target=count, args=(1, number)) for number in range(cores)]
+            for process in processes:
+                process.start()
+            for process in processes:
+                process.join()
+
+        ways: dict[str, tuple[Callable[[], None], int]] = {
+            "1 thread": (lambda: count(1), 1),
+            f"{cores} threads": (lambda: count(cores), 1),
+            f"{cores} processes, each all texts": (by_processes, cores),
+        }
+        speeds: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(_ROUNDS):
+            for name, (way, times) in ways.items():
+                began = time.perf_counter()
+                way()
+                speeds[name].append(times * size / MEGABYTE / (time.perf_counter() - began))
+    for name, found in speeds.items():
+        ratios = sorted(speed / one for speed, one in zip(found, speeds["1 thread"], strict=True))
+        print(f"{name}: {median(found):.1f} MB/s, {median(ratios):.2f} times one ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+
+
+# ---------------------------------------------------------------- measurements, one a process
+
+
+def run(job: dict[str, Any]) -> None:
+    """One measurement, printed as JSON."""
+    kinds: dict[str, Any] = {"real": _real, "made_up": _made_up, "training": _training, "adding": _adding}
+    print(json.dumps(kinds[job.pop("measure")](**job)))
+
+
+def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
+    config = TrainingConfig(vocab_size=1 << 30, scripts=("all",))
+    counter = make_word_counter(config)
+    points: list[dict[str, Any]] = []
+    read, spent, mark = 0, 0.0, MEGABYTE
+
+    def note() -> None:
+        path = Path(folder) / f"{Path(files[0]).name}-{len(files)}-{read}"
+        table = counter.peak(0)
+        counts = counter.result()
+        info = counts.save(path)
+        found = {"words": info.total, "distinct": info.distinct, "file_bytes": path.stat().st_size}
+        often = np.fromiter(counts.values(), np.int64, len(counts))
+        found |= {f"at_least_{least}": int((often >= least).sum()) for least in _LEAST}
+        points.append({"bytes": read, **found, "seconds": round(spent, 3), "table_bytes": table, "counts": str(path)})
+
+    for text in _blocks(files):
+        began = time.process_time()
+        counter.add([text])
+        spent += time.process_time() - began
+        read += len(text.encode())
+        if read >= mark:
+            note()
+            mark *= 4
+    if not points or read > 1.2 * points[-1]["bytes"]:
+        note()
+    return points
+
+
+def _blocks(files: list[str]) -> Iterator[str]:
+    """The text in parts of like size, so that marks are met; that of several files mixed."""
+    parts = (
+        text[start : start + _BLOCK_CHARACTERS]
+        for file in files
+        for text in read_texts(file)
+        for start in range(0, len(text), _BLOCK_CHARACTERS)
+    )
+    if len(files) == 1:
+        yield from parts
+        return
+    mixed = list(parts)
+    random.Random(7).shuffle(mixed)
+    yield from mixed
+
+
+def _training(counts: str, vocab_size: int, folder: str) -> dict[str, Any]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    words = WordCounts.load(counts)
+    loading = time.process_time() - began
+    config = TrainingConfig(
+        vocab_size=vocab_size, **{name: words.counting[name] for name in ("recipe", "scripts", "pattern", "special_tokens")}
+    )
+    began = time.process_time()
+    train_from_counts(words, config)
+    return {
+        "loading_seconds": round(loading, 3),
+        "training_seconds": round(time.process_time() - began, 3),
+        "training_bytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024,
+    }
+
+
+def _made_up(megabytes: int, exponent: float, memory: int, folder: str) -> dict[str, Any]:
+    config = TrainingConfig(vocab_size=1 << 30, recipe="bpe", pattern="gpt2", special_tokens=())
+    texts, drawing = _zipf_texts(megabytes * MEGABYTE, exponent), [0.0]
+
+    def timed() -> Iterator[str]:
+        while True:
+            began = time.thread_time()
+            text = next(texts, None)
+            drawing[0] += time.thread_time() - began
+            if text is None:
+                return
+            yield text
+
+    path = Path(folder) / f"made-up-{megabytes}"
+    began = time.process_time()
+    info = count_to_file(timed(), path, config, memory_limit=memory * MEGABYTE, workers=1)
+    spent = time.process_time() - began - drawing[0]
+    return {
+        "bytes": megabytes * MEGABYTE,
+        "words": info.total,
+        "distinct": info.distinct,
+        "seconds": round(spent, 3),
+        "file_bytes": path.stat().st_size,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "counts": str(path),
+    }
+
+
+def _adding(counts: list[str], folder: str) -> dict[str, Any]:
+    rows = sum(len(WordCounts.load(file)) for file in counts)
+    began = time.process_time()
+    info = add_files(counts, Path(folder) / "sum")
+    return {"rows": rows, "distinct": info.distinct, "seconds": round(time.process_time() - began, 3)}
+
+
+def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
+    """Texts of words drawn by Zipf's law, whose vocabulary has no end: the same ones each time."""
+    generator = np.random.default_rng(7)
+    while size > 0:
+        text = _spelled(generator.zipf(exponent, 50_000))
+        size -= len(text)
+        yield text
+
+
+def _spelled(numbers: Any) -> str:
+    """Numbers from 1 as words in letters, the small ones short, as in a language."""
+    letters = np.frombuffer(b"etaoinsrhldcumfpgwybvkxjqz", np.uint8)
+    places = [np.full(len(numbers), ord(" "), np.uint8)]
+    while numbers.any():
+        places.append(np.where(numbers > 0, letters[(numbers - 1) % 26], 0))
+        numbers = np.where(numbers > 0, (numbers - 1) // 26, 0)
+    spelled = np.stack(places[::-1], axis=1)
+    return str(spelled[spelled != 0].tobytes(), "ascii")
+
+
+# ---------------------------------------------------------------- what follows from them
+
+
+def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
+    """Heaps' law, distinct = k · words^beta, by least squares of logarithms.
+
+    Returns:
+        ``k`` and ``beta``; ``beta_error``, its standard error; and what the error at other places follows from: ``spread``,
+        the standard deviation around the line, ``mean`` and ``width``, the mean and the sum of squares of the logarithms.
+
+    >>> found = heaps([{"words": 10**n, "distinct": 3 * 10 ** (n / 2)} for n in range(2, 7)])
+    >>> round(found["k"], 6), round(found["beta"], 6), round(found["beta_error"], 6)
+    (3.0, 0.5, 0.0)
+    """
+    x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
+    if len(x) < 3:
+        return {}
+    beta, start = np.polyfit(x, y, 1)
+    spread = (float(((y - (beta * x + start)) ** 2).sum()) / (len(x) - 2)) ** 0.5
+    width = float(((x - x.mean()) ** 2).sum())
+    error = spread / width**0.5
+    found = {"k": exp(start), "beta": beta, "beta_error": error, "spread": spread, "mean": x.mean(), "width": width}
+    return {**{name: float(value) for name, value in found.items()}, "points": len(x)}
+
+
+def at(fit: dict[str, float], words: float) -> tuple[float, float]:
+    """The distinct words among so many, and the factor that two standard errors are."""
+    away = log(words) - fit["mean"]
+    error = fit["spread"] * (1 + 1 / fit["points"] + away**2 / fit["width"]) ** 0.5
+    return fit["k"] * words ** fit["beta"], exp(2 * error)
+
+
+def report(results: dict[str, Any]) -> None:
+    """What was measured, and what follows for 1 and 10 TB, as tables in Markdown."""
+    print(
+        "| text | MB | words, millions | distinct, thousands | counting, MB/s | table, MB | training, s | its memory, MB |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for result in [*results["real"], {"name": "made up", "points": results["made_up"]}]:
+        for point in result["points"]:
+            print(
+                f"| {result['name']} | {point['bytes'] / 1e6:,.0f} | {point['words'] / 1e6:,.2f} "
+                f"| {point['distinct'] / 1e3:,.0f} | {point['bytes'] / 1e6 / max(point['seconds'], 1e-3):,.0f} "
+                f"| {point.get('table_bytes', point.get('peak_bytes', 0)) / 1e6:,.0f} "
+                f"| {point['loading_seconds'] + point['training_seconds']:,.1f} | {point['training_bytes'] / 1e6:,.0f} |"
+            )
+    least = " | ".join(f"{least} times and more" for least in _LEAST)
+    print(f"\n| text | MB | β | of the distinct words, {least} |\n|---|---:|---:|{'---:|' * len(_LEAST)}")
+    for result in results["real"]:
+        last = result["points"][-1]
+        shares = [f"{last[f'at_least_{least}'] / last['distinct']:.1%}" for least in _LEAST]
+        fit = result["heaps"]
+        beta = f"{fit['beta']:.3f} ± {fit['beta_error']:.3f}" if fit else ""
+        print(f"| {result['name']} | {last['bytes'] / 1e6:,.0f} | {beta} | {' | '.join(shares)} |")
+    if fit := results.get("made_up_heaps"):
+        print(f"\nMade up: β = {fit['beta']:.3f} ± {fit['beta_error']:.3f}")
+    if "adding" in results:
+        added = results["adding"]
+        print(f"\nAdding up: {added['rows'] / added['seconds'] / 1e6:.2f} million rows a second of one core")
+    for result in results["real"]:
+        if result["points"][-1]["bytes"] >= _ENOUGH_BYTES:
+            _plan(result, results)
+
+
+def _plan(result: dict[str, Any], results: dict[str, Any]) -> None:
+    """What 1 and 10 TB of such text take, on machines of `_CORES` cores."""
+    first, last = result["points"][0], result["points"][-1]
+    words_per_byte = last["words"] / last["bytes"]
+    rate = last["bytes"] / last["seconds"]
+    row = last["file_bytes"] / last["distinct"]
+    adding = results["adding"]["rows"] / results["adding"]["seconds"] if "adding" in results else 1e6
+    more = last["distinct"] - first["distinct"]
+    memory = (last["training_bytes"] - first["training_bytes"]) / more
+    seconds = sum(last[name] - first[name] for name in ("loading_seconds", "training_seconds")) / more
+    print(f"\n| {result['name']} | 1 TB | 10 TB |\n|---|---:|---:|")
+    lines: dict[str, list[str]] = {}
+    for size in (1e12, 1e13):
+        distinct, off = at(result["heaps"], size * words_per_byte)
+        tasks = size / _TASK_BYTES
+        shuffled = tasks * at(result["heaps"], _TASK_BYTES * words_per_byte)[0]
+        spread = f"{distinct / off / 1e6:,.0f} to {distinct * off / 1e6:,.0f}"
+        lines.setdefault("distinct words, millions", []).append(f"{distinct / 1e6:,.0f} ({spread})")
+        lines.setdefault("counting, hours of a core", []).append(f"{size / rate / 3600:,.0f}")
+        for machines in (1, 16, 256):
+            # A task cannot be shared.
+            hours = max(size / rate / 3600 / (machines * _CORES), _TASK_BYTES / rate / 3600)
+            hours += shuffled / adding / 3600 / min(machines * _CORES, 1024) + distinct / adding / 3600
+            lines.setdefault(f"counting and adding up, hours on {machines} × {_CORES} cores", []).append(f"{hours:,.2f}")
+        lines.setdefault("bytes shuffled, GB", []).append(f"{shuffled * row / 1e9:,.0f}")
+        lines.setdefault("file of counts, GB", []).append(f"{distinct * row / 1e9:,.1f}")
+        for least in (1, *_LEAST):
+            kept = distinct * (last[f"at_least_{least}"] / last["distinct"] if least > 1 else 1)
+            title = f", --min-count {least}" if least > 1 else ""
+            lines.setdefault(f"memory of training, GB{title}", []).append(f"{kept * memory / 1e9:,.1f}")
+            lines.setdefault(f"training, hours{title}", []).append(f"{kept * seconds / 3600:,.2f}")
+    for title, cells in lines.items():
+        print(f"| {title} | {' | '.join(cells)} |")
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Distinct words by running words, with fits of enough text drawn on to 10 TB; and the memory of training."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "growth"
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    made_up = {"name": "made up", "points": results["made_up"], "heaps": results.get("made_up_heaps")}
+    series = [result for result in [*results["real"], made_up] if result["points"]]
+    drawn_on = [result for result in series if result["points"][-1]["bytes"] >= _ENOUGH_BYTES and result["heaps"]]
+    for result in series:
+        points, fit = result["points"], result["heaps"]
+        words, distinct, memory = ([point[name] for point in points] for name in ("words", "distinct", "training_bytes"))
+        if result not in drawn_on:
+            label = None if "less text" in left.get_legend_handles_labels()[1] else "less text"
+            left.plot(words, distinct, "o", ms=3, color="lightgray", label=label, zorder=1)
+            right.plot(distinct, memory, "o", ms=3, color="lightgray", label=label, zorder=1)
+            continue
+        colour = f"C{drawn_on.index(result)}"
+        left.plot(words, distinct, "o", ms=4, color=colour)
+        right.plot(distinct, memory, "o-", ms=4, lw=1, color=colour, label=result["name"])
+        far = np.geomspace(words[0], 1e13 * words[-1] / points[-1]["bytes"], 50)
+        middle, off = (np.array(column) for column in zip(*(at(fit, count) for count in far), strict=True))
+        left.plot(
+            far, middle, lw=1, color=colour, label=f"{result['name']}, β = {fit['beta']:.3f} ± {fit['beta_error']:.3f}"
+        )
+        left.fill_between(far, middle / off, middle * off, color=colour, alpha=0.12, lw=0)
+    left.set(
+        xscale="log", yscale="log", xlabel="running words", ylabel="distinct words", title="Heaps' law, drawn on to 10 TB"
+    )
+    right.set(xscale="log", yscale="log", xlabel="distinct words", ylabel="bytes", title="Memory of training")
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8, loc="upper left")
+    with atomic_file(path) as file:
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
