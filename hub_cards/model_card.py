@@ -22,6 +22,7 @@ from markupsafe import Markup
 from hf_sgpe import __version__
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.hub import check_name
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
@@ -121,7 +122,7 @@ def write_card(
         license: Identifier as the Hub knows it, such as ``apache-2.0``.
         languages: Codes of the languages it was made for; none for those measured that it spells without falling back to
             bytes.
-        datasets: What it was trained on: names on the Hub.
+        datasets: What it was trained on: names on the Hub, also with that of a configuration after a colon.
         tags: More tags.
         replace: Overwrite a README.md that was written or changed by hand, or one with measurements by one without.
 
@@ -135,7 +136,13 @@ def write_card(
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
     card = Card(
-        tokenizer, name or Path(folder).resolve().name, evaluations, license, tuple(languages), tuple(datasets), tuple(tags)
+        tokenizer,
+        name or Path(folder).resolve().name,
+        evaluations,
+        license,
+        tuple(languages),
+        tuple(map(_dataset, datasets)),
+        tuple(tags),
     )
     pictures = draw(evaluations) if evaluations else {}
     files = {f"pictures/{name}.svg": svg for name, svg in pictures.items()}
@@ -149,6 +156,13 @@ def write_card(
         if picture not in pictures:  # of an earlier card
             (Path(folder) / "pictures" / f"{picture}.svg").unlink(missing_ok=True)
     return sorted(files)
+
+
+def _dataset(name: str) -> str:
+    """The name of a dataset without that of its configuration, which the Hub's metadata has no place for."""
+    repo = name.partition(":")[0]
+    check_name(repo)
+    return repo
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:

@@ -57,6 +57,7 @@ class Pushed:
         repo_id: ``user/name``.
         url: Of the pull request, else of the commit; of the repository after a dry run.
         created: Whether the repository was not there before.
+        new_branch: Whether the branch was not.
         files: Everything that belongs to the tokenizer.
         left_out: What else lies in the folder; names of folders end in a slash.
         commit: The Hub's answer; the newest commit there was if nothing had changed, and None after a dry run.
@@ -65,6 +66,7 @@ class Pushed:
     repo_id: str
     url: str
     created: bool
+    new_branch: bool
     files: tuple[PushedFile, ...]
     left_out: tuple[str, ...]
     commit: CommitInfo | None
@@ -117,19 +119,20 @@ def push(
             files = _with_card_kept(files, api, source, repo_id, there.head)
         created = there.head is None
         if dry_run:
-            return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, files, left_out, None)
+            return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not there.has_branch, files, left_out, None)
         if created:
             api.create_repo(repo_id, private=private)
     with conversation(f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"):
         changed = [file.path for file in files if file.change in ("new", "changed")]
-        if not there.has_branch and (changed or not create_pr):
+        new_branch = not there.has_branch and (bool(changed) or not create_pr)
+        if new_branch:
             api.create_branch(repo_id, branch=str(revision), exist_ok=True)
         commit = api.create_commit(
             repo_id,
             [CommitOperationAdd(path, str(source / path)) for path in changed],
             commit_message=commit_message or "Upload tokenizer",
             commit_description=commit_description,
-            revision=revision,
+            revision=revision if there.has_branch or new_branch else None,
             create_pr=create_pr,
             # What was compared is what is replaced: if somebody else was faster, the Hub refuses.
             parent_commit=there.head,
@@ -137,7 +140,7 @@ def push(
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
     if missing:
         raise SGPEError(f"{repo_id}: the .gitignore of the repository keeps out {', '.join(missing)}: take it away there")
-    return Pushed(repo_id, commit.pr_url or commit.commit_url, created, files, left_out, commit)
+    return Pushed(repo_id, commit.pr_url or commit.commit_url, created, new_branch, files, left_out, commit)
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:

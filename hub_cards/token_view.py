@@ -485,7 +485,8 @@ STYLE = """
   "Noto Sans Gurmukhi", "Noto Sans Gujarati", "Noto Sans Oriya", "Noto Sans Tamil", "Noto Sans Telugu",
   "Noto Sans Kannada", "Noto Sans Malayalam", sans-serif }
 .sgpe-view figure { margin: 0 0 1.5rem; padding: 0 }
-.sgpe-view .sgpe-source { margin: 0 0 .5rem; max-height: 10.5rem; overflow-y: auto; font-size: 1.125rem;
+.sgpe-view .sgpe-source { unicode-bidi: plaintext;
+  margin: 0 0 .5rem; max-height: 10.5rem; overflow-y: auto; font-size: 1.125rem;
   line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere }
 .sgpe-view figcaption { margin: 0 0 .5rem; overflow-x: auto; text-align: left; break-after: avoid }
 .sgpe-view table { border-collapse: collapse; border: 0; margin: 0; color: inherit; font-size: .8125rem;

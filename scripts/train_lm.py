@@ -13,7 +13,6 @@ import argparse
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -21,10 +20,11 @@ from numpy.typing import NDArray
 
 from hf_sgpe import SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
-from trainers import find_files
+from trainers import CorpusFile, find_files
 from trainers.language_model import Text, bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama
 from trainers.training_runs import (
     add_options,
+    check_length,
     check_options,
     digest_of,
     load_model,
@@ -60,24 +60,25 @@ def run(args: argparse.Namespace) -> None:
     for option, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
         if is_given and not args.dataset:
             raise SGPEError(f"{option} is for a dataset: name one by --dataset")
-    if args.length < 1:
-        raise SGPEError(f"--length must be at least 1, not {args.length}")
+    if args.length < 2:
+        raise SGPEError(f"--length must be at least 2, a token and the one that follows, not {args.length}")
     check_options(args)
     if not args.model:
         small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
     files = find_files(args.corpus)
     tokenizer = load_tokenizer(args.tokenizer or args.model)
     held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
-    rows = packed_rows(args, files, tokenizer)
 
     set_seed(args.seed)
     if args.model:
         model = load_model(AutoModelForCausalLM, args.model)
+        check_length(model, args.length, args.model)
     else:
         vocab_size = embedding_rows(tokenizer)
         config = small_llama(vocab_size, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
         model = LlamaForCausalLM(config)
     fit_embeddings(model, tokenizer)
+    rows = packed_rows(args, files, tokenizer)
     state = PartialState()
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
 
 
-def whole_texts(file: Path, text_field: str) -> list[str]:
+def whole_texts(file: CorpusFile, text_field: str) -> list[str]:
     texts = read_documents([file], text_field=text_field)
     found = [text if isinstance(text, str) else "".join(text) for text in texts]
     if not any(found):
@@ -99,7 +100,7 @@ def whole_texts(file: Path, text_field: str) -> list[str]:
     return found
 
 
-def packed_rows(args: argparse.Namespace, files: list[Path], tokenizer: Any) -> NDArray[numpy.int32]:
+def packed_rows(args: argparse.Namespace, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:
     """What to train on, rows by tokens; of a stream only as much as the steps need."""
     texts: Iterable[Text] = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     if args.dataset:

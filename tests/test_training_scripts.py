@@ -93,6 +93,8 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
     assert "4 rows of 16 tokens" in capsys.readouterr().out  # of a stream no more than is needed
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
+    assert call_here("train_lm.py", *options, "--length", 17, "--out", "longer") == 2
+    assert "old: has places for no more than 16 tokens" in capsys.readouterr().err
 
 
 def test_an_encoder_decoder_learns_and_is_loaded(folder):
@@ -181,6 +183,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--split", "test"], "--split is for a dataset"),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),
+        ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "bare", "--held-out", "5"], "bare: has no pad token"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out 30 of 30 pairs"),

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -109,7 +111,7 @@ def train(
     trainer = (Seq2SeqTrainer if pairs else Trainer)(
         model=model, args=arguments, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
-    with bars_on_terminals_only():
+    with _nothing_left(out), bars_on_terminals_only():
         if checkpoint and _step_of(checkpoint) >= steps:
             # The Trainer would train for one step more.
             model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
@@ -122,6 +124,30 @@ def train(
                 tokenizer.save_pretrained(folder)
             if push:
                 _push(out, push, pairs=pairs)
+
+
+@contextmanager
+def _nothing_left(out: Path) -> Iterator[None]:
+    """If the block fails before there is a checkpoint, takes away what was put into ``out`` for the run."""
+    try:
+        yield
+    except BaseException:
+        if not any(out.glob("checkpoint-*")):
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                out.rmdir()
+        raise
+
+
+def check_length(model: PreTrainedModel, length: int, where: str) -> None:
+    """Makes sure that a model has places for so many tokens.
+
+    Raises:
+        SGPEError: it has fewer.
+    """
+    most = getattr(model.config, "max_position_embeddings", None)
+    if most is not None and length > most:
+        raise SGPEError(f"{where}: has places for no more than {most} tokens: give a --length of up to that, not {length}")
 
 
 def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learning_rate: float | None) -> None:
@@ -177,7 +203,9 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
     api = HfApi()
     with conversation(f"{repo}:"), bars_on_terminals_only():
         added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
-        if not api.file_exists(repo, "README.md"):
+        if api.file_exists(repo, "README.md"):
+            logging.warning(f"{repo}: its README.md was there before, and stays as it is")
+        else:
             added.append(CommitOperationAdd("README.md", card.encode()))
         api.create_commit(repo, added, commit_message="Upload model and tokenizer")
 
@@ -258,7 +286,11 @@ def check_options(args: argparse.Namespace) -> None:
         raise SGPEError("--private is for --push")
     if args.out.exists() and not args.out.is_dir():
         raise SGPEError(f"--out {args.out}: is a file: give a folder to write to")
-    checkpoint_to_resume(args.out, resume=args.resume)
+    if checkpoint_to_resume(args.out, resume=args.resume):
+        check_settings(args.out, {name: getattr(args, name) for name in ("steps", "batch_size", "seed", *_SHAPE)})
+
+
+_SHAPE = ("model", *NEW_MODEL)
 
 
 def train_as_asked(
@@ -271,7 +303,7 @@ def train_as_asked(
     settings: Mapping[str, Any],
 ) -> None:
     """`train` with what was given for `add_options`."""
-    shape = {name: getattr(args, name) for name in ("model", "layers", "width", "heads")}
+    shape = {name: getattr(args, name) for name in _SHAPE}
     train(
         model,
         tokenizer,

@@ -35,7 +35,7 @@ from hf_sgpe.chat.written import (
     forged,
     join,
     marks_of,
-    spelled,
+    spelled_in_json,
     text_of,
 )
 from hf_sgpe.errors import SGPEError
@@ -327,9 +327,10 @@ def _join(context: EvalContext, values: Iterable[Any], d: Any = "", attribute: s
 def _to_json(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> Written:
-    return spelled(
-        value, json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-    )
+    def encode(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    return spelled_in_json(value, encode, sort_keys=sort_keys)
 
 
 def _now(form: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -165,12 +165,43 @@ def spelled(value: object, text: str) -> Written:
     return (by_template if is_own else by_message)(text)
 
 
-def _texts_in(value: object) -> Iterator[str]:
+def spelled_in_json(value: object, encode: Callable[[object], str], *, sort_keys: bool = False) -> Written:
+    """``value`` as JSON: `spelled`, but that each text in there keeps its marks where it has some of both.
+
+    Args:
+        encode: Makes JSON of a value.
+        sort_keys: Whether it sorts the keys of dictionaries.
+    """
+    text = encode(value)
+    written = spelled(value, text)
+    if TEMPLATE in marks_of(written):
+        return written
+    marks, place = bytearray(marks_of(written)), 0
+    for found in _texts_in(value, sort_keys=sort_keys):
+        literal = encode(str.__str__(found))
+        place = text.find(literal, place)
+        if place < 0:  # an encoder that was made to write JSON otherwise
+            return written
+        if any(mark & TEMPLATE for mark in marks_of(found)):
+            # JSON writes each character by itself.
+            each = [
+                bytes([mark]) * (len(encode(one)) - 2) for one, mark in zip(str.__str__(found), marks_of(found), strict=True)
+            ]
+            marks[place + 1 : place + len(literal) - 1] = b"".join(each)
+        place += len(literal)
+    return Written(text, bytes(marks))
+
+
+def _texts_in(value: object, *, sort_keys: bool = False) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, (dict, list, tuple)):
-        for item in chain.from_iterable(value.items()) if isinstance(value, dict) else value:
-            yield from _texts_in(item)
+    elif isinstance(value, dict):
+        items = sorted(value.items()) if sort_keys else value.items()
+        for item in chain.from_iterable(items):
+            yield from _texts_in(item, sort_keys=sort_keys)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts_in(item, sort_keys=sort_keys)
 
 
 def follow(made: Any, given: Iterable[object]) -> Any:

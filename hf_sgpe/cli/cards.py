@@ -44,7 +44,7 @@ def evaluate(
                 if not found[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
                 bar.update()
-    english = [path for path in paths if language_in_name(path) == REFERENCE]
+    english = [path for path in paths if language_in_name(path.name) == REFERENCE]
     results = []
     for (path, name), measures in found.items():
         parity = measures.parity(found[english[0], name]) if len(english) == 1 else None
@@ -237,9 +237,14 @@ def push(
         print(f"left out: {', '.join(pushed.left_out)}")
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
     if dry_run:
-        done = "nothing was sent; the repository would be created" if pushed.created else "nothing was sent"
+        # One that is private looks like none to whoever may not see it.
+        done = (
+            "nothing was sent; you see no such repository, so it would be created" if pushed.created else "nothing was sent"
+        )
     elif pushed.created:
         done = "created and pushed"
     else:
-        done = "pushed" if changed else "nothing has changed"
+        done = "pushed" if changed else "the branch was created; nothing else has changed"
+        if not changed and not pushed.new_branch:
+            done = "nothing has changed"
     print(f"{pushed.url}: {done}")

@@ -47,7 +47,7 @@ def folder(tokenizer, found, tmp_path_factory):
         name="me/tok",
         evaluations=found,
         license="apache-2.0",
-        datasets=["me/news"],
+        datasets=["me/news:2024.si"],  # the Hub's metadata has no place for configurations
         tags=["mine"],
     )
     assert written == ["README.md", "index.html", *PICTURES]

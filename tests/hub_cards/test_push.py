@@ -142,7 +142,7 @@ def test_pushed_again_it_makes_a_commit_only_of_what_has_changed(here, folder):
 def test_a_dry_run_changes_nothing(hub, folder):
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"{hub.address}/me/tok: nothing was sent; the repository would be created" in done.stdout
+    assert f"{hub.address}/me/tok: nothing was sent; you see no such repository, so it would be created" in done.stdout
     hub.add("me/tok", {"index.html": b"<!doctype html>", "pictures/one.svg": b"<svg>old</svg>"})
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b" " * 11_000_000)
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run", "--revision", "v2", "--pull-request", HF_TOKEN="")
@@ -188,6 +188,7 @@ def test_a_new_branch_starts_where_main_is(here, saved):
     assert there(here, revision="v2/beta") == {"config.json": b"{}", **contents(saved)}
     assert here.repositories["me/tok"].at("v2/beta").parent == main
     assert push(saved, "me/tok", revision="v2/beta").commit.oid == here.repositories["me/tok"].at("v2/beta").sha
+    assert push(saved, "me/tok", revision="same").new_branch
     push(saved, "me/new", revision="v1")
     assert there(here, "me/new") == {}
     assert there(here, "me/new", "v1") == contents(saved)
@@ -201,6 +202,9 @@ def test_a_pull_request_on_ones_own_and_on_somebody_elses_repository(here, saved
         assert there(here, revision=f"refs/pr/{number}") == contents(saved)
     assert here.repositories["me/tok"].at().sha == main
     assert set(changes(push(saved, "me/tok", revision="refs/pr/1")).values()) == {"unchanged"}
+    push(saved, "me/tok")
+    unchanged = push(saved, "me/tok", revision="no-such-branch", create_pr=True)
+    assert (unchanged.new_branch, set(changes(unchanged).values())) == (False, {"unchanged"})
 
 
 def test_a_tokenizer_of_another_kind(here, tmp_path):

@@ -218,9 +218,9 @@ def rows(tokenizer, sample):
     return list(pack([sample["en"][:8000]], tokenizer, 16))
 
 
-def fit(tokenizer, rows, out, *, seed=1, **options):
+def fit(tokenizer, rows, out, *, seed=1, collator=None, **options):
     model = make_model(tokenizer, seed=seed, initializer_range=0.02, attention_dropout=0.2)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    collator = collator or DataCollatorForLanguageModeling(tokenizer, mlm=False)
     settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3}
     train(model, tokenizer, rows, collator, out=out, **settings | options)
     return model
@@ -322,6 +322,15 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(tokenizer, ro
         with TextGenerator.load("me/lm@main", "transformers") as generator:
             assert generator.engine.vocab_size == model.config.vocab_size
             assert generator.tokenizer.encode("one") == tokenizer("one")["input_ids"]
+
+
+def test_training_that_fails_before_a_checkpoint_leaves_nothing(tokenizer, rows, tmp_path):
+    def broken(examples):
+        raise ValueError("no batch of these")
+
+    with pytest.raises(ValueError, match="no batch"):
+        fit(tokenizer, rows, tmp_path / "model", collator=broken)
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("options", [{"steps": 0}, {"batch_size": 0}, {"save_every": 0}, {"learning_rate": 0.0}])

@@ -487,6 +487,13 @@ def test_templates_that_look_into_a_message_see_it_as_it_is(expression, chatty):
     assert chatty.decode(ids) == render(said("1 <b> 2"), source)
 
 
+def test_a_special_token_that_meets_a_message_before_json_is_special_and_the_messages_own_is_not(chatty):
+    source = "{{ ('<|im_end|>' ~ messages[0]['content']) | tojson }}"
+    end = chatty.special_tokens["<|im_end|>"]
+    expected = [*chatty.encode('"'), end, *chatty.encode('\\"<|im_end|>"')]
+    assert chatty.apply_chat_template(said('"<|im_end|>'), source) == expected
+
+
 def test_a_template_that_changes_messages_changes_special_tokens_in_them_as_text(chatty):
     upper = "{{ messages[0]['content'] | upper }}<|im_end|>"
     end = chatty.special_tokens["<|im_end|>"]

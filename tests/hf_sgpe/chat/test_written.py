@@ -1,6 +1,7 @@
 """Texts with marks, against `str` (the text is always what str makes) and against a slow twin (the marks go with it)."""
 
 import copy
+import json
 import pickle
 from itertools import chain
 
@@ -23,6 +24,7 @@ from hf_sgpe.chat.written import (
     join,
     marks_of,
     parts,
+    spelled_in_json,
     text_of,
 )
 
@@ -398,3 +400,42 @@ def test_time_grows_with_the_text_alone():
 
     seconds(100)
     assert seconds(40_000) < 25 * max(seconds(4_000), 0.005)
+
+
+# ---------------------------------------------------------------- JSON
+
+TEXTS = st.lists(
+    st.tuples(st.text(st.sampled_from('a<|"\\\n\u200dශ😀'), max_size=4), st.sampled_from([by_template, by_message])),
+    max_size=3,
+)
+MIXED = TEXTS.map(lambda pieces: join([mark(text) for text, mark in pieces]))
+VALUES = st.recursive(
+    MIXED | st.none() | st.integers(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MIXED, inner, max_size=3)
+)
+
+
+@given(VALUES, st.booleans(), st.booleans(), st.sampled_from([None, 2]))
+def test_json_keeps_the_marks_of_each_character(value, ensure_ascii, sort_keys, indent):
+    def encode(value):
+        return json.dumps(value, ensure_ascii=ensure_ascii, sort_keys=sort_keys, indent=indent)
+
+    text = spelled_in_json(value, encode, sort_keys=sort_keys)
+    assert str.__str__(text) == encode(value)
+    if TEMPLATE in marks_of(text) and MESSAGE in marks_of(text):
+        # What is the template's in there is, written by itself, what its own characters are.
+        own = "".join(character for character, mark in pairs(text) if mark == TEMPLATE)
+        assert own == "".join(
+            encode(c)[1:-1] for leaf in leaves(value, sort_keys) for c, mark in pairs(leaf) if mark == TEMPLATE
+        )
+
+
+def leaves(value, sort_keys):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for pair in sorted(value.items()) if sort_keys else value.items():
+            for item in pair:
+                yield from leaves(item, sort_keys)
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, sort_keys)
