@@ -18,8 +18,11 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +30,14 @@ from hf_sgpe.atomic import atomic_file, check_file
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError
-from trainers import TrainingConfig, find_files, size_of
+from trainers import TrainingConfig, find_files, source_of
+from trainers.counting import check_workers
 from trainers.hub_datasets import commit_of
 
 # A task that is killed so often without one coming to its end has a reason.
 _TRIES = 5
+# How a task ends that was asked to.
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> int:
@@ -67,6 +73,10 @@ def count(args: Any) -> None:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
     if args.min_count < 1:
         raise SGPEError("--min-count must be at least 1")
+    if args.workers is not None:
+        check_workers(args.workers)
+    if not 0 < args.memory_per_task < 1e6:
+        raise SGPEError("--memory-per-task must be a number of gigabytes above 0")
     for name in ("tasks", "adding_tasks"):
         if not 1 <= getattr(args, name) <= 99_999:
             raise SGPEError(f"--{name.replace('_', '-')} must be a number from 1 to 99999")
@@ -79,13 +89,24 @@ def count(args: Any) -> None:
         pattern=args.pattern,
         **{name: value for name, value in given.items() if value is not None},
     )
-    files = [file.resolve() if isinstance(file, Path) else file for file in find_files(args.corpus)]
     check_file(args.out)
+    out = args.out.resolve()
     work = (args.work or args.out.with_name(f"{args.out.name}.work")).resolve()
-    sources: list[dict[str, Any]] = [{"name": str(file), "bytes": size_of(file)} for file in files]
+    found = [file.resolve() if isinstance(file, Path) else file for file in find_files(args.corpus)]
+    # The work folder may lie in that of the corpus.
+    files = [file for file in found if not (isinstance(file, Path) and work in file.parents)]
+    if out in files:
+        raise SGPEError(f"--out {args.out} is part of the corpus: give another name")
+    if work in out.parents or (len(files) < len(found) and not _is_ours(work)):
+        raise SGPEError(f"--work {work}: holds the corpus or --out: give a folder of its own")
+    if not args.dataset:
+        args.tasks = min(args.tasks, len(files))  # others would have nothing to do
+    sources = list(map(source_of, files))
     sources += [{"name": name, "split": args.split, "commit": commit_of(name)} for name in args.dataset]
     same = {name: getattr(args, name) for name in ("tasks", "adding_tasks", "min_count", "text_field")}
-    _check_work(work, {"counting": config.counting(), "sources": sources, **same})
+    # Text may change and keep its length.
+    times = [file.stat().st_mtime_ns if isinstance(file, Path) else None for file in files]
+    settings = {"counting": config.counting(), "sources": sources, "times": times, **same}
 
     counted, summed = work / "counted", work / "summed"
     memory = int(args.memory_per_task * 1e9)
@@ -96,28 +117,70 @@ def count(args: Any) -> None:
     steps = {
         "count": ([*reading, CountWords(counted, config, memory_limit=memory)], args.tasks),
         "add": ([AddCounts(counted, args.tasks, summed, min_count=args.min_count)], args.adding_tasks),
-        "join": ([JoinCounts(summed, args.adding_tasks, args.out.resolve(), sources=sources)], 1),
+        "join": ([JoinCounts(summed, args.adding_tasks, out, sources=sources)], 1),
     }
-    {"local": _run_here, "slurm": _submit, "ray": _run_on_ray}[args.executor](steps, work, args)
+    with _working(work, settings, keep=args.executor == "slurm"):
+        {"local": _run_here, "slurm": _submit, "ray": _run_on_ray}[args.executor](steps, work, args)
     if args.executor == "slurm":
         print(f"submitted; {args.out} will be there when the last job is done, and {work} can be removed then")
         return
     from hf_sgpe.formats.counts_file import read_info
 
     info = read_info(args.out)
-    shutil.rmtree(work)
-    print(f"{args.out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+    print(f"{args.out}: {info.summary()}")
 
 
-def _check_work(work: Path, settings: dict[str, Any]) -> None:
-    """Makes sure that what is done already was done for the same thing."""
-    kept = work / "settings.json"
-    written = json.dumps(settings, ensure_ascii=False, indent=1)
-    if kept.exists() and kept.read_text(encoding="utf-8") != written:
-        raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove it")
+# ---------------------------------------------------------------- the work folder
+
+_SETTINGS, _LOCK = "settings.json", ".lock"
+_OURS = (_SETTINGS, _LOCK, "counted", "summed", "logs")
+
+
+@contextmanager
+def _working(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
+    """Has the work folder for itself, and makes sure that what is done in there already was done for the same thing.
+
+    It is taken away in the end, unless it is to be kept; after a failure, only if nothing is done.
+    """
+    from filelock import FileLock, Timeout
+
+    if work.is_dir() and any(work.iterdir()) and not _is_ours(work):
+        raise SGPEError(f"--work {work}: holds something else: give a folder that is empty, or not there yet")
     work.mkdir(parents=True, exist_ok=True)
-    with atomic_file(kept) as file:
-        file.write_text(written, encoding="utf-8")
+    try:
+        with FileLock(work / _LOCK, timeout=0):
+            written = json.dumps(settings, ensure_ascii=False, indent=1)
+            kept = work / _SETTINGS
+            if kept.exists() and kept.read_text(encoding="utf-8") != written:
+                raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove it")
+            with atomic_file(kept) as file:
+                file.write_text(written, encoding="utf-8")
+            try:
+                yield
+            except BaseException:
+                if not any((work / "logs").glob("*/completions/*")):
+                    _remove(work)  # so that the same with another option is not refused
+                raise
+            if not keep:
+                _remove(work)
+    except Timeout:
+        raise SGPEError(f"{work}: another run is at work there: wait for it, or give another --work") from None
+
+
+def _is_ours(work: Path) -> bool:
+    return all(file.name in _OURS for file in work.glob("*")) and ((work / _SETTINGS).exists() or (work / _LOCK).exists())
+
+
+def _remove(work: Path) -> None:
+    """Takes away what was made there, and the folder if nothing else is in it."""
+    for name in _OURS:
+        path = work / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 # ---------------------------------------------------------------- here
@@ -155,7 +218,7 @@ def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
                         process, rank, tries = running.pop(ended)
                         if process.exitcode == 0:
                             bar.update()
-                        elif process.exitcode < 0 and tries < _TRIES:
+                        elif _was_killed(process.exitcode) and tries < _TRIES:
                             waiting.append((rank, tries + 1))
                         else:
                             raise SGPEError(_reason(work / "logs" / name, rank, process.exitcode))
@@ -172,6 +235,9 @@ def _run_task(pipeline: list[Any], tasks: int, rank: int, logs: Path) -> None:
     # What it reports stands in its log.
     from datatrove.utils.logging import logger
 
+    # Of Ctrl-C the process above takes care, which ends this one; what is half-written is taken away then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     logger.remove()
     os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
     null = os.open(os.devnull, os.O_WRONLY)
@@ -191,10 +257,14 @@ def _context() -> Any:
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
+def _was_killed(exit_code: int) -> bool:
+    return exit_code < 0 or exit_code == _TERMINATED
+
+
 def _reason(logs: Path, rank: int, exit_code: int) -> str:
     """Why a task did not come to its end, from its log."""
-    if exit_code < 0:
-        return f"task {rank} was killed {_TRIES} times (signal {-exit_code}): give fewer --workers, or --memory-per-task"
+    if _was_killed(exit_code):
+        return f"task {rank} was killed {_TRIES} times: give fewer --workers, or more or less --memory-per-task"
     log = logs / "logs" / f"task_{rank:05d}.log"
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     said = next((line for line in reversed(lines) if "Error: " in line), "")
@@ -245,6 +315,11 @@ def _run_on_ray(steps: dict[str, Any], work: Path, args: Any) -> None:
     logger.remove()
     ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
     try:
+        most = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
+        if args.memory_per_task > most:
+            raise SGPEError(
+                f"--memory-per-task {args.memory_per_task:g}: no machine of the cluster has more than {most:.1f}"
+            )
         for name, (pipeline, tasks) in steps.items():
             logs = work / "logs" / name
             RayPipelineExecutor(

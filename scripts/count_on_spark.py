@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hf_sgpe.atomic import check_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import counts_file
@@ -41,20 +42,25 @@ def main() -> int:
 def count(args: Any) -> None:
     """Counts the column of a source."""
     try:
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise SGPEError("counting on Spark needs pyspark: pip install pyspark") from None
 
+    check_file(args.out)
     scripts = tuple(args.script or ("sinhala",))
     config = TrainingConfig(vocab_size=1 << 30, recipe=args.recipe, scripts=scripts, pattern=args.pattern)
     spark = SparkSession.builder.appName("count words").getOrCreate()
-    frame = spark.read.format(args.format).load(args.source)
+    try:
+        frame = spark.read.format(args.format).load(args.source)
+    except PySparkException as error:
+        raise SGPEError(f"{args.source}: {str(error).splitlines()[0]}") from None
     if args.column not in frame.columns:
         raise SGPEError(f"{args.source}: no column {args.column!r} (it has {', '.join(frame.columns)})")
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=args.out.resolve().parent) as folder:
         word_counts(frame, args.column, config).write.mode("overwrite").parquet(folder)
         info = counts_file.write(args.out, _tables(Path(folder)), config.counting(), sources=[{"name": args.source}])
-    print(f"{args.out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+    print(f"{args.out}: {info.summary()}")
 
 
 def word_counts(frame: Any, column: str, config: TrainingConfig) -> Any:

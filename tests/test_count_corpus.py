@@ -19,6 +19,8 @@ from hf_sgpe.formats.counts_file import read_info
 from trainers import TrainingConfig, add_files
 
 pytest.importorskip("datatrove", reason="counting on a cluster needs datatrove: pip install datatrove")
+from filelock import FileLock
+
 psutil = pytest.importorskip("psutil", reason="counting on disk needs psutil: pip install psutil")
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "count_corpus.py"
@@ -213,19 +215,35 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (folder, tmp_path / "out", "--executor", "slurm"): r"--executor slurm needs --partition, and sbatch.*",
         (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
         (folder, tmp_path / "out", "--recipe", "none"): r"unknown recipe 'none'.*",
+        (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
+        (folder, tmp_path / "out", "--memory-per-task", "nan"): r"--memory-per-task must be a number of gigabytes above 0",
+        (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
+        (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: holds the corpus or --out: give a folder of its own",
+        (folder, tmp_path / "out", "--work", folder): r"--work .*: holds the corpus or --out: give a folder of its own",
+        (folder, tmp_path / "out", "--work", SCRIPT.parent): r"--work .*: holds something else: give a folder that .*",
         (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1",
     }.items():
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert re.fullmatch(rf"error: {message}\n", done.stderr), done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.jsonl"]
+    assert len(list(folder.iterdir())) == 12
 
 
 def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
-    folder, _ = corpus
-    (tmp_path / "bad.jsonl").write_text('{"text": 5}\n')
-    assert run(tmp_path / "bad.jsonl", tmp_path / "out").returncode == 2
-    done = run(folder, tmp_path / "out")
+    """Where there are some; the work folder may lie in the corpus."""
+    (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": 5}\n')
+    assert run(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2).returncode == 2
+    assert (tmp_path / "out.work").is_dir()
+    before = (tmp_path / "a.jsonl").stat().st_mtime_ns
+    (tmp_path / "a.jsonl").write_text('{"text": "two one"}\n')
+    os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
+    done = run(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2)
     assert done.returncode == 2
     assert re.fullmatch(
         r"error: .*out\.work: holds parts of another count: give another --work, or remove it\n", done.stderr
     )
+    with FileLock(tmp_path / "out.work" / ".lock"):
+        done = run(tmp_path, tmp_path / "out", "--tasks", 2)
+    assert re.fullmatch(r"error: .*out\.work: another run is at work there: .*\n", done.stderr)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hf_sgpe import WordCounts
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -78,6 +80,22 @@ def test_the_sweep_finds_the_cheapest_within_the_limits(tmp_path, sample):
     assert (tmp_path / "sweep" / "sweep.png").read_bytes().startswith(b"\x89PNG")
     done = subprocess.run([*command, "--weight", "x"], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "error: --weight 'x': write NAME-OR-GLOB=NUMBER\n")
+
+
+def test_readme_counts_words_for_spark(sample):
+    pa = pytest.importorskip("pyarrow")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "mapInArrow" in block)
+    # Up to where Spark is needed, which calls the function with Arrow batches.
+    code = block[: block.index("spark = ")].replace("from pyspark.sql import SparkSession, functions\n", "")
+    names = {}
+    exec(code, names)
+    lines = sample["si"].splitlines()
+    batches = [pa.RecordBatch.from_pydict({"text": part}) for part in (lines[:50], [None, *lines[50:]])]
+    counted = pa.Table.from_batches(names["words"](batches))
+    assert counted.schema == pa.schema({"word": pa.binary(), "count": pa.int64()})
+    expected = WordCounts.from_texts(lines, names["config"])
+    assert dict(zip(counted["word"].to_pylist(), counted["count"].to_pylist(), strict=True)) == dict(expected.items())
 
 
 def test_readme_python_runs(tmp_path, sample):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
-from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of
+from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from trainers.counting import count_files, count_texts, read_files, read_iterator
 from trainers.counting_on_disk import add_files, count_to_file
 from trainers.hub_datasets import read_dataset
@@ -34,6 +34,7 @@ __all__ = [
     "read_lines",
     "read_texts",
     "size_of",
+    "source_of",
     "train_bpe",
     "train_from_counts",
 ]

@@ -174,6 +174,7 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         infos = _parts(self.summed, self.tasks)
         tables = (table for file in infos for _, table in read(file))
         dropped = all_dropped(info.dropped for info in infos.values())
+        _remove_leftovers(self.path)
         info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
         self.stat_update("words", value=info.total)
         self.stat_update("distinct words", value=info.distinct)

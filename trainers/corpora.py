@@ -79,6 +79,12 @@ def size_of(file: CorpusFile) -> int:
     return file.size if isinstance(file, HubFile) else file.stat().st_size
 
 
+def source_of(file: CorpusFile) -> dict[str, Any]:
+    """What a file of counts says of a file that was counted: its name and size."""
+    # Names need not be UTF-8.
+    return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
+
+
 def read_texts(
     path: str | os.PathLike[str] | HubFile,
     *,

@@ -102,7 +102,12 @@ def _load(file: Path, config: TrainingConfig) -> WordCounts:
 
 def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
     """What `TrainingConfig.weights` means for these files."""
-    fitting = {file: [name for name in weights if fnmatch(file.name, name) or fnmatch(str(file), name)] for file in files}
+
+    def fits(file: CorpusFile, name: str) -> bool:
+        # A name may have what stands for something else in a glob.
+        return any(own == name or fnmatch(own, name) for own in (file.name, str(file)))
+
+    fitting = {file: [name for name in weights if fits(file, name)] for file in files}
     for name in weights:
         if not any(name in names for names in fitting.values()):
             raise SGPEError(f"weights: {name!r} fits none of the files: give the name of one, or a glob")

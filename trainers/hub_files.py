@@ -98,6 +98,8 @@ def _steadily(address: str, work: Callable[[], Result]) -> Result:
         while True:
             try:
                 return work()
+            except NotImplementedError:
+                raise SGPEError(f"{address}: name a repository: hf://datasets/user/name") from None
             except FileNotFoundError:
                 raise SGPEError(f"{address}: no such file, folder or repository on the Hub, or you may not see it") from None
             except Exception as error:

@@ -47,7 +47,7 @@ def count(
     tokens. Count each language into a file of its own: weights apply when a tokenizer is trained.
     """
     from hf_sgpe.atomic import check_file
-    from trainers import TrainingConfig, count_to_file, find_files, read_dataset, read_files, read_iterator, size_of
+    from trainers import TrainingConfig, count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
 
     if not corpus and not dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
@@ -65,7 +65,7 @@ def count(
     files = find_files(corpus or ())
     if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
         raise SGPEError(f"--out {out} is part of the corpus: give another name")
-    sources: list[dict[str, Any]] = [{"name": str(file), "bytes": size_of(file)} for file in files]
+    sources: list[dict[str, Any]] = list(map(source_of, files))
     sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
@@ -84,7 +84,7 @@ def count(
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    print(f"{out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
+    print(f"{out}: {info.summary()}")
 
 
 @counts.command(epilog="Example: [bold]hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet[/bold]")
@@ -100,9 +100,7 @@ def add(
     from trainers import add_files
 
     info = add_files(files, out, min_count=min_count)
-    print(f"{out}: {info.total:,} words ({info.distinct:,} distinct), SHA-256 {info.digest}")
-    if info.dropped:
-        print(_said_of(info.dropped, info.total))
+    print(f"{out}: {info.summary()}")
 
 
 @counts.command(epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
@@ -121,27 +119,19 @@ def info(
         "file": str(file),
         "words": f"{found.total:,} ({found.distinct:,} distinct)",
         "SHA-256": found.digest,
-        **{name.replace("_", " "): value for name, value in found.counting.items()},
+        **{name.replace("_", " "): value for name, value in found.counting.items() if name != "patterns"},
         "versions": found.versions,
     }
     width = max(map(len, (*facts, "dropped", "sources")))
     for name, value in facts.items():
         print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
     if found.dropped:
-        print(f"{'dropped':{width}}  {_said_of(found.dropped, found.total)}")
+        print(f"{'dropped':{width}}  {found.loss()}")
     for number, source in enumerate(found.sources):
         print(f"{'' if number else 'sources':{width}}  {', '.join(map(str, source.values()))}")
 
 
 app.add_typer(counts, name="counts")
-
-
-def _said_of(dropped: Any, total: int) -> str:
-    return (
-        f"{dropped['distinct']:,} distinct words that occur less than {dropped['min_count']:,} times, "
-        f"{dropped['total'] / max(dropped['total'] + total, 1):.3%} of the running words, are left out: no pair of tokens "
-        f"loses more than {dropped['pair']:,} occurrences, so a merge can differ only where the best pair leads by less"
-    )
 
 
 def _bytes(text: str) -> int:
@@ -150,8 +140,8 @@ def _bytes(text: str) -> int:
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)
     """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kMGT]?)(i?)B?", text.strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kMGT])(i?)B?", text.strip())
     if found is None:
         raise SGPEError(f"--memory-limit {text!r}: write a number and a unit, such as 500MB or 8GB")
     number, unit, is_binary = found.groups()
-    return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit or " "))
+    return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit))

@@ -69,6 +69,23 @@ class CountsInfo:
     versions: Mapping[str, str] = field(default_factory=dict)
     dropped: Dropped | None = None
 
+    def summary(self) -> str:
+        """How many words there are, with what hash, and what was left out; in one line, or two."""
+        said = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
+        return f"{said}\n{self.loss()}" if self.dropped else said
+
+    def loss(self) -> str:
+        """What was left out, and what that can change; empty if nothing was."""
+        dropped = self.dropped
+        if not dropped:
+            return ""
+        return (
+            f"{dropped['distinct']:,} distinct words that occur less than {dropped['min_count']:,} times, "
+            f"{dropped['total'] / max(dropped['total'] + self.total, 1):.3%} of the running words, are left out: "
+            f"no pair of tokens loses more than {dropped['pair']:,} occurrences, "
+            "so a merge can differ only where the best pair leads by less"
+        )
+
 
 def bucket_of(word: bytes) -> int:
     """Which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.

@@ -126,9 +126,9 @@ def test_the_same_seed_gives_the_same_tokens(engine, talking, prompts):
 
 
 def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
-    ids = talking.encode(prompts[2])
-    whole = list(engine.generate(ids, GREEDY))
-    assert len(whole) > 5
+    # Training is not the same to the last bit on every machine, so a prompt may be answered shortly.
+    answers = ((ids, list(engine.generate(ids, GREEDY))) for ids in map(talking.encode, prompts))
+    ids, whole = next((ids, whole) for ids, whole in answers if len(whole) > 5)
     stop = whole[4]
     stopping = GenerationOptions(max_new_tokens=40, temperature=0, stop_ids=(stop,))
     assert list(engine.generate(ids, stopping)) == whole[: whole.index(stop)]
