@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--split", default="train", help="of the dataset (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument("--work", type=Path, help="folder for what is not done yet (default: --out with .work behind it)")
-    parser.add_argument("--tasks", type=int, default=16, help="parts to count, each by itself (default: %(default)s)")
+    parser.add_argument("--tasks", type=int, default=16, help="parts to count, at most one a file (default: %(default)s)")
     parser.add_argument("--adding-tasks", type=int, default=4, help="parts of the words to add up (default: %(default)s)")
     parser.add_argument("--min-count", type=int, default=1, help="as for hf-sgpe counts add (default: %(default)s)")
     parser.add_argument("--workers", type=int, help="tasks at a time (default: one a core here, all on a cluster)")
