@@ -52,7 +52,7 @@ def here(models, tmp_path_factory):
 
 def blocks():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("## Generating text") : text.index("## Recipes")]
+    section = text[text.index("## Generating text") : text.index("## Counting first")]
     return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 
 
