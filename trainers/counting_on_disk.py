@@ -191,9 +191,10 @@ def _room(memory_limit: int | None, workers: int) -> int:
     room = int(limit - besides)
     if room < workers * _LEAST_ROOM:
         least = -(-(besides + workers * _LEAST_ROOM) // 1_000_000)
+        several = workers > 1
         raise SGPEError(
-            f"a memory limit of {limit / 1e6:,.0f} MB is too small for {workers} workers: give at least {least:,} MB"
-            + (", or fewer workers" if workers > 1 else "")
+            f"a memory limit of {limit / 1e6:,.0f} MB is too small for {workers} worker{'s' * several}: "
+            f"give at least {least:,} MB{', or fewer workers' * several}"
         )
     return room
 
