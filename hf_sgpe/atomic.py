@@ -86,10 +86,21 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 def remove_leftovers(directory: str | os.PathLike[str]) -> None:
     """Removes what a killed process left behind of writing into ``directory``; nobody else may be writing there."""
     folder = Path(directory)
-    for file in folder.glob(".*.tmp"):
+    _remove_leftovers(folder, ".*.tmp", folder.name)
+
+
+def remove_leftovers_of(path: str | os.PathLike[str]) -> None:
+    """The same of one file and of its scratch directories, which nobody else may be writing."""
+    target = Path(path)
+    _remove_leftovers(target.parent, f".{glob.escape(target.name)}.*.tmp", target.name)
+
+
+def _remove_leftovers(folder: Path, files: str, name: str) -> None:
+    """Of temporary files those that ``files`` finds, and of temporary folders those made for ``name``."""
+    for file in folder.glob(files):
         if file.stem.rpartition(".")[2].isdecimal():
             file.unlink(missing_ok=True)
-    for below in folder.glob(f".{glob.escape(folder.name)}-????????"):
+    for below in folder.glob(f".{glob.escape(name)}-????????"):
         shutil.rmtree(below, ignore_errors=True)
 
 

@@ -7,12 +7,11 @@ task that was killed and is done again loses nothing and counts nothing twice. A
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import scratch_directory
+from hf_sgpe.atomic import remove_leftovers_of, scratch_directory
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import (
     BUCKETS,
@@ -106,7 +105,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
     def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         path = self.folder / part_name(rank, world_size)
-        _remove_leftovers(path)
+        remove_leftovers_of(path)
         info = count_to_file(
             (document.text for document in data),
             path,
@@ -142,7 +141,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         buckets = range(BUCKETS * rank // world_size, BUCKETS * (rank + 1) // world_size)
         infos = _parts(self.counted, self.tasks)
         path = self.folder / part_name(rank, world_size)
-        _remove_leftovers(path)
+        remove_leftovers_of(path)
         rare = RareWords(self.min_count)
         with scratch_directory(path) as folder:
             tables = rare.left_out_of(sum_of(infos, folder, buckets=buckets))
@@ -174,7 +173,7 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         infos = _parts(self.summed, self.tasks)
         tables = (table for file in infos for _, table in read(file))
         dropped = all_dropped(info.dropped for info in infos.values())
-        _remove_leftovers(self.path)
+        remove_leftovers_of(self.path)
         info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
         self.stat_update("words", value=info.total)
         self.stat_update("distinct words", value=info.distinct)
@@ -204,11 +203,3 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
     """How the words of all were cut, for a file that is made of them."""
     return {"counting": next(iter(infos.values())).counting, "versions": all_versions(infos.values())}
-
-
-def _remove_leftovers(path: Path) -> None:
-    """What a killed process left of the same task, which nobody else does at the same time."""
-    for folder in path.parent.glob(f".{path.name}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
-    for file in path.parent.glob(f".{path.name}.*.tmp"):
-        file.unlink(missing_ok=True)
