@@ -21,7 +21,7 @@ from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import check_same_settings, read_info
 from hf_sgpe.training import TrainingConfig
-from hf_sgpe.word_counts import NativeWordCounter, WordCounts, in_batches, make_word_counter, only_texts
+from hf_sgpe.word_counts import NativeWordCounter, WordCounter, WordCounts, in_batches, make_word_counter, only_texts
 from trainers.corpora import CorpusFile, read_texts, size_of
 
 # Below this, starting processes takes longer than counting.
@@ -142,11 +142,14 @@ def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | 
     if workers is None:
         # Threads cost nothing. Processes do, and whoever hands over an iterator need not expect any.
         workers = available_cores() if native else 1
-    if check_workers(workers) == 1:
-        for batch in batches:
-            counter.add(batch)
-        return counter.result()
-    return _count_in_threads(batches, config, workers) if native else _count_in_processes(batches, config, workers)
+    if check_workers(workers) > 1 and not native:
+        return _count_in_processes(batches, config, workers)
+    others = [NativeWordCounter(config) for _ in range(workers - 1)]
+    share_out(batches, [counter, *others], lambda counter, batch: counter.add(batch))
+    if isinstance(counter, NativeWordCounter):
+        for other in others:
+            counter.update(other)
+    return counter.result()
 
 
 def check_workers(workers: int) -> int:
@@ -160,25 +163,32 @@ def check_workers(workers: int) -> int:
     return workers
 
 
-def _count_in_threads(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
-    counters = [NativeWordCounter(config) for _ in range(workers)]
-    idle: SimpleQueue[NativeWordCounter] = SimpleQueue()
+def share_out(
+    batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
+) -> None:
+    """Adds each batch to one of the counters, which are at work in a thread each; one alone, in the caller's.
+
+    Args:
+        add: Called with a counter, which nobody else has meanwhile, and a batch.
+    """
+    if len(counters) == 1:
+        for batch in batches:
+            add(counters[0], batch)
+        return
+    idle: SimpleQueue[WordCounter] = SimpleQueue()
     for counter in counters:
         idle.put(counter)
 
-    def add(batch: list[str]) -> None:
+    def add_to_one(batch: list[str]) -> None:
         counter = idle.get()
         try:
-            counter.add(batch)
+            add(counter, batch)
         finally:
             idle.put(counter)
 
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in in_turn(pool, add, batches, 2 * workers):
+    with ThreadPoolExecutor(len(counters)) as pool:
+        for _ in in_turn(pool, add_to_one, batches, 2 * len(counters)):
             pass
-    for counter in counters[1:]:
-        counters[0].update(counter)
-    return counters[0].result()
 
 
 def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
@@ -32,7 +30,7 @@ from hf_sgpe.formats.counts_file import (
 )
 from hf_sgpe.training import TrainingConfig
 from hf_sgpe.word_counts import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
-from trainers.counting import check_workers, in_turn
+from trainers.counting import check_workers, share_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,28 +113,13 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
 
 
 def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
-    idle: SimpleQueue[WordCounter] = SimpleQueue()
-    for counter in counters:
-        idle.put(counter)
+    def add(counter: WordCounter, batch: list[str]) -> None:
+        # Python has one, two or four bytes for each character of a text, and UTF-8 up to one, three or four.
+        if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
+            runs.take(counter)
+        counter.add(batch)
 
-    def add(batch: list[str]) -> None:
-        counter = idle.get()
-        try:
-            # Python has one, two or four bytes for each character of a text, and UTF-8 up to one, three or four.
-            if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
-                runs.take(counter)
-            counter.add(batch)
-        finally:
-            idle.put(counter)
-
-    batches = in_batches(only_texts(texts), _BATCH_CHARACTERS)
-    if len(counters) == 1:
-        for batch in batches:
-            add(batch)
-        return
-    with ThreadPoolExecutor(len(counters)) as pool:
-        for _ in in_turn(pool, add, batches, 2 * len(counters)):
-            pass
+    share_out(in_batches(only_texts(texts), _BATCH_CHARACTERS), counters, add)
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:

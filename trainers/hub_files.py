@@ -64,10 +64,9 @@ def find_hub_files(address: str) -> list[HubFile]:
         pinned = _pinned(files, address)
         if any(character in address for character in "*?["):
             found = files.glob(pinned, detail=True).values()
-        elif files.info(pinned)["type"] == "file":
-            found = [files.info(pinned)]
         else:
-            found = files.find(pinned, detail=True).values()
+            named = files.info(pinned)
+            found = [named] if named["type"] == "file" else files.find(pinned, detail=True).values()
         return [one for one in found if one["type"] == "file"]
 
     found = _steadily(address, find)
