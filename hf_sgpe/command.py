@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from contextlib import suppress
+from typing import IO, NoReturn
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import quiet_libraries
@@ -23,18 +25,49 @@ class ArgumentParser(argparse.ArgumentParser):
         sys.exit(2)
 
 
-def exit_code(work: Callable[[], None]) -> int:
-    """Does a script's work, and says how it ended."""
+def exit_code(work: Callable[[], int | None]) -> int:
+    """Does a command's work, and says how it ended.
+
+    Args:
+        work: Its result is the exit code if all went well; None is 0.
+    """
+    open_standard_streams()
     quiet_libraries()
     try:
-        work()
+        code = work() or 0
+        _flush(sys.stdout)
+    except BrokenPipeError:
+        # Whoever read our output has had enough.
+        code = 0
     except (SGPEError, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
-        return 2
+        code = 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
-    return 0
+        code = 128 + signal.SIGINT
+    _drop_what_cannot_be_written()
+    return code
+
+
+def open_standard_streams() -> None:
+    """Makes output UTF-8 with ``\\n`` on every system, and puts what swallows everything where a stream is closed.
+
+    A file that is opened later would otherwise get the number of a closed stream, and the messages of other libraries.
+    """
+    for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, mode)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open to the end
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
 
 
 def one_line(error: Exception) -> str:
@@ -42,3 +75,18 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'writing failed'}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+def _flush(stream: IO[str] | None) -> None:
+    if stream is not None:
+        stream.flush()
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Python flushes its streams once more at the end, and would fail once more."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            _flush(stream)
+        except OSError:
+            with suppress(OSError, ValueError):  # what tests put there has no number
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,12 +1,32 @@
-"""Keeping other libraries from saying what is in order here, or what they then raise."""
+"""Who is shown progress and remarks, ours and those of other libraries."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """For commands: with ``--quiet`` no progress and no warnings from here on. Errors are told all the same."""
+    global _quiet
+    _quiet = quiet
+    logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
+
+
+def is_quiet() -> bool:
+    """Whether a command was told to be quiet."""
+    return _quiet
+
+
+def somebody_watches() -> bool:
+    """Whether progress is worth showing: stderr is a terminal, and nobody asked for quiet."""
+    return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def quiet_libraries() -> None:
@@ -16,7 +36,7 @@ def quiet_libraries() -> None:
     """
     os.environ.setdefault("DATASETS_VERBOSITY", "critical")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    if not sys.stderr.isatty():
+    if not somebody_watches():
         os.environ.setdefault("HF_HUB_VERBOSITY", "critical")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
@@ -26,7 +46,7 @@ def bars_on_terminals_only() -> Iterator[None]:
     """A block in which transformers shows progress to somebody who watches, and to nobody else."""
     from transformers.utils import logging
 
-    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+    if somebody_watches() or not logging.is_progress_bar_enabled():
         yield
         return
     logging.disable_progress_bar()

@@ -31,6 +31,7 @@ from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.words import RECIPES
+from hf_sgpe.quiet import somebody_watches
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
 from trainers.training_runs import (
@@ -209,7 +210,12 @@ def train_and_measure(
 
     points = {ceil(args.steps * point / POINTS) for point in range(1, POINTS + 1)}
     batches = torch.tensor(rows).reshape(args.steps, -1, args.length)
-    train(model, tqdm(batches, desc=title, unit=" steps", disable=None, leave=False), args.learning_rate, after_step=measure)
+    train(
+        model,
+        tqdm(batches, desc=title, unit=" steps", disable=not somebody_watches(), leave=False),
+        args.learning_rate,
+        after_step=measure,
+    )
     seen = len(tokenizer.decode([id for row in rows for id in row], skip_special_tokens=True).encode())
     return {
         "bits_per_byte": curve[-1]["bits_per_byte"],

@@ -30,6 +30,7 @@ from hf_sgpe.atomic import atomic_file, check_file
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import somebody_watches
 from trainers import TrainingConfig, find_files, source_of
 from trainers.counting import check_workers
 from trainers.hub_datasets import commit_of
@@ -196,7 +197,7 @@ def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
 
     workers = args.workers or available_cores()
     total = sum(tasks for _, tasks in steps.values())
-    with tqdm(total=total, unit=" tasks", desc="Counting", disable=None, leave=False) as bar:
+    with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
         for name, (pipeline, tasks) in steps.items():
             waiting = [
                 (rank, 1)

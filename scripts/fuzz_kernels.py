@@ -22,6 +22,7 @@ from hf_sgpe.command import ArgumentParser
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
+from hf_sgpe.quiet import somebody_watches
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (
@@ -168,7 +169,7 @@ def main() -> None:
     if native is None:
         sys.exit(f"error: nothing to fuzz: {kernel.describe()}")
     fuzzer = Fuzzer(native, args.seed)
-    for number in tqdm(range(args.inputs), disable=None, unit=" texts"):
+    for number in tqdm(range(args.inputs), disable=not somebody_watches(), unit=" texts"):
         if number % 500 == 0:
             fuzzer.new_encoder()
             fuzzer.train()

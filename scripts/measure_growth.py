@@ -32,6 +32,7 @@ from hf_sgpe import WordCounts
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.word_counts import make_word_counter
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
 
@@ -71,7 +72,10 @@ def measure(args: Any) -> None:
         compare_threads(files, args.cores)
         return
     results: dict[str, Any] = {"real": [], "made_up": []}
-    with tempfile.TemporaryDirectory() as folder, tqdm(desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tqdm(desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar,
+    ):
 
         def measured(**job: Any) -> Any:
             command = [sys.executable, __file__, "--run", json.dumps({**job, "folder": folder})]

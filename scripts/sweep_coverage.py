@@ -24,6 +24,7 @@ from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.cli.app import named_numbers
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.quiet import somebody_watches
 from hub_cards.metrics import evaluate
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
@@ -68,7 +69,9 @@ def run(args: argparse.Namespace) -> None:
             raise SGPEError(f"{name}: holds no text to measure")
     counts = TokenizerTrainer(TrainingConfig(**options)).count(files=args.corpus, counts=args.counts)
     results: list[dict[str, Any]] = []
-    for letters, syllables in tqdm(list(product(args.letters, args.syllables)), desc="Sweeping", disable=None):
+    for letters, syllables in tqdm(
+        list(product(args.letters, args.syllables)), desc="Sweeping", disable=not somebody_watches()
+    ):
         config = TrainingConfig(**options, letter_coverage=letters, syllable_coverage=syllables)
         try:
             tokenizer = TokenizerTrainer(config, progress=False).learn(counts)

@@ -120,6 +120,29 @@ def read_text_file(
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens)
 
 
+def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
+    """The first texts of files, of some if there are many: enough to see what a corpus is written in.
+
+    Args:
+        text_field: As for `read_texts`.
+        most: Files to look into; of more, some that lie evenly among them.
+
+    Raises:
+        SGPEError: as `read_texts`.
+    """
+    for file in files[:: -(-len(files) // most) or 1]:
+        yield from beginning_of(read_texts(file, text_field=text_field))
+
+
+def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
+    """The first of some texts, up to about so many characters."""
+    for text in texts:
+        yield text[:characters]
+        characters -= len(text)
+        if characters <= 0:
+            return
+
+
 def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "text") -> Iterator[str]:
     """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
     path = _file(path)

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import check_same_settings, read_info
+from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.training import TrainingConfig
 from hf_sgpe.word_counts import NativeWordCounter, WordCounter, WordCounts, in_batches, make_word_counter, only_texts
 from trainers.corpora import CorpusFile, read_texts, size_of
@@ -131,8 +132,8 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """tqdm's ``disable`` for our ``progress``: None leaves it to whether stderr is a terminal."""
-    return not (sys.stderr.isatty() if progress is None else progress)
+    """tqdm's ``disable`` for our ``progress``: None leaves it to whether somebody watches."""
+    return not (somebody_watches() if progress is None else progress)
 
 
 def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | None) -> WordCounts:

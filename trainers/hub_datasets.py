@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from hf_sgpe import hub
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import somebody_watches
 
 _BATCH_ROWS = 1000
 
@@ -171,7 +171,7 @@ def _one_line(where: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_unless_on_a_terminal(datasets: Any) -> Iterator[None]:
-    if sys.stderr.isatty() or datasets.are_progress_bars_disabled():
+    if somebody_watches() or datasets.are_progress_bars_disabled():
         yield
         return
     datasets.disable_progress_bars()

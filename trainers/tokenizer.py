@@ -15,6 +15,7 @@ from hf_sgpe.training import TrainingConfig, train_from_counts
 from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import find_files, read_text_file
 from trainers.counting import bar_disabled, count_files, count_texts
+from trainers.hub_files import HubFile
 
 if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -41,7 +42,7 @@ class TokenizerTrainer:
     def count(
         self,
         *,
-        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
+        files: Sequence[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | None = None,
         iterator: Iterable[str] | None = None,
         text: str | None = None,
         counts: Iterable[str | os.PathLike[str]] = (),

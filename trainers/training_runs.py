@@ -9,7 +9,6 @@ import argparse
 import hashlib
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import check_name, conversation, download
-from hf_sgpe.quiet import bars_on_terminals_only
+from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -103,7 +102,7 @@ def train(
         save_steps=save_every,
         save_total_limit=2,
         logging_steps=max(steps // 10, 1),
-        disable_tqdm=not sys.stderr.isatty(),
+        disable_tqdm=not somebody_watches(),
         report_to="none",
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,

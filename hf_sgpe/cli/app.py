@@ -1,24 +1,31 @@
-"""The application that commands are added to, and what several of them read, take and print."""
+"""The application that commands are added to, and what several of them read, take and print.
+
+All commands keep to these: what the command is about, a tokenizer or a model or text to train on, comes first and without an
+option's name, and further tokenizers by ``--baseline``; ``--json`` prints what the command has to say for programs;
+``--quiet`` leaves nothing but results and errors. Spellings of earlier versions are still understood.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Iterator
-from enum import Enum
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
+from hf_sgpe.quiet import be_quiet, is_quiet, somebody_watches
 
 app = typer.Typer(
     name="hf-sgpe",
     help="Train, use and measure tokenizers that keep written syllables whole.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,10 +35,46 @@ Number = TypeVar("Number", int, float)
 
 TOKENIZER_HELP = "Folder, tokenizer.json or Hub repository."
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=be_quiet, help="No progress and no remarks; results and errors only.")
+]
+Baseline = Annotated[
+    list[str] | None,
+    typer.Option(help="Another tokenizer beside it: TOKENIZER or NAME=TOKENIZER (repeatable).", show_default=False),
+]
+Tokenizer = Annotated[str | None, typer.Argument(help=TOKENIZER_HELP, show_default=False)]
+OlderTokenizers = Annotated[list[str] | None, typer.Option("--tokenizer", "-t", hidden=True)]
 
-class Table(str, Enum):
-    table = "table"
-    json = "json"
+
+class Command(TyperCommand):
+    """A command that also understands ``--format json`` for ``--json``, as earlier versions wrote it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not any("--format" in option.opts for option in self.params):
+            args = list(_without_format(args))
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+
+def _without_format(arguments: list[str]) -> Iterator[str]:
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            yield argument
+            yield from remaining
+        elif argument == "--format" or argument.startswith("--format="):
+            form = argument.partition("=")[2] or next(remaining, "")
+            if form not in ("json", "table", "ids"):
+                raise SGPEError(f"--format {form}: there is no such form: write --json for JSON, or nothing")
+            if form == "json":
+                yield "--json"
+        else:
+            yield argument
+
+
+command = partial(app.command, cls=Command)
+"""Adds a command to the application."""
 
 
 def _version(value: bool) -> None:
@@ -47,6 +90,41 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+def tokenizer_and_rest(
+    tokenizer: str | None, rest: list[str] | None, older: list[str] | None
+) -> tuple[str, list[str], list[str]]:
+    """The tokenizer that a command is about, the rest of its arguments, and further tokenizers.
+
+    Args:
+        tokenizer: The first argument, which names it.
+        rest: The others.
+        older: The tokenizers, where they are given by ``--tokenizer`` as in earlier versions; all arguments are the rest.
+    """
+    rest = rest or []
+    if older:
+        return older[0], rest if tokenizer is None else [tokenizer, *rest], older[1:]
+    if tokenizer is None:
+        raise SGPEError("name the tokenizer first: a folder, a tokenizer.json or a Hub repository: see --help")
+    return tokenizer, rest, []
+
+
+def named_tokenizers(given: list[str], option: str = "--baseline") -> dict[str, str]:
+    """Name → tokenizer of options such as ``--baseline llama3=llama3-hf``; one without a name is called as it is written.
+
+    Raises:
+        SGPEError: a part is empty, or a name comes twice.
+    """
+    tokenizers: dict[str, str] = {}
+    for text in given:
+        name, equals, tokenizer = text.partition("=")
+        if not name or (equals and not tokenizer):
+            raise SGPEError(f"{option} {text!r}: write TOKENIZER or NAME=TOKENIZER")
+        if name in tokenizers:
+            raise SGPEError(f"{option} {text!r}: {name!r} is another one already")
+        tokenizers[name] = tokenizer or name
+    return tokenizers
 
 
 def named_numbers(given: list[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
@@ -95,7 +173,7 @@ def well_formed(texts: list[str]) -> list[str]:
 def stdin_lines() -> Iterator[str]:
     if sys.stdin is None:
         raise SGPEError("there is no stdin to read from: give the input as arguments")
-    if sys.stdin.isatty():
+    if sys.stdin.isatty() and somebody_watches():
         print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
@@ -104,8 +182,23 @@ def stdin_lines() -> Iterator[str]:
             raise SGPEError(f"stdin, line {number}: not UTF-8 (byte {error.start} of the line)") from None
 
 
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def report(sentence: str, facts: Mapping[str, Any], as_json: bool) -> None:
+    """Says what a command has done: in a sentence, with ``--json`` as JSON, and with ``--quiet`` alone not at all."""
+    if as_json:
+        print_json(facts)
+    elif not is_quiet():
+        print(sentence)
+
+
 def print_table(table: Any) -> None:
     from rich.console import Console
 
     # Piped, there is no width to fit: whoever reads it wants whole lines.
-    Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
+    with console.capture() as captured:  # its own writing ends the process where nobody reads on
+        console.print(table)
+    print(captured.get(), end="")

@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hf_sgpe.cli.app import TOKENIZER_HELP, Table, app, print_table
+from hf_sgpe.cli.app import (
+    TOKENIZER_HELP,
+    Baseline,
+    Json,
+    OlderTokenizers,
+    Quiet,
+    Tokenizer,
+    command,
+    named_tokenizers,
+    print_json,
+    print_table,
+    report,
+    tokenizer_and_rest,
+)
 from hf_sgpe.errors import SGPEError
 
+if TYPE_CHECKING:
+    from hub_cards.push import Pushed
 
-@app.command(epilog="Example: [bold]hf-sgpe evaluate --tokenizer my-tokenizer --tokenizer llama3-hf si.txt en.txt[/bold]")
+
+@command(epilog="Example: [bold]hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf[/bold]")
 def evaluate(
-    files: Annotated[list[str], typer.Argument(help="Held-out text, in the formats that train takes.", show_default=False)],
-    tokenizer: Annotated[
-        list[str], typer.Option("--tokenizer", "-t", help=f"{TOKENIZER_HELP} Repeatable.", show_default=False)
-    ],
-    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+    tokenizer: Tokenizer = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Held-out text, in the formats that train takes.", show_default=False)
+    ] = None,
+    *,
+    older: OlderTokenizers = None,
+    baseline: Baseline = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and letters, and more as json.
+    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and letters, and more as JSON.
 
     Parity compares a text with the English one, if a file's name says so (en.txt) and both have equally many lines.
     """
     from tqdm import tqdm
 
+    from hf_sgpe.quiet import somebody_watches
     from hub_cards.comparison import REFERENCE, TextFiles
     from hub_cards.languages import language_in_name
     from hub_cards.metrics import evaluate as measure
     from hub_cards.metrics import load_measurable
     from trainers import find_files
 
-    paths = find_files(files)
-    measured = {name: load_measurable(name) for name in tokenizer}
+    first, corpus, others = tokenizer_and_rest(tokenizer, files, older)
+    if not corpus:
+        raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
+    paths = find_files(corpus)
+    names = {first: first} | named_tokenizers(others + (baseline or []))
+    measured = {name: load_measurable(source) for name, source in names.items()}
     found = {}
-    with tqdm(total=len(paths) * len(measured), desc="Measuring", unit=" runs", disable=None, leave=False) as bar:
+    runs = len(paths) * len(measured)
+    with tqdm(total=runs, desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar:
         for path in paths:
             for name, token_ends in measured.items():
                 found[path, name] = measure(token_ends, TextFiles((path,), text_field))
@@ -49,8 +75,8 @@ def evaluate(
     for (path, name), measures in found.items():
         parity = measures.parity(found[english[0], name]) if len(english) == 1 else None
         results.append({"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity})
-    if output is Table.json:
-        print(json.dumps(results, ensure_ascii=False, indent=2))
+    if as_json:
+        print_json(results)
     else:
         _print_results(results)
 
@@ -86,9 +112,7 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)
 
 
-@app.command(
-    epilog="Example: [bold]hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf[/bold]"
-)
+@command(epilog="Example: [bold]hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf[/bold]")
 def card(
     tokenizer: Annotated[str, typer.Argument(help=TOKENIZER_HELP, show_default=False)],
     *,
@@ -101,10 +125,7 @@ def card(
             show_default=False,
         ),
     ] = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(help="Tokenizer to measure beside it: NAME=TOKENIZER (repeatable).", show_default=False),
-    ] = None,
+    baseline: Baseline = None,
     name: Annotated[
         str | None,
         typer.Option(help="user/name, as the card's code loads it (default: the tokenizer's folder).", show_default=False),
@@ -127,11 +148,14 @@ def card(
         bool, typer.Option("--replace", help="Overwrite a README.md that somebody wrote or changed.")
     ] = False,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the tokenizer's card: README.md, the same as one page, index.html, and pictures."""
     from hf_sgpe.hub import check_name, split_name
     from hf_sgpe.model import BPETokenizer
     from hub_cards.comparison import compare, texts_of
+    from hub_cards.metrics import load
     from hub_cards.model_card import check_card, check_metadata, write_card
     from hub_cards.plots import check_matplotlib
 
@@ -153,7 +177,8 @@ def card(
     if text:
         check_matplotlib()
         texts = texts_of(text, text_field=text_field)
-        evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=_baselines(baseline or []))
+        baselines = {name: load(source) for name, source in named_tokenizers(baseline or []).items()}
+        evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(
         folder,
         loaded,
@@ -164,25 +189,10 @@ def card(
         datasets=dataset or (),
         replace=replace,
     )
-    print(f"{folder}: {', '.join(written)}")
+    report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
 
 
-def _baselines(given: list[str]) -> dict[str, Any]:
-    """The tokenizers of options such as ``--baseline llama3=llama3-hf``."""
-    from hub_cards.metrics import load
-
-    found: dict[str, Any] = {}
-    for text in given:
-        name, _, tokenizer = text.partition("=")
-        if not name or not tokenizer:
-            raise SGPEError(f"--baseline {text!r}: write NAME=TOKENIZER")
-        if name in found:
-            raise SGPEError(f"--baseline {text!r}: {name!r} is another one already")
-        found[name] = load(tokenizer)
-    return found
-
-
-@app.command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
+@command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
 def push(
     folder: Annotated[str, typer.Argument(help="Folder with a tokenizer, and its card if it has one.", show_default=False)],
     repository: Annotated[str, typer.Argument(help="user/name; created if need be.", show_default=False)],
@@ -207,6 +217,8 @@ def push(
     replace_card: Annotated[
         bool, typer.Option("--replace-card", help="Let a generated card replace a README.md that somebody wrote or changed.")
     ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Upload a tokenizer with its card and pictures to the Hugging Face Hub, in one commit."""
     import warnings
@@ -227,14 +239,6 @@ def push(
         )
     for remark in remarks:
         logging.warning(" ".join(str(remark.message).split()))
-    width = max(len(file.path) for file in pushed.files)
-    for file in pushed.files:
-        large = ", as a large file (LFS)" if file.large else ""
-        kept = ": the one on the Hub was written or changed by somebody, or measured; --replace-card puts this there"
-        change = file.change + kept if file.change == "kept" else file.change
-        print(f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}")
-    if pushed.left_out:
-        print(f"left out: {', '.join(pushed.left_out)}")
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
     if dry_run:
         # One that is private looks like none to whoever may not see it.
@@ -247,4 +251,25 @@ def push(
         done = "pushed" if changed else "the branch was created; nothing else has changed"
         if not changed and not pushed.new_branch:
             done = "nothing has changed"
-    print(f"{pushed.url}: {done}")
+    report(
+        "\n".join([*_lines(pushed), f"{pushed.url}: {done}"]),
+        {
+            "url": pushed.url,
+            "done": done,
+            "files": [{"path": file.path, "bytes": file.size, "change": file.change} for file in pushed.files],
+            "left_out": pushed.left_out,
+        },
+        as_json,
+    )
+
+
+def _lines(pushed: Pushed) -> Iterator[str]:
+    """What became of each file, for people."""
+    width = max(len(file.path) for file in pushed.files)
+    for file in pushed.files:
+        large = ", as a large file (LFS)" if file.large else ""
+        kept = ": the one on the Hub was written or changed by somebody, or measured; --replace-card puts this there"
+        change = file.change + kept if file.change == "kept" else file.change
+        yield f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}"
+    if pushed.left_out:
+        yield f"left out: {', '.join(pushed.left_out)}"

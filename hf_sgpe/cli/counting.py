@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe.cli import options
-from hf_sgpe.cli.app import Table, app, read_chat_template
+from hf_sgpe.cli.app import Command, Json, Quiet, app, command, print_json, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 
 counts = typer.Typer(help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode="rich")
 
 
-@app.command(epilog="Example: [bold]hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB[/bold]")
+@command(epilog="Example: [bold]hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB[/bold]")
 def count(
     corpus: options.Corpus = None,
     *,
@@ -40,6 +40,8 @@ def count(
         ),
     ] = None,
     workers: options.Workers = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Count the words of text into a file to train on by train --counts, in bounded memory.
 
@@ -52,24 +54,26 @@ def count(
     if not corpus and not dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
     options.check_dataset(dataset, split, streaming)
-    given: dict[str, Any] = {"scripts": script, "special_tokens": special_token}
+    files = find_files(corpus or ())
+    datasets = [
+        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
+    ]
+    given: dict[str, Any] = options.find_scripts(script, recipe, files=files, datasets=datasets, text_field=text_field)
+    if special_token is not None:
+        given["special_tokens"] = special_token
     config = TrainingConfig(
         vocab_size=1 << 30,  # not of interest here
         recipe=recipe,
         pattern=pattern,
         normalization=normalization,
         chat_template=chat_template and read_chat_template(chat_template),
-        **{name: value for name, value in given.items() if value is not None},
+        **given,
     )
     check_file(out)
-    files = find_files(corpus or ())
     if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
         raise SGPEError(f"--out {out} is part of the corpus: give another name")
     sources: list[dict[str, Any]] = list(map(source_of, files))
     sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
-    datasets = [
-        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
-    ]
 
     def texts() -> Any:
         yield from read_files(files, config, text_field=text_field)
@@ -84,10 +88,12 @@ def count(
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    print(f"{out}: {info.summary()}")
+    report(f"{out}: {info.summary()}", {"out": str(out), **vars(info)}, as_json)
 
 
-@counts.command(epilog="Example: [bold]hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet[/bold]")
+@counts.command(
+    cls=Command, epilog="Example: [bold]hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet[/bold]"
+)
 def add(
     files: Annotated[list[Path], typer.Argument(help="Files of counts.", show_default=False)],
     *,
@@ -95,25 +101,28 @@ def add(
     min_count: Annotated[
         int, typer.Option(help="Leave out words that occur less often in all files together; says what that can change.")
     ] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add files of counts up into one, in little memory. Counts of different settings are refused."""
     from trainers import add_files
 
     info = add_files(files, out, min_count=min_count)
-    print(f"{out}: {info.summary()}")
+    report(f"{out}: {info.summary()}", {"out": str(out), **vars(info)}, as_json)
 
 
-@counts.command(epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
+@counts.command(cls=Command, epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
 def info(
     file: Annotated[Path, typer.Argument(help="File of counts.", show_default=False)],
-    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what a file of counts holds and how its words were cut."""
     from hf_sgpe.formats.counts_file import read_info
 
     found = read_info(file)
-    if output is Table.json:
-        print(json.dumps(vars(found), ensure_ascii=False, indent=2))
+    if as_json:
+        print_json(vars(found))
         return
     facts = {
         "file": str(file),

@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe import __version__, kernel
-from hf_sgpe.cli.app import TOKENIZER_HELP, Table, app, stdin_lines, well_formed
+from hf_sgpe.cli.app import (
+    Baseline,
+    Json,
+    OlderTokenizers,
+    Quiet,
+    Tokenizer,
+    command,
+    named_tokenizers,
+    print_json,
+    report,
+    stdin_lines,
+    tokenizer_and_rest,
+    well_formed,
+)
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 
@@ -21,21 +34,14 @@ class Specials(str, Enum):
     all = "all"
 
 
-class Lines(str, Enum):
-    ids = "ids"
-    json = "json"
-
-
-@app.command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode --tokenizer my-tokenizer[/bold]")
+@command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer[/bold]")
 def encode(
+    tokenizer: Tokenizer = None,
     text: Annotated[
         list[str] | None, typer.Argument(help="Texts; none to read lines from stdin.", show_default=False)
     ] = None,
     *,
-    tokenizer: Annotated[
-        list[str],
-        typer.Option("--tokenizer", "-t", help=f"{TOKENIZER_HELP} Repeatable with --html.", show_default=False),
-    ],
+    older: OlderTokenizers = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -43,65 +49,84 @@ def encode(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
-        Lines, typer.Option("--format", help="ids: numbers with spaces between; json: text, ids and tokens.")
-    ] = Lines.ids,
+    baseline: Baseline = None,
     special: Annotated[
         Specials, typer.Option(help="Whether special tokens written in the text count as such.")
     ] = Specials.none,
     add_special_tokens: Annotated[
         bool, typer.Option("--add-special-tokens", help="Put the tokenizer's template around each text.")
     ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Turn text into token ids, one line of ids for each line of text."""
+    """Turn text into token ids, one line of ids for each line of text; with --json its text, ids and tokens.
+
+    --baseline is for --html, and shows the tokens of other tokenizers below.
+    """
     from hf_sgpe.model import BPETokenizer
 
+    name, texts, others = tokenizer_and_rest(tokenizer, text, older)
     if html:
-        if output is not Lines.ids or special is not Specials.none or add_special_tokens:
-            raise SGPEError("--html shows the text's own tokens: leave out --format, --special and --add-special-tokens")
-        _write_page(html, text, tokenizer)
+        if special is not Specials.none or add_special_tokens:
+            raise SGPEError("--html shows the text's own tokens: leave out --special and --add-special-tokens")
+        _write_page(html, texts, {name: name} | named_tokenizers(others + (baseline or [])), as_json)
         return
-    if len(tokenizer) > 1:
-        raise SGPEError("--tokenizer is given several times: only --html shows several")
-    loaded = BPETokenizer.from_pretrained(tokenizer[0])
-    for line in well_formed(text) if text else stdin_lines():
+    if others or baseline:
+        raise SGPEError("one tokenizer at a time: only --html shows several")
+    loaded = BPETokenizer.from_pretrained(name)
+    for line in well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=add_special_tokens, allowed_special=special.value)
-        if output is Lines.ids:
-            print(*ids)
-        else:
+        if as_json:
             tokens = [loaded.decode([id]) for id in ids]
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
+        else:
+            print(*ids)
 
 
-def _write_page(path: Path, texts: list[str] | None, tokenizers: list[str]) -> None:
+def _write_page(path: Path, texts: list[str], tokenizers: dict[str, str], as_json: bool) -> None:
     from hf_sgpe.atomic import atomic_file
     from hub_cards.token_view import TokenView
 
     with atomic_file(path) as temporary:
-        readers = {name: name for name in tokenizers}
-        view = TokenView(well_formed(texts) if texts else "\n".join(stdin_lines()), readers)
+        view = TokenView(well_formed(texts) if texts else "\n".join(stdin_lines()), tokenizers)
         temporary.write_text(view.to_html(), encoding="utf-8", newline="\n")
-    print(f"{path}: {len(view.texts):,} {'text' if len(view.texts) == 1 else 'texts'} as tokens of {', '.join(readers)}")
+    count = len(view.texts)
+    report(
+        f"{path}: {count:,} {'text' if count == 1 else 'texts'} as tokens of {', '.join(tokenizers)}",
+        {"out": str(path), "texts": count, "tokenizers": list(tokenizers)},
+        as_json,
+    )
 
 
-@app.command(epilog="Example: [bold]echo 'hello' | hf-sgpe encode -t my-tokenizer | hf-sgpe decode -t my-tokenizer[/bold]")
+@command(epilog="Example: [bold]echo 'hello' | hf-sgpe encode my-tokenizer | hf-sgpe decode my-tokenizer[/bold]")
 def decode(
+    tokenizer: Tokenizer = None,
     ids: Annotated[
         list[str] | None, typer.Argument(help="Token ids; none to read lines from stdin.", show_default=False)
     ] = None,
     *,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=TOKENIZER_HELP, show_default=False)],
+    older: OlderTokenizers = None,
     skip_special_tokens: Annotated[bool, typer.Option("--skip-special-tokens", help="Leave special tokens out.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Turn token ids into text. A line is ids with spaces or commas between, a JSON list, or a JSON object with "ids"."""
+    """Turn token ids into text. A line is ids with spaces or commas between, a JSON list, or a JSON object with "ids".
+
+    With --json each line of the output is an object with "ids" and "text".
+    """
     from hf_sgpe.model import BPETokenizer
 
-    loaded = BPETokenizer.from_pretrained(tokenizer)
-    for number, line in enumerate([" ".join(ids)] if ids else stdin_lines(), 1):
+    name, given, others = tokenizer_and_rest(tokenizer, ids, older)
+    if others:
+        raise SGPEError("--tokenizer is given several times: decode takes one")
+    loaded = BPETokenizer.from_pretrained(name)
+    for number, line in enumerate([" ".join(given)] if given else stdin_lines(), 1):
         try:
-            print(loaded.decode(_parse_ids(line), skip_special_tokens))
+            parsed = _parse_ids(line)
+            text = loaded.decode(parsed, skip_special_tokens)
         except SGPEError as error:
-            raise SGPEError(f"{'arguments' if ids else f'stdin, line {number}'}: {error}") from None
+            raise SGPEError(f"{'arguments' if given else f'stdin, line {number}'}: {error}") from None
+        print(json.dumps({"ids": parsed, "text": text}, ensure_ascii=False) if as_json else text)
 
 
 def _parse_ids(line: str) -> list[int]:
@@ -120,15 +145,16 @@ def _parse_ids(line: str) -> list[int]:
         raise SGPEError("expected token ids such as '12 345', a JSON list or an object with ids") from None
 
 
-@app.command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
+@command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
 def info(
-    tokenizer: Annotated[str | None, typer.Argument(help=TOKENIZER_HELP, show_default=False)] = None,
-    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
+    tokenizer: Tokenizer = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what a tokenizer is made of and how it was trained; without one, versions."""
     facts = _versions() if tokenizer is None else _facts(tokenizer)
-    if output is Table.json:
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
+    if as_json:
+        print_json(facts)
         return
     width = max(map(len, facts))
     for name, value in facts.items():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hf_sgpe.cli.app import app, named_numbers
+from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, report
 from hf_sgpe.errors import SGPEError
 
 
@@ -18,7 +18,7 @@ class Export(str, Enum):
     gguf = "gguf"
 
 
-@app.command(epilog="Example: [bold]hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken[/bold]")
+@command(epilog="Example: [bold]hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken[/bold]")
 def export(
     source: Annotated[
         str,
@@ -53,6 +53,8 @@ def export(
         str | None,
         typer.Option("--tokenizer", "-t", help="Of gguf: in place of the one in the model's folder.", show_default=False),
     ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a tokenizer in another form, with the same ids, or a model with its tokenizer as GGUF."""
     from hf_sgpe.formats import sgpe_vocab, tiktoken
@@ -61,7 +63,7 @@ def export(
     if output is Export.gguf:
         if special_token or pattern:
             raise SGPEError("--special-token and --pattern are for .tiktoken files")
-        _export_gguf(Path(source), Path(out), weight_type, tokenizer_source)
+        report(*_export_gguf(Path(source), Path(out), weight_type, tokenizer_source), as_json)
         return
     if weight_type or tokenizer_source:
         raise SGPEError("--weight-type and --tokenizer are for --format gguf")
@@ -74,18 +76,24 @@ def export(
         tokenizer = sgpe_vocab.read(source).to_bpe()
     else:
         tokenizer = BPETokenizer.from_pretrained(source)
+    facts = {"out": out, "tokens": tokenizer.vocab_size, "special_tokens": tokenizer.special_tokens}
     if output is Export.folder:
         tokenizer.save(out)
-    else:
-        tiktoken.write(tokenizer, out)
-        specials = " ".join(f"{token}={id}" for token, id in tokenizer.special_tokens.items()) or "none"
-        print(f"{out}: {len(tokenizer.vocab):,} tokens. Not in the file: split pattern, special tokens ({specials})", end="")
-        print("" if tokenizer.normalization == "none" else f", normalization ({tokenizer.normalization})")
+        report(f"{out}: {tokenizer.vocab_size:,} tokens", facts, as_json)
         return
-    print(f"{out}: {tokenizer.vocab_size:,} tokens")
+    tiktoken.write(tokenizer, out)
+    specials = " ".join(f"{token}={id}" for token, id in tokenizer.special_tokens.items()) or "none"
+    normalization = "" if tokenizer.normalization == "none" else f", normalization ({tokenizer.normalization})"
+    report(
+        f"{out}: {len(tokenizer.vocab):,} tokens. "
+        f"Not in the file: split pattern, special tokens ({specials}){normalization}",
+        {**facts, "patterns": list(tokenizer.pre_tokenizer.patterns), "normalization": tokenizer.normalization},
+        as_json,
+    )
 
 
-def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: str | None) -> None:
+def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: str | None) -> tuple[str, dict[str, Any]]:
+    """Writes a model as GGUF, and says so in a sentence and as facts."""
     from hf_sgpe.formats import gguf
     from hf_sgpe.model import BPETokenizer
 
@@ -93,12 +101,11 @@ def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: st
         raise SGPEError(f"{source}: no folder: give that of a model of transformers")
     loaded = BPETokenizer.from_pretrained(tokenizer or str(source))
     pre = gguf.write(source, out, weight_type, tokenizer=loaded)
-    size = out.stat().st_size / 1e6
+    size = out.stat().st_size
     if pre is None:
-        print(
-            f"{out}: {size:,.1f} MB. llama.cpp has no pre-tokenizer that splits as this tokenizer does: give it ids, "
-            "as hf-sgpe chat does"
-        )
+        own = "llama.cpp has no pre-tokenizer that splits as this tokenizer does: give it ids, as hf-sgpe chat does"
     else:
         form = "" if loaded.normalization == "none" else f" of text in the form {loaded.normalization.upper()}"
-        print(f"{out}: {size:,.1f} MB. llama.cpp itself gives the same ids{form} (pre-tokenizer {pre})")
+        own = f"llama.cpp itself gives the same ids{form} (pre-tokenizer {pre})"
+    facts = {"out": str(out), "bytes": size, "pre_tokenizer": pre, "normalization": loaded.normalization}
+    return f"{out}: {size / 1e6:,.1f} MB. {own}", facts

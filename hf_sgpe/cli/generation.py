@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
-from hf_sgpe.cli.app import TOKENIZER_HELP, Table, app, print_table, read_chat_template, stdin_lines, well_formed
+from hf_sgpe.cli.app import (
+    TOKENIZER_HELP,
+    Json,
+    Quiet,
+    command,
+    print_json,
+    print_table,
+    read_chat_template,
+    stdin_lines,
+    well_formed,
+)
 from hf_sgpe.errors import SGPEError
 
 
-@app.command(epilog="Example: [bold]hf-sgpe engines --format json[/bold]")
-def engines(
-    output: Annotated[Table, typer.Option("--format", help="table or json.")] = Table.table,
-) -> None:
+@command(epilog="Example: [bold]hf-sgpe engines --json[/bold]")
+def engines(as_json: Json = False, quiet: Quiet = False) -> None:
     """Show what can run models here: engines, versions, devices, and what is missing."""
     from hf_sgpe.generation import available_engines
 
     found = available_engines()
-    if output is Table.json:
-        print(json.dumps([info._asdict() for info in found], ensure_ascii=False, indent=2))
+    if as_json:
+        print_json([info._asdict() for info in found])
         return
     from rich.table import Table as RichTable
 
@@ -34,9 +41,7 @@ def engines(
     print_table(table)
 
 
-@app.command(
-    epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]"
-)
+@command(epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]")
 def chat(
     model: Annotated[
         str,
@@ -93,6 +98,7 @@ def chat(
     stop: Annotated[
         list[str] | None, typer.Option(help="Text at which an answer ends (repeatable).", show_default=False)
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Talk with a model, at the terminal or from scripts. Without a chat template it goes on from what you type."""
     from hf_sgpe.generation import GenerationOptions, TextGenerator, terminal

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.pretokenizers.abugidas import SCRIPTS, scripts_in
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.quiet import somebody_watches
+
+if TYPE_CHECKING:
+    from trainers.corpora import CorpusFile
 
 Corpus = Annotated[
     list[str] | None,
@@ -37,7 +45,8 @@ Recipe = Annotated[str, typer.Option(help="hybrid, sgpe or bpe.")]
 Script = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Script whose syllables stay whole: {', '.join(SCRIPTS)}, or all (repeatable; default: sinhala).",
+        help=f"Scripts whose syllables stay whole: {', '.join(SCRIPTS)}, all, or languages such as si,hi "
+        "(repeatable; default: those that the text is written in).",
         show_default=False,
     ),
 ]
@@ -68,3 +77,45 @@ def check_dataset(dataset: list[str] | None, split: str | None, streaming: bool)
     for option, is_given in {"--streaming": streaming, "--split": split is not None}.items():
         if is_given and not dataset:
             raise SGPEError(f"{option} is for a dataset: name one by --dataset")
+
+
+def find_scripts(
+    script: list[str] | None,
+    recipe: str,
+    *,
+    files: Sequence[CorpusFile] = (),
+    datasets: Sequence[Iterable[str]] = (),
+    counts: Sequence[Path] = (),
+    text_field: str = "text",
+) -> dict[str, Any]:
+    """What ``--script`` means for `TrainingConfig`: where it is not given, the scripts of the words that were counted
+    before, or those that the beginnings of the corpus are written in.
+
+    Raises:
+        SGPEError: nothing of the corpus is written in a script whose syllables can be kept whole.
+    """
+    from hf_sgpe.formats.counts_file import read_info
+    from trainers.corpora import beginning_of, beginnings
+
+    if script:
+        return {"scripts": script}
+    if recipe == "bpe":
+        return {}
+    if counts:
+        return {"scripts": read_info(counts[0]).counting["scripts"]}
+
+    def beginning() -> Iterator[str]:
+        return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))
+
+    shares = scripts_in(beginning())
+    if not shares:
+        if not any(map(str.strip, beginning())):
+            return {}  # that there is no text is for others to say
+        raise SGPEError(
+            f"{files[0] if files else 'the dataset'}: begins with no text in a script whose syllables can be kept whole: "
+            "name the scripts of the whole corpus by --script, or give --recipe bpe"
+        )
+    if somebody_watches():
+        written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())
+        print(f"The text is written in {written}. --script names other scripts.", file=sys.stderr)
+    return {"scripts": tuple(shares)}

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe.cli import options
-from hf_sgpe.cli.app import app, named_numbers, read_chat_template
+from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 
 
-@app.command(
+@command(
     epilog="Example: [bold]hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000[/bold]"
 )
 def train(
@@ -62,21 +62,26 @@ def train(
             show_default=False,
         ),
     ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory
     from hf_sgpe.formats.tokenizer_json import check_folder, write
-    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, read_dataset
+    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
 
     if not corpus and not counts and not dataset:
         raise SGPEError("nothing to train on: give text, a dataset, or words counted before by --counts")
     options.check_dataset(dataset, split, streaming)
     if weight and not corpus and not counts:
         raise SGPEError("--weight is for files: a dataset counts once")
+    files = find_files(corpus or ())
+    datasets = [
+        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
+    ]
     given: dict[str, Any] = {
         "letter_coverage": letter_coverage,
         "syllable_coverage": syllable_coverage,
-        "scripts": script,
         "special_tokens": special_token,
     }
     config = TrainingConfig(
@@ -90,18 +95,16 @@ def train(
         special_tokens_position=special_tokens_position,
         chat_template=chat_template and read_chat_template(chat_template),
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
+        **options.find_scripts(script, recipe, files=files, datasets=datasets, counts=counts or (), text_field=text_field),
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
-    datasets = [
-        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
-    ]
     # What cannot be written should be known before an hour of training, not after.
     check_folder(out, with_chat_template=chat_template is not None)
     with atomic_directory(out) as folder:
         words = WordCounts({}, config.counting())
-        if corpus or counts:
-            words += trainer.count(files=corpus or (), counts=counts or (), text_field=text_field)
+        if files or counts:
+            words += trainer.count(files=files, counts=counts or (), text_field=text_field)
         for texts in datasets:
             words += trainer.count(iterator=texts)
         if not len(words):
@@ -109,10 +112,22 @@ def train(
             raise SGPEError(f"{', '.join(named)}: no words to learn from")
         tokenizer = trainer.learn(words)
         write(tokenizer, folder)
-    print(f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct)")
+    scripts = list(config.scripts) if config.recipe != "bpe" else []
+    whole = f"; syllables of {', '.join(scripts)} stay whole" if scripts else ""
+    report(
+        f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}",
+        {
+            "out": out,
+            "tokens": tokenizer.vocab_size,
+            "words": words.total(),
+            "distinct_words": len(words),
+            "scripts": scripts,
+        },
+        as_json,
+    )
 
 
-@app.command(
+@command(
     "train-sgpe",
     epilog="Example: [bold]hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20[/bold]",
 )
@@ -129,11 +144,13 @@ def train_sgpe(
     ] = False,
     script: Annotated[
         list[str] | None,
-        typer.Option(help="Script (repeatable; default: sinhala, the document's).", show_default=False),
+        typer.Option(help="As for train (default: sinhala, the document's).", show_default=False),
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     workers: Annotated[int | None, typer.Option(help="As for train.", show_default=False)] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log the first ten merges and every thousandth.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
     from trainers import SGPETrainer
@@ -149,6 +166,11 @@ def train_sgpe(
         workers=workers,
     )
     vocabulary = trainer.train(corpus, out, text_field=text_field, resume=resume)
-    print(f"{out}: {len(vocabulary.vocab):,} tokens, {len(vocabulary.merges):,} merges")
-    more = vocabulary.to_bpe().vocab_size - len(vocabulary.vocab)
-    print(f"tokenizer.json has {more:,} more, for what vocab.json cannot spell")
+    tokens, merges = len(vocabulary.vocab), len(vocabulary.merges)
+    lossless = vocabulary.to_bpe().vocab_size
+    report(
+        f"{out}: {tokens:,} tokens, {merges:,} merges\n"
+        f"tokenizer.json has {lossless - tokens:,} more, for what vocab.json cannot spell",
+        {"out": out, "tokens": tokens, "merges": merges, "tokens_in_tokenizer_json": lossless},
+        as_json,
+    )

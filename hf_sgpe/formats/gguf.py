@@ -25,6 +25,7 @@ from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, store
 from hf_sgpe.formats.tokenizer_json import load, read_json
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.quiet import somebody_watches
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
@@ -128,7 +129,7 @@ def write(
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=None, leave=False):
+        for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=not somebody_watches(), leave=False):
             writer.write_tensor_data(gguf.quants.quantize(read(), type))
     return pre
 

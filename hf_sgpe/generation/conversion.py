@@ -16,6 +16,7 @@ from typing import TypeVar
 from hf_sgpe.atomic import atomic_directory, atomic_file, check_file
 from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import somebody_watches
 
 DONE_FILE = "converted.json"
 """Says of what a conversion was made; it is written last."""
@@ -71,7 +72,7 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
         check_file(target / DONE_FILE)
     except OSError as error:
         raise SGPEError(f"{one_line(error)}: name another folder for conversions by HF_SGPE_CACHE") from None
-    if sys.stderr.isatty():
+    if somebody_watches():
         print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
     for left in target.parent.glob(f".{glob.escape(target.name)}-????????"):  # by processes that were killed
         if time.time() - left.stat().st_mtime > _SECONDS_A_DAY:

@@ -12,6 +12,8 @@ tables are read off Unicode's IndicSyllabicCategory. Adding a script is adding a
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -83,6 +85,7 @@ class Script:
     Attributes:
         block: First and last code point of the Unicode block.
         others: Letters and marks of the script that no syllable takes up; each is a unit of its own (an orphan).
+        also: Other names that people give it by: ISO 15924, languages that are written in it and their codes.
         joiners: The joiners that may stand inside a syllable.
         letter: The grammar of a visible letter; ``None`` where that is the extended grapheme cluster.
     """
@@ -97,6 +100,7 @@ class Script:
     nukta: str = ""
     repha: str = ""
     others: str = ""
+    also: str = ""
     joiners: str = ZWNJ + ZWJ
     syllable: Grammar = field(default_factory=lambda: BRAHMIC_SYLLABLE)
     letter: Grammar | None = None
@@ -126,6 +130,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "sinhala",
             (0x0D80, 0x0DFF),
+            also="Sinh si Sinhalese",
             consonants="0D9A-0DC6",
             vowels="0D85-0D96",
             virama="0DCA",
@@ -139,6 +144,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "devanagari",
             (0x0900, 0x097F),
+            also="Deva hi Hindi mr Marathi ne Nepali sa Sanskrit awa bho brx doi gom hne kok ks mag mai new",
             consonants="0915-0939 0958-095F 0978-097F",
             vowels="0904-0914 0960-0961 0972-0977",
             nukta="093C",
@@ -150,6 +156,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "bengali",
             (0x0980, 0x09FF),
+            also="Beng bn Bangla as Assamese",
             consonants="0995-09A8 09AA-09B0 09B2 09B6-09B9 09CE 09DC-09DD 09DF 09F0-09F1",
             vowels="0985-098C 098F-0990 0993-0994 09E0-09E1",
             nukta="09BC",
@@ -161,6 +168,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "gurmukhi",
             (0x0A00, 0x0A7F),
+            also="Guru pa Punjabi",
             consonants="0A15-0A28 0A2A-0A30 0A32-0A33 0A35-0A36 0A38-0A39 0A59-0A5C 0A5E",
             # the bearers iri and ura take vowel signs, as a vowel does
             vowels="0A05-0A0A 0A0F-0A10 0A13-0A14 0A72-0A73",
@@ -173,6 +181,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "gujarati",
             (0x0A80, 0x0AFF),
+            also="Gujr gu",
             consonants="0A95-0AA8 0AAA-0AB0 0AB2-0AB3 0AB5-0AB9 0AF9",
             vowels="0A85-0A8D 0A8F-0A91 0A93-0A94 0AE0-0AE1",
             nukta="0ABC 0AFD-0AFF",
@@ -184,6 +193,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "odia",
             (0x0B00, 0x0B7F),
+            also="Orya or Oriya",
             consonants="0B15-0B28 0B2A-0B30 0B32-0B33 0B35-0B39 0B5C-0B5D 0B5F 0B71",
             vowels="0B05-0B0C 0B0F-0B10 0B13-0B14 0B60-0B61",
             nukta="0B3C",
@@ -195,6 +205,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "tamil",
             (0x0B80, 0x0BFF),
+            also="Taml ta",
             consonants="0B95 0B99-0B9A 0B9C 0B9E-0B9F 0BA3-0BA4 0BA8-0BAA 0BAE-0BB9",
             vowels="0B85-0B8A 0B8E-0B90 0B92-0B94",
             virama="0BCD",
@@ -205,6 +216,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "telugu",
             (0x0C00, 0x0C7F),
+            also="Telu te",
             consonants="0C15-0C28 0C2A-0C39 0C58-0C5A 0C5D",
             vowels="0C05-0C0C 0C0E-0C10 0C12-0C14 0C60-0C61",
             nukta="0C3C",
@@ -216,6 +228,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "kannada",
             (0x0C80, 0x0CFF),
+            also="Knda kn tcy Tulu",
             consonants="0C95-0CA8 0CAA-0CB3 0CB5-0CB9 0CDD-0CDE",
             vowels="0C85-0C8C 0C8E-0C90 0C92-0C94 0CE0-0CE1",
             nukta="0CBC",
@@ -227,6 +240,7 @@ SCRIPTS: dict[str, Script] = {
         Script(
             "malayalam",
             (0x0D00, 0x0D7F),
+            also="Mlym ml",
             consonants="0D15-0D3A 0D54-0D56 0D7A-0D7F",
             vowels="0D05-0D0C 0D0E-0D10 0D12-0D14 0D5F-0D61",
             virama="0D4D",
@@ -240,27 +254,60 @@ SCRIPTS: dict[str, Script] = {
 """Name of a script → its table."""
 
 
+_NAMES = {also.casefold(): name for name, script in SCRIPTS.items() for also in (name, *script.also.split())}
+
+
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
     """Names of scripts, each once; ``all`` among them stands for every one.
+
+    Args:
+        names: As `resolve_script` takes them, one by one or several with commas between.
 
     Raises:
         SGPEError: there is no such table.
 
-    >>> resolve_scripts(["tamil", "tamil"]), len(resolve_scripts("all"))
-    (('tamil',), 10)
+    >>> resolve_scripts(["tamil", "Hindi,ta"]), len(resolve_scripts("all"))
+    (('tamil', 'devanagari'), 10)
     """
-    given = [names] if isinstance(names, str) else list(names)
-    if "all" in given:
+    given = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
+    if "all" in map(str.casefold, given):
         return tuple(SCRIPTS)
     return tuple(dict.fromkeys(resolve_script(name).name for name in given))
 
 
 def resolve_script(name: str) -> Script:
-    """The table of the script called ``name``.
+    """The table of the script called ``name``, also by its ISO 15924 code, or by a language or its code, in any case.
 
     Raises:
         SGPEError: there is no such table.
+
+    >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
+    True
     """
-    if name not in SCRIPTS:
-        raise SGPEError(f"unknown script {name!r}: known are {', '.join(SCRIPTS)}, or all")
-    return SCRIPTS[name]
+    if name.casefold() not in _NAMES:
+        raise SGPEError(
+            f"unknown script {name!r}: known are {', '.join(SCRIPTS)}, or all; a language such as hi or Hindi will do"
+        )
+    return SCRIPTS[_NAMES[name.casefold()]]
+
+
+def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:
+    """The scripts that texts are written in: name → share of all their letters and marks, the greatest first.
+
+    Args:
+        share: Scripts with less than this are left out.
+
+    >>> scripts_in(["ලංකාව ab"])
+    {'sinhala': 0.7142857142857143}
+    """
+    characters: Counter[str] = Counter()
+    for text in texts:
+        characters.update(text)
+    letters = {character: count for character, count in characters.items() if unicodedata.category(character)[0] in "LM"}
+    total = sum(letters.values())
+    shares = {
+        name: sum(letters.get(character, 0) for character in script.letters_and_marks()) / total
+        for name, script in SCRIPTS.items()
+        if total
+    }
+    return {name: part for name, part in sorted(shares.items(), key=lambda item: -item[1]) if part >= share}

@@ -1,6 +1,7 @@
 import contextlib
 import fcntl
 import gzip
+import io
 import json
 import os
 import pty
@@ -37,33 +38,140 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
     out = tmp_path / "out"
     scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
     done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts)
-    assert re.match(r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\)\n", done.stdout)
+    assert re.match(
+        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole\n", done.stdout
+    )
     assert done.stderr == ""
     assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "out"]
 
     text = "ශ්‍රී ලංකාව\n\nhello <|endoftext|>\n"
-    ids = hf_sgpe("encode", "-t", out, stdin=text).stdout
+    ids = hf_sgpe("encode", out, stdin=text).stdout
     tokenizer = BPETokenizer.from_pretrained(out)
     assert ids == "".join(" ".join(map(str, tokenizer.encode(line))) + "\n" for line in text.splitlines())
-    assert hf_sgpe("decode", "-t", out, stdin=ids).stdout == text
-    lines = hf_sgpe("encode", "-t", out, "--format", "json", "--special", "all", stdin=text).stdout
+    assert hf_sgpe("decode", out, stdin=ids).stdout == text
+    lines = hf_sgpe("encode", out, "--json", "--special", "all", stdin=text).stdout
     assert json.loads(lines.splitlines()[2])["ids"][-1] == tokenizer.special_tokens["<|endoftext|>"]
     assert "".join(json.loads(lines.splitlines()[0])["tokens"]) == "ශ්‍රී ලංකාව"
-    assert hf_sgpe("decode", "-t", out, stdin=lines).stdout == text
-    assert hf_sgpe("decode", "-t", out, "--skip-special-tokens", stdin=lines).stdout == text.replace("<|endoftext|>", "")
-    assert hf_sgpe("decode", "-t", out, *ids.split()[:2]).stdout == tokenizer.decode(map(int, ids.split()[:2])) + "\n"
-    assert hf_sgpe("encode", "-t", out, "ක", "හ").stdout.count("\n") == 2
+    assert hf_sgpe("decode", out, stdin=lines).stdout == text
+    assert hf_sgpe("decode", out, "--skip-special-tokens", stdin=lines).stdout == text.replace("<|endoftext|>", "")
+    assert hf_sgpe("decode", out, *ids.split()[:2]).stdout == tokenizer.decode(map(int, ids.split()[:2])) + "\n"
+    assert hf_sgpe("encode", out, "ක", "හ").stdout.count("\n") == 2
 
     info = hf_sgpe("info", out).stdout
     assert re.search(r"^recipe +hybrid$", info, re.MULTILINE)
-    assert json.loads(hf_sgpe("info", out, "--format", "json").stdout)["scripts"] == ["sinhala", "devanagari", "tamil"]
+    assert json.loads(hf_sgpe("info", out, "--json").stdout)["scripts"] == ["sinhala", "devanagari", "tamil"]
 
-    table = hf_sgpe("evaluate", "-t", out, "-t", out / "tokenizer.json", corpus / "si.txt", corpus / "en.txt").stdout
+    table = hf_sgpe("evaluate", out, corpus / "si.txt", corpus / "en.txt", "--baseline", out / "tokenizer.json").stdout
     assert len(table.splitlines()) == 5
     assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +– +\d\.\d{3}% +1\.000$", table, re.MULTILINE)
-    rows = json.loads(hf_sgpe("evaluate", "-t", out, corpus, "--format", "json").stdout)
+    rows = json.loads(hf_sgpe("evaluate", out, corpus, "--json").stdout)
     assert [row["file"] for row in rows] == [str(corpus / f"{name}.txt") for name in ("en", "hi", "si", "ta")]
     assert rows[2]["cut_syllable_share"] < 0.01
+
+
+def test_spellings_of_earlier_versions_are_understood(saved, tmp_path, sample):
+    (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
+    for now, before in [
+        (("encode", saved, "ක", "හ"), ("encode", "-t", saved, "ක", "හ")),
+        (("encode", saved, "ක", "--json"), ("encode", "ක", "--tokenizer", saved, "--format", "json")),
+        (("encode", saved, "ක"), ("encode", "ක", "--tokenizer", saved, "--format=ids")),
+        (("decode", saved, 97, 98), ("decode", "-t", saved, 97, 98)),
+        (("evaluate", saved, tmp_path), ("evaluate", "-t", saved, tmp_path, "--format", "table")),
+        (("evaluate", saved, tmp_path, "--json"), ("evaluate", "-t", saved, tmp_path, "--format", "json")),
+        (("evaluate", saved, tmp_path, "--baseline", "gpt2"), ("evaluate", "-t", saved, "-t", "gpt2", tmp_path)),
+        (("info", saved, "--json"), ("info", saved, "--format", "json")),
+        (("engines", "--json"), ("engines", "--format", "json")),
+    ]:
+        (tmp_path / "gpt2").exists() or (tmp_path / "gpt2").symlink_to(saved)
+        assert hf_sgpe(*now, cwd=tmp_path).stdout == hf_sgpe(*before, cwd=tmp_path).stdout
+    done = hf_sgpe("info", saved, "--format", "xml", check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "write --json for JSON" in done.stderr
+    assert hf_sgpe("encode", saved, "--", "--format", "json").stdout.count("\n") == 2  # these are texts
+
+
+@pytest.mark.parametrize("script", ["Sinhala,Hindi", "si, hi", "SINH,Deva"])
+def test_scripts_by_any_name(workplace, script):
+    hf_sgpe("train", "good.txt", "--out", "out", "--vocab-size", 400, "--script", script, cwd=workplace)
+    assert json.loads(hf_sgpe("info", "out", "--json", cwd=workplace).stdout)["scripts"] == ["sinhala", "devanagari"]
+
+
+def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path, sample):
+    (tmp_path / "hi.txt").write_text(sample["hi"] + sample["en"], encoding="utf-8")
+    (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
+    done = hf_sgpe("train", "hi.txt", "--out", "a", "--vocab-size", 3000, "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["scripts"] == ["devanagari"]
+    assert done.stderr == ""
+    hf_sgpe("count", "hi.txt", "--out", "counts", cwd=tmp_path)
+    hf_sgpe("train", "--counts", "counts", "--out", "b", "--vocab-size", 3000, cwd=tmp_path)
+    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
+    for command in ("train", "count"):
+        done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, check=False)
+        assert done.returncode == 2
+        assert re.fullmatch(r"error: en\.txt: begins with no text in a script .* --recipe bpe\n", done.stderr)
+    hf_sgpe("train", "en.txt", "--out", "d", "--recipe", "bpe", "--vocab-size", 400, cwd=tmp_path)
+
+
+def test_every_command_can_be_quiet_and_those_that_say_something_speak_json(workplace):
+    from typer.main import get_command
+
+    from hf_sgpe.cli import app
+
+    commands = dict(get_command(app).commands)
+    commands |= {f"counts {name}": command for name, command in commands.pop("counts").commands.items()}
+    for name, command in commands.items():
+        spelled = {spelling for option in command.params for spelling in option.opts}
+        assert {"--quiet", "-q", "--json"} <= spelled, name
+
+
+def test_quiet_leaves_results_and_errors_alone(workplace):
+    train = ("train", "good.txt", "--vocab-size", 9999)  # more than there is, which is worth a warning
+    done = hf_sgpe(*train, "--out", "out", "-q", cwd=workplace)
+    assert (done.stdout, done.stderr) == ("", "")
+    done = hf_sgpe(*train, "--out", "out", "--quiet", "--json", cwd=workplace)
+    assert json.loads(done.stdout)["out"] == "out"
+    assert hf_sgpe("encode", "out", "ක", "-q", cwd=workplace).stdout
+    assert hf_sgpe("train", "nowhere.txt", "--out", "x", "-q", check=False).stderr.startswith("error: nowhere.txt")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["train good.txt --out out --vocab-size 400", "info tok", "info nowhere", "train --out"]
+)
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_nothing(workplace, arguments, closed):
+    command = f"exec {shlex.quote(sys.executable)} -m hf_sgpe {arguments}"
+    open_, shut = (
+        subprocess.run(["bash", "-c", f"{command} {redirected}"], cwd=workplace, capture_output=True, text=True)
+        for redirected in ("", closed)
+    )
+    assert shut.returncode == open_.returncode
+    assert shut.stdout == ("" if ">&-" in closed.replace("2>&-", "") else open_.stdout)
+    assert shut.stderr == ("" if "2>&-" in closed else open_.stderr)
+    assert (workplace / "out" / "tokenizer.json").exists() == arguments.startswith("train good")
+
+
+def test_a_full_disk_is_one_line(saved):
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -m hf_sgpe info {saved} > /dev/full"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (2, "error: writing failed: No space left on device\n")
+
+
+def test_completion_knows_commands_and_options():
+    env = {**os.environ, "_HF_SGPE_COMPLETE": "complete_bash", "COMP_WORDS": "hf-sgpe enc", "COMP_CWORD": "1"}
+    tool = [sys.executable, "-c", "import sys; sys.argv[0] = 'hf-sgpe'; from hf_sgpe.cli import main; main()"]
+    assert subprocess.run(tool, env=env, capture_output=True, text=True).stdout.split() == ["encode"]
+
+
+def test_lines_end_alike_on_every_system(saved, monkeypatch):
+    from hf_sgpe import command
+
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252", newline="\r\n"))  # as on Windows
+    command.open_standard_streams()
+    print("ශ්‍රී")
+    sys.stdout.flush()
+    assert written.getvalue() == "ශ්‍රී\n".encode()
 
 
 def test_info_without_a_tokenizer_shows_versions():
@@ -156,7 +264,7 @@ def workplace(tmp_path, saved):
         ("train --out out --counts good.txt", r"good\.txt: not a file of word counts"),
         ("train deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
         ("train good.txt", "Missing option '--out'"),
-        ("train good.txt --out out --vocab-size many", "Invalid value for '--vocab-size'"),
+        ("train good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
         ("train aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on some text"),
         ("nonsense", "No such command 'nonsense'"),
         ("encode -t '' x", "an empty name is no tokenizer"),
@@ -275,6 +383,18 @@ def test_a_reader_that_has_had_enough_is_no_error(saved):
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["info {tok}", "info", "engines", "--help", "counts info {counts}", "info {tok} --json"]
+)
+def test_a_reader_of_one_line_is_no_error_either(saved, tmp_path, arguments):
+    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).counting()).save(tmp_path / "kept")
+    arguments = arguments.format(tok=saved, counts=tmp_path / "kept")
+    # The reader is gone before anything is written.
+    command = f"{shlex.quote(sys.executable)} -m hf_sgpe {arguments} | true"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_output_is_utf8_whatever_the_locale(saved):

@@ -429,7 +429,7 @@ def test_the_command_line_writes_a_page(saved, tmp_path):
     [
         ("--html page.html -t nowhere x", "nowhere: no such file or folder"),
         ("--html . -t tok x", r"\. is a folder: give a file to write to"),
-        ("--html page.html -t tok --format json x", "--html shows the text's own tokens: leave out --format"),
+        ("--html page.html -t tok --special all x", "--html shows the text's own tokens: leave out --special"),
         ("-t tok -t tok x", "only --html shows several"),
     ],
 )
