@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--partition", help="of Slurm")
     parser.add_argument("--time", default="24:00:00", help="of Slurm, for each task (default: %(default)s)")
     parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: sinhala)")
+    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: all)")
     parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
     parser.add_argument("--normalization", help="as for hf-sgpe count")
     parser.add_argument("--special-token", action="append", help="as for hf-sgpe count (repeatable)")
@@ -83,7 +83,7 @@ def count(args: Any) -> None:
             raise SGPEError(f"--{name.replace('_', '-')} must be a number from 1 to 99999")
     if args.executor == "slurm" and not (args.partition and shutil.which("sbatch")):
         raise SGPEError("--executor slurm needs --partition, and sbatch: start it where jobs are submitted")
-    given = {"scripts": args.script, "special_tokens": args.special_token, "normalization": args.normalization}
+    given = {"scripts": args.script or ("all",), "special_tokens": args.special_token, "normalization": args.normalization}
     config = TrainingConfig(
         vocab_size=1 << 30,  # not of interest here
         recipe=args.recipe,

@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--column", default="text", help="with the text (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: sinhala)")
+    parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: all)")
     parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
     args = parser.parse_args()
     return exit_code(lambda: count(args))
@@ -48,7 +48,7 @@ def count(args: Any) -> None:
         raise SGPEError("counting on Spark needs pyspark: pip install pyspark") from None
 
     check_file(args.out)
-    scripts = tuple(args.script or ("sinhala",))
+    scripts = tuple(args.script or ("all",))
     config = TrainingConfig(vocab_size=1 << 30, recipe=args.recipe, scripts=scripts, pattern=args.pattern)
     spark = SparkSession.builder.appName("count words").getOrCreate()
     try:
