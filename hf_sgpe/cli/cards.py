@@ -59,7 +59,7 @@ def evaluate(
     if not corpus:
         raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
     paths = find_files(corpus)
-    names = {first: first} | named_tokenizers(others + (baseline or []))
+    names = {name: name for name in (first, *others)} | named_tokenizers(baseline or [])
     measured = {name: load_measurable(source) for name, source in names.items()}
     found = {}
     runs = len(paths) * len(measured)

@@ -375,7 +375,8 @@ def test_on_the_command_line(saved, tokenizer, texts, tmp_path):
     ("arguments", "message"),
     [
         ("tok --eval held-out.txt", r"held-out\.txt: its name does not tell the language: write si="),
-        ("tok --eval en.txt --baseline tok", r"--baseline 'tok': write NAME=TOKENIZER"),
+        ("tok --eval en.txt --baseline =tok", r"--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
+        ("tok --eval en.txt --baseline tok", "two tokenizers are called tok"),
         ("tok --eval en.txt --baseline a=tok --baseline a=tok", "'a' is another one already"),
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
         ("tok --eval empty_si.txt", r"empty_si\.txt: holds no text to measure"),
