@@ -10,6 +10,11 @@ from pathlib import Path
 
 from hf_sgpe.errors import SGPEError
 
+
+class HubUnreachableError(SGPEError):
+    """The Hub gave no answer: no network, a server that is out of order for now, or switched off."""
+
+
 # The client itself tries each request for half a minute; with the waits between, these are some four minutes.
 _TRIES = 6
 _LOG_IN = "log in by 'hf auth login' or set HF_TOKEN"
@@ -123,7 +128,8 @@ def conversation(start: str) -> Iterator[None]:
     except Exception as error:  # whatever the HTTP library of the day raises
         if isinstance(error, OSError) and error.filename:
             raise  # of the disk
-        raise SGPEError(f"{start} {_reason(error)}") from None
+        kind = HubUnreachableError if _is_unreachable(error) else SGPEError
+        raise kind(f"{start} {_reason(error)}") from None
 
 
 class Patience:
@@ -161,12 +167,26 @@ def _may_pass(error: BaseException) -> bool:
     return is_of_http or isinstance(error, (ConnectionError, TimeoutError))
 
 
+def _is_unreachable(error: BaseException) -> bool:
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    error = _unwrapped(error)
+    return isinstance(error, OfflineModeIsEnabled) or _may_pass(error)
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """What went wrong: uploads of large files, and the cache, wrap it."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:
+        error = error.__cause__
+    return error
+
+
 def _reason(error: BaseException) -> str:
     from huggingface_hub import errors
 
-    # Uploads of large files, and the cache, wrap what went wrong.
-    while isinstance(error, (RuntimeError, errors.LocalEntryNotFoundError)) and error.__cause__:
-        error = error.__cause__
+    error = _unwrapped(error)
     for kind, reason in (
         (errors.OfflineModeIsEnabled, "the Hub is switched off (HF_HUB_OFFLINE)"),
         (errors.HFValidationError, "not a name of a Hub repository: write user/name"),

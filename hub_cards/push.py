@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE, read_json
-from hf_sgpe.hub import check_name, conversation
+from hf_sgpe.hub import HubUnreachableError, check_name, conversation
 from hub_cards import seal
 from hub_cards.metrics import load
 
@@ -36,7 +36,8 @@ class PushedFile:
     Attributes:
         path: Where it lies, in the folder and in the repository.
         size: Bytes.
-        change: ``new``, ``changed`` or ``unchanged``; or ``kept``: a card, which stays as it is in the repository.
+        change: ``new``, ``changed`` or ``unchanged``; or ``kept``: a card, which stays as it is in the repository; or, after a
+            dry run without a network, ``not compared``.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Pushed:
         files: Everything that belongs to the tokenizer.
         left_out: What else lies in the folder; names of folders end in a slash.
         commit: The Hub's answer; the newest commit there was if nothing had changed, and None after a dry run.
+        unreachable: Why a dry run could not ask the Hub what is there; None if it could.
     """
 
     repo_id: str
@@ -70,6 +72,7 @@ class Pushed:
     files: tuple[PushedFile, ...]
     left_out: tuple[str, ...]
     commit: CommitInfo | None
+    unreachable: str | None = None
 
 
 def push(
@@ -100,7 +103,7 @@ def push(
         commit_description: The rest of it.
         replace_card: Put a generated card in the place of a README.md that somebody wrote or changed, or of one with
             measurements of the very same tokenizer.
-        dry_run: Only look, and send nothing.
+        dry_run: Only look, and send nothing. Without a network it looks at the folder alone.
 
     Raises:
         SGPEError: the folder holds no sound tokenizer, or another one's card; the Hub refused something, or the connection
@@ -110,10 +113,17 @@ def push(
 
     source = Path(folder)
     paths, left_out = _sort(source)
-    repo_id = full_name(repo_id, token=token)
     api = HfApi(token=token, library_name="hf_sgpe", library_version=__version__)
+    try:
+        repo_id = full_name(repo_id, token=token)
+        with conversation(f"{repo_id}:"):
+            there = _look(api, repo_id, revision, paths)
+    except HubUnreachableError as error:
+        if not dry_run:
+            raise
+        files = tuple(PushedFile(path, (source / path).stat().st_size, "not compared") for path in paths)
+        return Pushed(repo_id, f"{api.endpoint}/{repo_id}", False, False, files, left_out, None, str(error))
     with conversation(f"{repo_id}:"):
-        there = _look(api, repo_id, revision, paths)
         files = tuple(_compared(source, path, there.files.get(path)) for path in paths)
         if not replace_card:
             files = _with_card_kept(files, api, source, repo_id, there.head)

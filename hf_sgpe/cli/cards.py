@@ -240,7 +240,9 @@ def push(
     for remark in remarks:
         logging.warning(" ".join(str(remark.message).split()))
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
-    if dry_run:
+    if pushed.unreachable:
+        done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
+    elif dry_run:
         # One that is private looks like none to whoever may not see it.
         done = (
             "nothing was sent; you see no such repository, so it would be created" if pushed.created else "nothing was sent"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 
@@ -155,6 +156,18 @@ def test_a_dry_run_changes_nothing(hub, folder):
     assert done.stdout.endswith(f"{hub.address}/me/tok: nothing was sent\n")
     assert writes(hub) == []
     assert list(hub.repositories["me/tok"].revisions) == ["main"]
+
+
+@pytest.mark.parametrize("repository", ["me/tok", "tok"])
+@pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
+def test_a_dry_run_needs_no_network(hub, folder, repository, environment):
+    done = hub.hf_sgpe("push", folder, repository, "--dry-run", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^tokenizer\.json .* not compared$", done.stdout, re.MULTILINE)
+    assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
+    assert "nothing was sent, and what is there could not be looked at (" in done.stdout
+    done = hub.hf_sgpe("push", folder, repository, **environment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 def test_the_command_line_shows_what_went(hub, folder):
