@@ -36,7 +36,7 @@ class PushedFile:
     Attributes:
         path: Where it lies, in the folder and in the repository.
         size: Bytes.
-        change: ``new``, ``changed`` or ``unchanged``; or ``kept``: a card, which stays as it is in the repository; or, after a
+        change: ``new``, ``changed`` or ``unchanged``; ``kept``: a card, which stays as it is in the repository; or, after a
             dry run without a network, ``not compared``.
     """
 
