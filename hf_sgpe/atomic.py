@@ -1,15 +1,25 @@
-"""Writing files so that a failure leaves nothing half-written: under a temporary name first, then renamed."""
+"""Writing files so that a failure leaves nothing half-written: under a temporary name first, then renamed.
+
+A process holds a lock on what it is writing, which goes with the process. So what a killed process left behind is told from
+what another is still writing, and is removed by the next one that writes into the same folder. Windows has no such locks,
+and some network file systems have none: there it stays.
+"""
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import randbelow
+from secrets import token_hex
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_SUFFIX = ".hf_sgpe"
 
 
 @contextmanager
@@ -28,8 +38,8 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     with _named(target), _parents(target):
         # On the file system of the target, so that a rename is one step: inside it if it is there, else beside it.
         place = target if target.is_dir() else target.parent
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=place))
-        try:
+        _remove_leftovers(target.parent)
+        with _temporary(place, target.name, _make_folder) as temporary:
             yield temporary
             target.mkdir(exist_ok=True)
             found = [(file, target / file.relative_to(temporary)) for file in sorted(temporary.rglob("*"))]
@@ -42,8 +52,6 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
             for path, destination in found:
                 if path.is_file():
                     path.replace(destination)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -57,13 +65,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     check_file(path)
     target = Path(path).resolve()
-    with _named(target), _parents(target):
-        temporary = target.with_name(f".{target.name}.{randbelow(10**12)}.tmp")
-        try:
-            yield temporary
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with _named(target), _parents(target), _temporary(target.parent, target.name, _make_file) as temporary:
+        yield temporary
+        temporary.replace(target)
 
 
 @contextmanager
@@ -75,33 +79,18 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     check_file(path)
     target = Path(path).resolve()
-    with (
-        _named(target),
-        _parents(target),
-        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder,
-    ):
-        yield Path(folder)
+    with _named(target), _parents(target), _temporary(target.parent, target.name, _make_folder) as folder:
+        yield folder
 
 
-def remove_leftovers(directory: str | os.PathLike[str]) -> None:
-    """Removes what a killed process left behind of writing into ``directory``; nobody else may be writing there."""
-    folder = Path(directory)
-    _remove_leftovers(folder, ".*.tmp", folder.name)
+def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Makes sure, without touching anything, that files called ``names`` can be written into ``directory``.
 
-
-def remove_leftovers_of(path: str | os.PathLike[str]) -> None:
-    """The same of one file and of its scratch directories, which nobody else may be writing."""
-    target = Path(path)
-    _remove_leftovers(target.parent, f".{glob.escape(target.name)}.*.tmp", target.name)
-
-
-def _remove_leftovers(folder: Path, files: str, name: str) -> None:
-    """Of temporary files those that ``files`` finds, and of temporary folders those made for ``name``."""
-    for file in folder.glob(files):
-        if file.stem.rpartition(".")[2].isdecimal():
-            file.unlink(missing_ok=True)
-    for below in folder.glob(f".{glob.escape(name)}-????????"):
-        shutil.rmtree(below, ignore_errors=True)
+    Raises:
+        OSError: a folder or a device has the name of one, or the directory, or where it is to be made, may not be written.
+    """
+    for name in names:
+        check_file(Path(directory) / name)
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
@@ -152,3 +141,68 @@ def _parents(target: Path) -> Iterator[None]:
             with suppress(OSError):  # something else is in it by now
                 parent.rmdir()
         raise
+
+
+@contextmanager
+def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A temporary file or folder in ``place`` for making what is called ``name``; what is left of it goes with the block."""
+    _remove_leftovers(place)
+    path, lock = _make_locked(place / f".{name}", make)
+    try:
+        yield path
+    finally:
+        _remove(path)
+        if lock is not None:
+            os.close(lock)
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir(0o700)
+
+
+def _make_file(path: Path) -> None:
+    path.touch(exist_ok=False)
+
+
+def _make_locked(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
+    """A new file or folder whose name begins so, and the open file that holds its lock; None where there are no locks."""
+    while True:
+        path = start.with_name(f"{start.name}-{token_hex(4)}{_SUFFIX}")
+        make(path)
+        try:
+            lock = _try_lock(path)
+        except FileNotFoundError:
+            continue  # before it was locked, it was taken for somebody's leftover
+        if lock is None or path.exists():
+            return path, lock
+        os.close(lock)
+
+
+def _try_lock(path: Path) -> int | None:
+    """An open file with the lock of a file or folder; None if another process has it, or there are no locks."""
+    if fcntl is None:
+        return None
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return None
+    return opened
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Removes what processes that are no more left behind of writing into a folder."""
+    for path in place.glob(f".*-????????{_SUFFIX}"):
+        with suppress(OSError):  # another process removes it, too, or it is not ours to remove
+            lock = _try_lock(path)
+            if lock is not None:
+                _remove(path)
+                os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hf_sgpe import __version__
-from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.atomic import atomic_directory, check_directory
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.hub import check_name
 from hf_sgpe.model import BPETokenizer
@@ -171,7 +171,9 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
     Raises:
         SGPEError: one would be, and ``replace`` is not set.
+        OSError: the folder may not be written, or a folder there has the name of a file of the card.
     """
+    check_directory(folder, (CARD_FILE, PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES)))
     path = Path(folder) / CARD_FILE
     if replace or not path.exists():
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import remove_leftovers_of, scratch_directory
+from hf_sgpe.atomic import scratch_directory
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import (
     BUCKETS,
@@ -105,7 +105,6 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
     def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         path = self.folder / part_name(rank, world_size)
-        remove_leftovers_of(path)
         info = count_to_file(
             (document.text for document in data),
             path,
@@ -141,7 +140,6 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         buckets = range(BUCKETS * rank // world_size, BUCKETS * (rank + 1) // world_size)
         infos = _parts(self.counted, self.tasks)
         path = self.folder / part_name(rank, world_size)
-        remove_leftovers_of(path)
         rare = RareWords(self.min_count)
         with scratch_directory(path) as folder:
             tables = rare.left_out_of(sum_of(infos, folder, buckets=buckets))
@@ -173,7 +171,6 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         infos = _parts(self.summed, self.tasks)
         tables = (table for file in infos for _, table in read(file))
         dropped = all_dropped(info.dropped for info in infos.values())
-        remove_leftovers_of(self.path)
         info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
         self.stat_update("words", value=info.total)
         self.stat_update("distinct words", value=info.distinct)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from hf_sgpe.atomic import atomic_directory, atomic_file, remove_leftovers
+from hf_sgpe.atomic import atomic_directory, atomic_file, check_directory
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import sgpe_vocab, tokenizer_json
 from hf_sgpe.sgpe import Merges, SGPEVocabulary, learn_vocabulary
@@ -92,7 +92,7 @@ class SGPETrainer:
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
-        remove_leftovers(folder)
+        check_directory(output_dir, (sgpe_vocab.VOCAB_FILE, SETTINGS_FILE))
         known = checkpoints(folder)
         if known and not resume:
             raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")

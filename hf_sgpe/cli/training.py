@@ -75,6 +75,8 @@ def train(
     options.check_dataset(dataset, split, streaming)
     if weight and not corpus and not counts:
         raise SGPEError("--weight is for files: a dataset counts once")
+    # What cannot be written should be known before an hour of training, not after.
+    check_folder(out, with_chat_template=chat_template is not None)
     files = find_files(corpus or ())
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
@@ -99,8 +101,6 @@ def train(
         **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
-    # What cannot be written should be known before an hour of training, not after.
-    check_folder(out, with_chat_template=chat_template is not None)
     with atomic_directory(out) as folder:
         words = WordCounts({}, config.counting())
         if files or counts:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import hub, kernel
+from hf_sgpe.atomic import check_directory
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.model import BPETokenizer
@@ -99,9 +100,12 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
 
     Raises:
         SGPEError: files of another tokenizer lie there that loaders would mix with it, or the name is empty.
+        OSError: the folder may not be written, or a folder there has the name of one of the files.
     """
     if not os.fspath(directory):
         raise SGPEError("an empty name is no folder to write to")
+    names = (TOKENIZER_FILE, CONFIG_FILE, AUTO_CLASS_FILE.name, *((CHAT_TEMPLATE_FILE,) if with_chat_template else ()))
+    check_directory(directory, names)
     for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
         if (Path(directory) / name).exists():
             raise SGPEError(

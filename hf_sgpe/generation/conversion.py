@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +19,6 @@ from hf_sgpe.quiet import somebody_watches
 DONE_FILE = "converted.json"
 """Says of what a conversion was made; it is written last."""
 
-_SECONDS_A_DAY = 24 * 60 * 60
 
 Loaded = TypeVar("Loaded")
 
@@ -74,9 +71,6 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
         raise SGPEError(f"{one_line(error)}: name another folder for conversions by HF_SGPE_CACHE") from None
     if somebody_watches():
         print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
-    for left in target.parent.glob(f".{glob.escape(target.name)}-????????"):  # by processes that were killed
-        if time.time() - left.stat().st_mtime > _SECONDS_A_DAY:
-            shutil.rmtree(left, ignore_errors=True)
     with atomic_directory(target) as folder:
         convert(source, folder)
     with atomic_file(target / DONE_FILE) as file:

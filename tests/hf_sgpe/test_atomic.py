@@ -1,12 +1,76 @@
 """Writing whole or not at all; most of it is tested where files are written."""
 
-from hf_sgpe.atomic import remove_leftovers_of
+import subprocess
+import sys
+
+import pytest
+
+from hf_sgpe.atomic import atomic_directory, atomic_file, check_directory, scratch_directory
+
+WRITERS = {"atomic_file": atomic_file, "atomic_directory": atomic_directory, "scratch_directory": scratch_directory}
+
+# Begins to write, says so, and goes on until it is ended.
+BEGINS = """
+import sys, time
+from hf_sgpe import atomic
+with getattr(atomic, sys.argv[1])(sys.argv[2]) as temporary:
+    if temporary.is_dir():
+        (temporary / "below").mkdir()
+        temporary = temporary / "below" / "file"
+    temporary.write_text("half")
+    print("begun", flush=True)
+    time.sleep(600)
+"""
 
 
-def test_what_a_killed_process_left_of_a_file_goes_and_nothing_else(tmp_path):
-    kept = {"b[1].parquet", ".b1.parquet.5.tmp", ".b[1].parquet.old.tmp", ".b[1].parquet-backup-of-mine"}
-    left = {".b[1].parquet.512.tmp", ".b[1].parquet-a_b1c2d3"}
-    for name in kept | left:
-        (tmp_path / name).mkdir() if "-" in name else (tmp_path / name).touch()
-    remove_leftovers_of(tmp_path / "b[1].parquet")
-    assert {file.name for file in tmp_path.iterdir()} == kept
+def begin(writer, target):
+    running = subprocess.Popen([sys.executable, "-c", BEGINS, writer, str(target)], stdout=subprocess.PIPE, text=True)
+    with running.stdout as output:
+        assert output.readline() == "begun\n"
+    return running
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks that go with the process")
+@pytest.mark.parametrize("next_writer", WRITERS)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_a_killed_process_left_goes_with_the_next_and_what_another_writes_stays(tmp_path, writer, next_writer):
+    mine = {".out-backup01", ".out.5.tmp", "x.hf_sgpe", ".out-mine.hf_sgpe"}
+    for name in mine:
+        (tmp_path / name).touch()
+    killed, alive = begin(writer, tmp_path / "out"), begin(writer, tmp_path / "out")
+    try:
+        of_both = {path.name for path in tmp_path.iterdir()} - mine
+        assert len(of_both) == 2
+        killed.kill()
+        killed.wait()
+        with WRITERS[next_writer](tmp_path / "other") as temporary:
+            left = {path.name for path in tmp_path.iterdir()} - mine - {temporary.name}
+            assert len(left & of_both) == 1
+            if temporary.is_file():
+                temporary.write_text("whole")
+        left = {path.name for path in tmp_path.iterdir()} - mine - {"other"}
+        assert len(left & of_both) == 1
+    finally:
+        alive.kill()
+        alive.wait()
+    with WRITERS[next_writer](tmp_path / "other"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} - {"other"} == mine
+
+
+def test_files_have_the_rights_that_others_have(tmp_path):
+    (tmp_path / "usual").write_text("")
+    with atomic_file(tmp_path / "file") as temporary:
+        temporary.write_text("")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_made(tmp_path):
+    (tmp_path / "out" / "tokenizer.json").mkdir(parents=True)
+    check_directory(tmp_path / "out", ["tokenizer_config.json"])
+    check_directory(tmp_path / "new" / "out", ["tokenizer.json"])
+    with pytest.raises(OSError, match=r"tokenizer\.json is a folder"):
+        check_directory(tmp_path / "out", ["tokenizer_config.json", "tokenizer.json"])
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="is a file"):
+        check_directory(tmp_path / "file", ["tokenizer.json"])

@@ -223,6 +223,10 @@ def workplace(tmp_path, saved):
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "stale").mkdir()
     (tmp_path / "stale" / "added_tokens.json").write_text("{}")
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.json", "index.html", "pictures"):
+        (tmp_path / f"in-the-way-{name}" / name).mkdir(parents=True)
+    (tmp_path / "in-the-way-pictures" / "pictures").rmdir()
+    (tmp_path / "in-the-way-pictures" / "pictures").touch()
     (tmp_path / "worn").mkdir()
     (tmp_path / "worn" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
     (tmp_path / "worn" / "tokenizer_config.json").write_text('{"sgpe": {"training": 5}}')
@@ -246,6 +250,12 @@ def workplace(tmp_path, saved):
         ("train good.txt --out dangling", "dangling is a broken link"),
         ("train good.txt --out ''", "an empty name is no folder"),
         ("train '' --out out", "an empty name is no corpus"),
+        # Before anything is read or measured.
+        ("train nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
+        ("train good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),
+        ("train-sgpe good.txt --out in-the-way-vocab.json", r"vocab\.json is a folder"),
+        ("card tok --eval nowhere.txt --out in-the-way-index.html", r"index\.html is a folder"),
+        ("card tok --eval nowhere.txt --out in-the-way-pictures", "pictures is a file"),
         ("train good.txt --out stale", r"stale/added_tokens\.json: belongs to another tokenizer"),
         ("count --out out", "nothing to count: give text, or a dataset by --dataset"),
         ("count good.txt --out tok", "tok is a folder"),
