@@ -32,9 +32,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
         NotADirectoryError: a file stands in the way.
     """
     target = Path(directory)
-    if not target.is_dir() and (target.exists() or target.is_symlink()):
-        what = "a broken link" if target.is_symlink() else "a file"
-        raise NotADirectoryError(f"{target} is {what}: give a folder to write to")
+    _check_folder(target)
     with _named(target), _parents(target):
         # On the file system of the target, so that a rename is one step: inside it if it is there, else beside it.
         place = target if target.is_dir() else target.parent
@@ -89,8 +87,15 @@ def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> 
     Raises:
         OSError: a folder or a device has the name of one, or the directory, or where it is to be made, may not be written.
     """
+    _check_folder(Path(directory))
     for name in names:
         check_file(Path(directory) / name)
+
+
+def _check_folder(target: Path) -> None:
+    if not target.is_dir() and (target.exists() or target.is_symlink()):
+        what = "a broken link" if target.is_symlink() else "a file"
+        raise NotADirectoryError(f"{target} is {what}: give a folder to write to")
 
 
 def check_file(path: str | os.PathLike[str]) -> None:

@@ -5,12 +5,14 @@ What a word is, a `TrainingConfig` decides. Nothing here reads corpora; that is 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from fractions import Fraction
-from itertools import groupby
+from functools import cache
+from itertools import chain, groupby
 from math import gcd, isfinite, lcm
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hf_sgpe.training import TrainingConfig
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WORD = 1 << 16
+"""Bytes of the longest word that is counted as a whole."""
 
 # The trainer adds counts of pairs up in 64 bits.
 _MOST = 1 << 60
@@ -238,8 +245,32 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
         yield batch
 
 
+def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
+    """A word as it is counted: whole, or in pieces of at most ``longest`` bytes of UTF-8, between characters.
+
+    >>> list(pieces_of("aකab", 4))
+    ['aක', 'ab']
+    """
+    encoded = word.encode()
+    start = 0
+    while len(encoded) - start > longest:
+        end = start + longest
+        while encoded[end] & 0xC0 == 0x80:
+            end -= 1
+        yield encoded[start:end].decode()
+        start = end
+    yield encoded[start:].decode()
+
+
+@cache
+def _say_that_words_are_cut() -> None:
+    logger.warning("the text has words of more than %s bytes: they are counted in pieces of that size", f"{LONGEST_WORD:,}")
+
+
 class WordCounter:
     """Counts words as texts come: special tokens taken out, the rest normalized and split. The readable form.
+
+    Words of more than `LONGEST_WORD` bytes, which no language has, count in pieces of that size.
 
     Args:
         config: Decides what a word is.
@@ -256,7 +287,14 @@ class WordCounter:
         """Counts the words of texts, each by itself."""
         for text in texts:
             for part in self._prepared(text):
-                self._counts.update(self._splitter.split(part))
+                words: Iterable[str] = self._splitter.split(part)
+                if len(part) > LONGEST_WORD // 4:  # shorter ones have no such word
+                    words = list(words)
+                    pieces = list(chain.from_iterable(map(pieces_of, words)))
+                    if len(pieces) > len(words):
+                        _say_that_words_are_cut()
+                    words = pieces
+                self._counts.update(words)
 
     def result(self) -> WordCounts:
         """What was counted so far, as a value."""
@@ -292,12 +330,14 @@ class NativeWordCounter(WordCounter):
         super().__init__(config)
         special_tokens = [token.encode() for token in config.special_tokens or ()]
         scanner = self._splitter.scanner
-        self._native = kernel.native().WordCounter(scanner, self._normalization == "nfc", special_tokens)
+        self._native = kernel.native().WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
         """Counts the words of texts, each by itself."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
+        if self._native.has_cut:
+            _say_that_words_are_cut()
 
     def __len__(self) -> int:
         return len(self._native)

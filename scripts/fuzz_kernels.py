@@ -23,6 +23,7 @@ from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
 from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.word_counts import LONGEST_WORD
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (
@@ -96,7 +97,7 @@ class Fuzzer:
         assert self.trie.ends(text).tolist()[-1:] == ([len(text)] if text else [])
 
         normal = normalize(text, "nfc")
-        counter = native.WordCounter(self.pre_tokenizers[place].scanner, True, [b"<|x|>"])  # type: ignore[attr-defined]
+        counter = native.WordCounter(self.pre_tokenizers[place].scanner, True, [b"<|x|>"], LONGEST_WORD)  # type: ignore[attr-defined]
         counter.add_prepared([normal])
         counts = counter.counts()
         assert list(counts) == sorted(counts)

@@ -26,6 +26,9 @@ TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
 COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
 _BLOCK_BYTES = 1 << 20
+_ZSTD_BYTES = 1 << 10
+# A line is in memory as a whole, several times while it is read as JSON.
+_LONGEST_LINE = 256 << 20
 
 SAMPLE = Path(__file__).parent / "sample"
 """A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
@@ -92,7 +95,8 @@ def read_texts(
     special_tokens: Iterable[str] = (),
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """The texts of one file. A text file comes in parts, cut where no split pattern can tell.
+    """The texts of one file. A text file comes in parts, cut where no split pattern can tell; after 1,048,576 characters
+    without such a place, anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
@@ -117,7 +121,7 @@ def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
     """The text of one file in parts, whatever its name ends in; arguments and errors as for `read_texts`."""
-    return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens)
+    return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
@@ -151,7 +155,7 @@ def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "tex
     else:
         texts = ([text] for text in read_texts(path, text_field=text_field))
     for parts in texts:
-        for line in _lines(parts, "\n"):
+        for line in _lines(parts, "\n", path):
             yield line.removesuffix("\r")
 
 
@@ -192,7 +196,7 @@ def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
 
 
 def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
-    for number, line in enumerate(_lines(_blocks(path, report), b"\n"), 1):
+    for number, line in enumerate(_lines(_blocks(path, report), b"\n", path), 1):
         if not line.strip():
             continue
         try:
@@ -248,12 +252,18 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
-def _lines(blocks: Iterable[AnyStr], line_end: AnyStr) -> Iterator[AnyStr]:
-    """The lines of a text in blocks. A line end at the very end begins no further line."""
+def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object = "") -> Iterator[AnyStr]:
+    """The lines of a text in blocks. A line end at the very end begins no further line.
+
+    Raises:
+        SGPEError: a line is so long that it is none; ``where`` is what it stands in.
+    """
     rest: list[AnyStr] = []
     for block in blocks:
         lines = block.split(line_end)
         rest.append(lines[0])
+        if len(rest) > _LONGEST_LINE // _BLOCK_BYTES and sum(map(len, rest)) > _LONGEST_LINE:
+            raise SGPEError(f"{where}: more than {_LONGEST_LINE >> 20} MiB without a line end: not a file of lines")
         for line in lines[1:]:
             yield line_end[:0].join(rest)
             rest = [line]
@@ -283,17 +293,37 @@ def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
 def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".zst":
-        yield from _unpacked_zstd(path, raw)
-        return
-    file: Any = raw
-    if suffix == ".gz":
-        file = gzip.GzipFile(fileobj=raw)
-    elif suffix == ".xz":
-        file = lzma.LZMAFile(raw)  # noqa: SIM115 - holds nothing open but raw
-    elif suffix == ".bz2":
-        file = bz2.BZ2File(raw)
-    while block := file.read(_BLOCK_BYTES):
-        yield block
+        return _unpacked_zstd(path, raw)
+    if suffix == ".xz":
+        return _streams(raw, lzma.LZMADecompressor, padding=b"\0")
+    if suffix == ".bz2":
+        return _streams(raw, bz2.BZ2Decompressor)
+    file: Any = gzip.GzipFile(fileobj=raw) if suffix == ".gz" else raw
+    return iter(lambda: file.read(_BLOCK_BYTES), b"")
+
+
+def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
+    """What compressed streams hold, one after another. `lzma.open` and `bz2.open` pass over whatever lies behind them.
+
+    Args:
+        new: Makes what unpacks one stream, and fails if it is none.
+        padding: May stand behind a stream.
+    """
+    packed = raw.read(_BLOCK_BYTES)
+    while True:
+        stream = new()
+        while not stream.eof:
+            if not packed and stream.needs_input:
+                raise EOFError("it ends within a compressed stream")
+            if block := stream.decompress(packed, _BLOCK_BYTES):
+                yield block
+            packed = raw.read(_BLOCK_BYTES) if stream.needs_input and not stream.eof else b""
+        packed = stream.unused_data.lstrip(padding) if padding else stream.unused_data
+        while not packed:
+            packed = raw.read(_BLOCK_BYTES)
+            if not packed:
+                return
+            packed = packed.lstrip(padding) if padding else packed
 
 
 def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
@@ -303,12 +333,14 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
         raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
     frame = None
     try:
-        while packed := raw.read(_BLOCK_BYTES // 4):
+        # What one call unpacks is in memory at once, and four bytes can stand for 128 kB.
+        while packed := raw.read(_ZSTD_BYTES):
             while packed:
                 if frame is None:
                     frame = zstandard.ZstdDecompressor().decompressobj()
-                if block := frame.decompress(packed):
-                    yield block
+                block = frame.decompress(packed)
+                for start in range(0, len(block), _BLOCK_BYTES):
+                    yield block[start : start + _BLOCK_BYTES]
                 packed = frame.unused_data
                 if frame.eof:
                     frame = None

@@ -33,7 +33,8 @@ class WordCounter {
   using Short = ShortKey<2>;
 
  public:
-  WordCounter() : seed_(hash_seed()) {}
+  // `longest`: bytes of the longest word of a text that is counted as a whole; others are in pieces of at most so many.
+  explicit WordCounter(size_t longest = SIZE_MAX) : longest_(longest), seed_(hash_seed()) {}
 
   void add_text(const uint8_t* text, size_t size, const Scanner& scanner) {
     limit_ = text + size;
@@ -43,6 +44,7 @@ class WordCounter {
 
   // One word of a text; counted by the next `flush` at the latest. Until then its place in the table is fetched.
   HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
+    if (size > longest_) [[unlikely]] return add_pieces(word, size);
     Waiting& waiting = waiting_[count_++];
     waiting.start = word;
     waiting.size = size;
@@ -70,6 +72,9 @@ class WordCounter {
   void add(WordCounter& other) {
     other.each([this](const uint8_t* word, size_t size, int64_t count) { add(word, size, count); });
   }
+
+  // Whether a word was longer than the longest.
+  bool has_cut() const { return has_cut_; }
 
   size_t size() const { return short_.size() + long_.size(); }
 
@@ -137,6 +142,19 @@ class WordCounter {
       emit(reinterpret_cast<const uint8_t*>(entry.word.data()), entry.word.size(), entry.count);
   }
 
+  // Between characters: the bytes within one begin with the bits 10.
+  void add_pieces(const uint8_t* word, size_t size) {
+    has_cut_ = true;
+    while (size > longest_) {
+      size_t piece = longest_;
+      while ((word[piece] & 0xC0) == 0x80) --piece;
+      (*this)(word, piece);
+      word += piece;
+      size -= piece;
+    }
+    (*this)(word, size);
+  }
+
   void flush() {
     const size_t count = std::exchange(count_, 0);  // at once, should memory run out below
     for (size_t i = 0; i < count; ++i)
@@ -183,6 +201,8 @@ class WordCounter {
   };
   ShortTable<Short, int64_t> short_;
   WordTable long_;
+  const size_t longest_;
+  bool has_cut_ = false;
   const uint64_t seed_;
   const uint8_t* limit_ = nullptr;
   Waiting waiting_[kWaiting];

@@ -157,7 +157,8 @@ nb::object split(const Scanner& scanner, nb::str text) {
 
 class PyCounter {
  public:
-  PyCounter(const Scanner& scanner, bool nfc, const std::vector<nb::bytes>& special_tokens) : scanner_(scanner), nfc_(nfc) {
+  PyCounter(const Scanner& scanner, bool nfc, const std::vector<nb::bytes>& special_tokens, size_t longest_word)
+      : scanner_(scanner), nfc_(nfc), counter_(longest_word) {
     for (const nb::bytes& token : special_tokens) finder_.add(token);
   }
 
@@ -228,6 +229,7 @@ class PyCounter {
   }
 
   size_t size() const { return counter_.size(); }
+  bool has_cut() const { return counter_.has_cut(); }
   size_t peak(size_t text) const { return counter_.peak(text); }
   void clear() {
     const Use use(*this);
@@ -837,8 +839,8 @@ NB_MODULE(_native, m) {
       .def("split", &split, nb::arg("text"));
 
   nb::class_<PyCounter>(m, "WordCounter")
-      .def(nb::init<const Scanner&, bool, const std::vector<nb::bytes>&>(), nb::arg("scanner"), nb::arg("nfc"),
-           nb::arg("special_tokens"), nb::keep_alive<1, 2>())
+      .def(nb::init<const Scanner&, bool, const std::vector<nb::bytes>&, size_t>(), nb::arg("scanner"), nb::arg("nfc"),
+           nb::arg("special_tokens"), nb::arg("longest_word"), nb::keep_alive<1, 2>())
       .def("add", &PyCounter::add, nb::arg("texts"))
       .def("add_prepared", &PyCounter::add_prepared, nb::arg("texts"))
       .def("merge", &PyCounter::merge, nb::arg("other"))
@@ -846,6 +848,7 @@ NB_MODULE(_native, m) {
       .def("part", &PyCounter::part, nb::arg("first"), nb::arg("last"))
       .def("peak", &PyCounter::peak, nb::arg("text"))
       .def("clear", &PyCounter::clear)
+      .def_prop_ro("has_cut", &PyCounter::has_cut)
       .def("__len__", &PyCounter::size);
 
   nb::class_<Sequences>(m, "Sequences").def("__len__", &Sequences::size).def("__getitem__", [](const Sequences& all, size_t i) {

@@ -165,3 +165,54 @@ def test_paths_that_name_nothing(tmp_path):
         find_files([tmp_path / "a.pdf"])
     with pytest.raises(SGPEError, match="holds no corpus"):
         find_files([f"{tmp_path}/*.pdf"])
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+def test_several_streams_in_a_file_are_one_text(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"one ") + PACK[packing](b"") + PACK[packing](b"two"))
+    assert "".join(read_texts(path)) == "one two"
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("junk", [b"x", b"junk behind the last stream", b"\0\0\0\0junk", b"<html>" * 300_000])
+def test_junk_behind_the_last_stream_is_an_error(tmp_path, packing, junk):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"some text") + junk)
+    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing}: damaged or cut off"):
+        list(read_texts(path))
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+def test_a_file_cut_off_anywhere_is_an_error(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    packed = PACK[packing](bytes(range(32, 127)) * 9)
+    for size in range(1, len(packed)):
+        path.write_bytes(packed[:size])
+        with pytest.raises(SGPEError, match="damaged or cut off"):
+            list(read_texts(path))
+
+
+def test_xz_may_be_padded(tmp_path):
+    path = tmp_path / "corpus.txt.xz"
+    path.write_bytes(lzma.compress(b"one ") + bytes(4 << 18) + lzma.compress(b"two") + bytes(8))
+    assert "".join(read_texts(path)) == "one two"
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_no_text_comes_in_parts_longer_than_a_block(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"ab c" + b"\0" * (5 << 20) + b"d e"))
+    parts = list(read_texts(path))
+    assert "".join(parts) == "ab c" + "\0" * (5 << 20) + "d e"
+    assert max(map(len, parts)) == 1 << 20
+
+
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainers.corpora._LONGEST_LINE", 3 << 20)
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(json_lines(["x" * (2 << 20)]))
+    assert list(map(len, read_texts(path))) == [2 << 20]
+    path.write_bytes(json_lines(["x" * (5 << 20)]))
+    with pytest.raises(SGPEError, match=r"corpus\.jsonl: more than 3 MiB without a line end"):
+        list(read_texts(path))
