@@ -20,6 +20,7 @@ from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import (
     BUCKETS,
+    MOST,
     CountsInfo,
     Digest,
     Source,
@@ -45,8 +46,6 @@ logger = logging.getLogger(__name__)
 LONGEST_WORD = 1 << 16
 """Bytes of the longest word that is counted as a whole."""
 
-# The trainer adds counts of pairs up in 64 bits.
-_MOST = 1 << 60
 _FINEST_WEIGHT = 10**6
 _ROWS = 1 << 16
 # Of the readable counter: a string, a number and their places in a table that may just be growing.
@@ -103,8 +102,11 @@ class WordCounts:
         common = gcd(scale, *counts.values()) if scale > 1 else 1
         self.scale = scale // common
         self._counts = {word: count // common for word, count in counts.items()} if common > 1 else dict(counts)
-        if sum(self._counts.values()) > _MOST:
-            raise SGPEError("the weighted counts are too large: give smaller weights, or weights with fewer decimals")
+        if sum(self._counts.values()) > MOST:
+            raise SGPEError(
+                "there are too many running words to be added up: give fewer files, smaller weights, or weights with fewer "
+                "decimals"
+            )
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: TrainingConfig) -> WordCounts:

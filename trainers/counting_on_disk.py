@@ -22,6 +22,7 @@ from hf_sgpe.formats.counts_file import (
     all_dropped,
     all_versions,
     check_same_settings,
+    check_total,
     columns,
     read_info,
     require_pyarrow,
@@ -91,7 +92,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         min_count: Leave out words that occur less often in all of them together.
 
     Raises:
-        SGPEError: one is no file of counts, or they were counted with different settings.
+        SGPEError: one is no file of counts, they were counted with different settings, or are too many running words.
     """
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
@@ -101,6 +102,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
     check_same_settings(infos)
     rare = RareWords(min_count)
     found = [infos[Path(file)] for file in paths]
+    check_total(sum(info.total for info in found))  # one may be named twice
     with scratch_directory(path) as folder:
         return write(
             path,

@@ -37,8 +37,12 @@ Dropped = Mapping[str, int]
 """What was left out of rare words: ``min_count``, how many ``distinct`` ones and how many in ``total`` occurred less often,
 and ``pair``, the most occurrences that any pair of tokens can have lost."""
 
+MOST = 1 << 60
+"""Running words that there can be: whoever adds up counts of pairs, or several files, does so in 64 bits."""
+
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
+_OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Rows that are read and written together; a megabyte or two.
 _ROWS = 1 << 16
 # What reading a file takes while files are added up.
@@ -155,7 +159,7 @@ def write(
         dropped: What was left out of the words, as `CountsInfo` has it; asked when all are there.
 
     Raises:
-        SGPEError: pyarrow is not installed.
+        SGPEError: pyarrow is not installed, or there are too many running words.
     """
     require_pyarrow(path)
     import pyarrow as pa
@@ -174,9 +178,10 @@ def write(
             words, lengths, counts = columns(table)
             digest.update(words, lengths, counts)
             distinct += len(counts)
-            total += int(counts.sum())
+            total += _total(counts)
             writer.write_table(table, row_group_size=_ROWS)
             first_buckets += [bucket_of(table["word"][row].as_py()) for row in range(0, len(counts), _ROWS)]
+        check_total(total)
         info = CountsInfo(
             dict(counting),
             distinct,
@@ -219,7 +224,7 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
         pairs = enumerate(pairwise([*first_buckets, BUCKETS]))
         groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
         digest = Digest(info.counting)
-        distinct = 0
+        distinct = total = 0
         number = -1
         parts: list[pa.Table] = []
         for batch in file.iter_batches(_ROWS, groups, ["word", "count"], use_threads=False) if groups else ():
@@ -227,8 +232,11 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             words, lengths, counts = columns(table)
             if (counts <= 0).any() or (lengths <= 0).any():
                 raise ValueError("a word or a count below 1")
+            table["word"].cast(pa.large_utf8())  # fails for what is no UTF-8
             digest.update(words, lengths, counts)
             distinct += len(counts)
+            total += _total(counts)
+            check_total(total)
             found = np.fromiter(map(bucket_of, table["word"].to_pylist()), np.int64, len(counts))
             starts = [0, *(np.flatnonzero(np.diff(found)) + 1).tolist(), len(counts)]
             for start, stop in pairwise(starts):
@@ -242,7 +250,8 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
                 parts.append(table.slice(start, stop - start))
         if parts and number in buckets:
             yield number, pa.concat_tables(parts)
-        if len(groups) == len(first_buckets) and (digest.hexdigest(), distinct) != (info.digest, info.distinct):
+        is_whole = len(groups) == len(first_buckets)
+        if is_whole and (digest.hexdigest(), distinct, total) != (info.digest, info.distinct, info.total):
             raise ValueError("its words are not those that its hash is of")
 
 
@@ -264,6 +273,7 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
         if len(found) == 1:
             yield found[0]
             continue
+        check_total(sum(int(_numbers(table["count"]).max(initial=0)) for table in found))
         summed = pa.concat_tables(found).group_by("word", use_threads=False).aggregate([("count", "sum")])
         yield summed.rename_columns({"count_sum": "count"}).select(["word", "count"]).sort_by("word")
 
@@ -315,14 +325,30 @@ def check_same_settings(infos: Mapping[Path, CountsInfo], counting: Mapping[str,
     """Makes sure that files were cut alike, and as ``counting`` says if it is given.
 
     Raises:
-        SGPEError: they were not; the message says which setting differs.
+        SGPEError: they were not; the message says which setting differs. Or they hold too many running words together.
     """
+    check_total(sum(info.total for info in infos.values()))
     first, asked = next(iter(infos)), counting or infos[next(iter(infos))].counting
     for path, info in infos.items():
         if setting := different(info.counting, asked):
             there, here = (json.dumps(found.get(setting), ensure_ascii=False) for found in (info.counting, asked))
             other = "is asked for" if counting else f"is what {first} has"
             raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {here} {other}")
+
+
+def check_total(total: int) -> None:
+    """Makes sure that so many running words can be added up.
+
+    Raises:
+        SGPEError: there are more than `MOST`.
+    """
+    if total > MOST:
+        raise SGPEError(f"{total:,} running words are too many to be added up: give fewer files, or smaller weights")
+
+
+def _total(counts: Any) -> int:
+    """The sum of an array of counts, each of which may be as large as 64 bits allow."""
+    return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())
 
 
 def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -340,7 +366,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
         try:
             with pq.ParquetFile(raw) as file:
                 yield file
-        except (pa.ArrowException, ValueError, KeyError, TypeError, OSError, OverflowError) as error:
+        except (pa.ArrowException, ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError) as error:
             if isinstance(error, SGPEError):
                 raise
             reason = " ".join((str(error) or type(error).__name__).splitlines()[0].split())
@@ -354,20 +380,38 @@ def _said(file: Any) -> tuple[CountsInfo, list[int]]:
     metadata = file.metadata.metadata or {}
     if _KEY.encode() not in metadata:
         raise ValueError("it does not say how its words were cut")
-    found = json.loads(metadata[_KEY.encode()])
-    if found.pop("format", None) != _FORMAT:
-        raise ValueError("of a later version")
+    facts = json.loads(metadata[_KEY.encode()])
+    if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
+        raise ValueError("of a later version, or its metadata is not as it must be")
     schema = file.schema_arrow
     if [(field.name, field.type) for field in schema] != [("word", pa.large_binary()), ("count", pa.int64())]:
         raise ValueError("its columns are not word and count")
-    first_buckets = found.pop("first_buckets", [])
-    info = CountsInfo(**found | {"sources": tuple(found.get("sources", ()))})
-    numbers = (info.distinct, info.total, *first_buckets)
-    if not isinstance(info.counting, dict) or not all(type(number) is int for number in numbers):
+    first_buckets = facts.pop("first_buckets", [])
+    if not _are(first_buckets, list, int) or not all(0 <= number < BUCKETS for number in first_buckets):
+        raise ValueError("its metadata is not as it must be")
+    sources = facts.get("sources", ())
+    info = CountsInfo(**facts | {"sources": tuple(sources) if isinstance(sources, list) else sources})
+    is_sound = (
+        _are(info.counting, dict, object)
+        and type(info.distinct) is type(info.total) is int
+        and 0 <= info.distinct <= info.total
+        and isinstance(info.digest, str)
+        and all(isinstance(source, dict) for source in info.sources)
+        and _are(info.versions, dict, str)
+        and (info.dropped is None or (_are(info.dropped, dict, int) and info.dropped.keys() == _OF_DROPPED))
+    )
+    if not is_sound:
         raise ValueError("its metadata is not as it must be")
     if len(first_buckets) != file.metadata.num_row_groups:
         raise ValueError("it was written by something else")
     return info, first_buckets
+
+
+def _are(values: object, of: type, kind: type) -> bool:
+    """Whether something from JSON is a list, or a dictionary, of values of one kind."""
+    inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    # True and False are no numbers here.
+    return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -1,12 +1,20 @@
+import contextlib
+import json
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import texts
 
-from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, kernel, train_from_counts
+from hf_sgpe.formats.counts_file import bucket_of, read_info, table_of, write
+from hf_sgpe.word_counts import LONGEST_WORD, pieces_of
+from trainers.counting_on_disk import add_files
 
 
 @given(st.lists(texts, max_size=6), st.integers(0, 6))
@@ -44,6 +52,129 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
     path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
     with pytest.raises(SGPEError, match=r"counts: not a file of word counts"):
         WordCounts.load(path)
+
+
+def rewrite(path, change=lambda facts: facts, words=None, counts=None):
+    """Writes a file of counts anew, with other facts about itself, words or counts."""
+    table = pq.read_table(path)
+    key = b"hf_sgpe.word_counts"
+    facts = json.dumps(change(json.loads(pq.read_metadata(path).metadata[key])))
+    columns = {
+        "word": pa.array(words, pa.large_binary()) if words else table["word"],
+        "count": pa.array(counts, pa.int64()) if counts else table["count"],
+    }
+    pq.write_table(pa.table(columns).replace_schema_metadata({key: facts.replace('"DEEP"', "[" * 9000 + "]" * 9000)}), path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts: None,
+        lambda facts: [],
+        lambda facts: 7,
+        lambda facts: "text",
+        lambda facts: {"DEEP": "DEEP"},
+        lambda facts: {**facts, "sources": "DEEP"},
+        *(
+            lambda facts, name=name, value=value: {**facts, name: value}
+            for name in (
+                "counting",
+                "distinct",
+                "total",
+                "digest",
+                "sources",
+                "versions",
+                "dropped",
+                "first_buckets",
+                "more",
+            )
+            for value in (7, -1, 1.5, True, "x", [], [7], [[]], ["x"], {"a": 1}, {"a": []}, None)
+        ),
+        *(
+            lambda facts, name=name: {key: facts[key] for key in facts if key != name}
+            for name in ("counting", "digest", "total")
+        ),
+    ],
+)
+def test_whatever_a_file_says_of_itself_is_right_or_refused(tmp_path, config, change):
+    path = tmp_path / "counts"
+    counts = WordCounts.from_texts(["a b c"], config)
+    counts.save(path)
+    rewrite(path, change)
+    with contextlib.suppress(SGPEError):
+        facts = read_info(path)
+        assert "words" in facts.summary() + facts.loss()
+    with contextlib.suppress(SGPEError):
+        assert sorted(WordCounts.load(path).items()) == sorted(counts.items())
+    with contextlib.suppress(SGPEError):
+        assert add_files([path], tmp_path / "sum").distinct == 3
+    assert {file.name for file in tmp_path.iterdir()} <= {"counts", "sum"}
+
+
+def test_words_that_are_no_utf8_are_refused(tmp_path, config):
+    path = tmp_path / "counts"
+    # One after another they are UTF-8.
+    words = sorted([b"\xe0", b"\xb6\x9a"], key=lambda word: (bucket_of(word), word))
+    WordCounts(dict.fromkeys(words, 1), config.counting()).save(path)
+    for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "sum")):
+        with pytest.raises(SGPEError, match="counts: not a file of word counts, or damaged"):
+            use(path)
+
+
+def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config):
+    path, half = tmp_path / "counts", 1 << 59
+    counts = WordCounts({b"a": half - 1, b"b": 1}, config.counting())
+    counts.save(path)
+    assert add_files([path, path], tmp_path / "sum").total == 1 << 60
+    for use in (
+        lambda: add_files([path] * 3, tmp_path / "more"),
+        lambda: add_files([tmp_path / "sum", path], tmp_path / "more"),
+        lambda: counts + counts + counts,
+        lambda: counts * 3,
+        lambda: train_from_counts(WordCounts.load(tmp_path / "sum") + counts, config),
+        lambda: write(tmp_path / "more", [table_of([b"a", b"b"], [2**62, 2**62])], config.counting()),
+    ):
+        with pytest.raises(SGPEError, match="too many"):
+            use()
+    assert not (tmp_path / "more").exists()
+    # What says less of itself than it holds.
+    rewrite(path, counts=[(1 << 63) - 1, 1])
+    for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "more")):
+        with pytest.raises(SGPEError, match="too many"):
+            use(path)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "letter"),
+    [("sgpe", "ක"), *((recipe, letter) for recipe in ("hybrid", "bpe") for letter in ("a", "ක", "\0", "😀"))],
+)
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 70_000])
+def test_words_beyond_any_length_count_in_pieces(recipe, letter, beyond):
+    size = len(letter.encode())
+    word = letter * (LONGEST_WORD // size + beyond)
+    config = TrainingConfig(vocab_size=999, recipe=recipe, pattern=r".+" if recipe == "bpe" else "o200k")
+    counts = WordCounts.from_texts(["b " + word] if recipe != "bpe" else [word], config)
+    assert max(map(len, counts)) <= LONGEST_WORD
+    assert sum(len(piece) * times for piece, times in counts.items()) == len(word.encode()) + 2 * (recipe != "bpe")
+    if beyond > 0:
+        assert sum(times for piece, times in counts.items() if letter.encode() in piece) == -(
+            -len(word.encode()) // LONGEST_WORD
+        )
+
+
+@given(st.text("aක😀 ", max_size=60), st.integers(4, 30))
+def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
+    pieces = list(pieces_of(word, longest))
+    assert "".join(pieces) == word
+    assert all(longest - 4 < len(piece.encode()) <= longest for piece in pieces[:-1])
+    assert len(pieces[-1].encode()) <= longest
+    splitter = RegexPreTokenizer("o200k")
+    if splitter.scanner is not None:
+        native = kernel.native().WordCounter(splitter.scanner, False, [], longest)
+        native.add([word])
+        assert native.counts() == Counter(
+            piece.encode() for part in splitter.split(word) for piece in pieces_of(part, longest)
+        )
 
 
 def test_any_damage_to_counts_is_named(tmp_path, sample, config):
@@ -127,5 +258,5 @@ def test_weights_that_cannot_be_are_named(weight):
 
 
 def test_weights_too_large_to_count_are_named():
-    with pytest.raises(SGPEError, match="too large"):
+    with pytest.raises(SGPEError, match="too many"):
         WordCounts({b"a": 1 << 50}, BPE.counting()) * 1_000_000
