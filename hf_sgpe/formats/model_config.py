@@ -2,12 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.quiet import without_remarks
+
+_SIZES = """
+    vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
+    max_position_embeddings original_max_position_embeddings rms_norm_eps layer_norm_eps norm_eps norm_epsilon
+    num_experts num_local_experts num_experts_per_tok moe_intermediate_size shared_expert_intermediate_size
+    n_embd n_layer n_head n_inner n_positions n_ctx layer_norm_epsilon
+"""
+_WITHOUT_EFFECT = {
+    "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
+    "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
+    "of what is given back": "use_cache return_dict output_hidden_states output_attentions output_router_logits",
+    "of training": """
+        initializer_range attention_dropout hidden_dropout residual_dropout embedding_dropout resid_pdrop embd_pdrop
+        attn_pdrop router_aux_loss_coef router_jitter_noise pretraining_tp
+    """,
+    "of other tasks": """
+        id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder summary_type summary_use_proj
+        summary_activation summary_proj_to_labels summary_first_dropout
+    """,
+    "of windows and positions, in another form": """
+        layer_types use_sliding_window max_window_layers no_rope_layer_interval rope_theta rope_scaling
+    """,
+    "that nobody reads": "is_llama_config rope_interleaved use_mrope transformers.js_config _attn_implementation_autoset",
+}
+_ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
+"""Fields that may have any value: the comparisons are made with unusual sizes."""
+
+
+class Like(tuple[Any, ...]):
+    """Values that were compared, and stand for all of their types."""
+
+    def holds_type_of(self, value: Any) -> bool:
+        return (float if type(value) is int else type(value)) in map(type, self)
+
+
+Compared = Mapping[str, Mapping[str, Sequence[Any]]]
+"""Type of a model → field of its configuration → the values with which an engine was compared with transformers."""
+
+
+def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
+    """What of a model an engine was not compared on, or an empty text: what engines pass over they do not tell.
+
+    Args:
+        config: As `transformers_config` gives it.
+        compared: Sizes are not in it; any other field that is not is refused, whatever its value.
+
+    >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
+    "was not compared with transformers on models of type 'llama' with mlp_bias True"
+    """
+    kind = config.get("model_type")
+    reason = f"was not compared with transformers on models of type {kind!r}"
+    row = compared.get(str(kind))
+    if row is None:
+        return reason
+    for name, value in _decisive(config).items():
+        values = row.get(name, ())
+        if value not in values and not (isinstance(values, Like) and values.holds_type_of(value)):
+            return f"{reason} with {name} {value!r}"
+    return ""
+
+
+def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides what is computed, beside sizes and weights.
+
+    ``rope`` is the type with the names of what it takes, and ``sliding_window`` which layers look back less than all of the
+    context, or None.
+    """
+    fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
+    if "quantization" in config:  # mlx-lm says it twice
+        fields.pop("quantization_config", None)
+    if "sliding_window" in config or "layer_types" in config:
+        fields["sliding_window"] = _sliding(config)
+    if "rope_parameters" in fields:
+        del fields["rope_parameters"]
+        positions = {name: value for name, value in rope(config).items() if value is not None}
+        if "partial_rotary_factor" in positions:
+            fields["partial_rotary_factor"] = positions.pop("partial_rotary_factor")
+        names = sorted(positions.keys() - {"rope_theta", "rope_type", "type"})
+        fields["rope"] = f"{positions['rope_type']}({', '.join(names)})"
+    return fields
+
+
+def _sliding(config: Mapping[str, Any]) -> str | None:
+    window, context = config.get("sliding_window"), config.get("max_position_embeddings")
+    layers = config.get("layer_types") or ["sliding_attention"]
+    if not {"full_attention", "sliding_attention"}.issuperset(layers):
+        return "layers of other kinds"
+    if not window or not config.get("use_sliding_window", True) or (isinstance(context, int) and window >= context):
+        return None
+    slide = [layer == "sliding_attention" for layer in layers]
+    if slide == [number % 4 != 3 for number in range(len(slide))] and not all(slide):
+        return "three layers of four"
+    return "all layers" if all(slide) else "some layers" if any(slide) else None
+
+
+def transformers_config(folder: Path) -> dict[str, Any]:
+    """``config.json`` as transformers reads it, with what it takes where nothing is said.
+
+    Raises:
+        SGPEError: it knows no such model, or refuses what is said of it.
+    """
+    from transformers import AutoConfig
+
+    kind = read_json(folder / "config.json").get("model_type")
+    try:
+        with without_remarks():
+            config: dict[str, Any] = AutoConfig.from_pretrained(folder, trust_remote_code=False).to_dict()
+    except Exception as error:  # whatever its checks raise
+        reason = one_line(error).split(". ")[0]
+        raise SGPEError(f"{folder / 'config.json'}: transformers cannot read it ({reason})") from None
+    # Where nothing is said of the type, it goes by the folder's name.
+    return config | {"model_type": kind}
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:

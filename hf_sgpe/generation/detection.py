@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.generation import mlx
+from hf_sgpe.generation import mlx, openvino
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.hub import download_model
 
@@ -49,6 +49,8 @@ ENGINES = {
     "transformers": Kind("TransformersEngine", ("torch",), ("transformers", "torch"), "pip install torch"),
 }
 """Name → engine."""
+
+_WHY_NOT = {"mlx": mlx.why_not, "openvino": openvino.why_not}
 
 _RUNS = {
     "gguf": ("llama.cpp",),
@@ -204,8 +206,8 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
 
 def _unfit(path: Path, engine: str) -> str:
-    """Why an engine would compute something else than the model says."""
-    return mlx.why_not(path) if engine == "mlx" else ""
+    """Why an engine would, or might, compute something else than the model says, or cannot load it."""
+    return _WHY_NOT[engine](path) if engine in _WHY_NOT else ""
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:

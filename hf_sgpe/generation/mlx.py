@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.model_config import end_ids, rope
+from hf_sgpe.formats.model_config import Compared, Like, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import check_head, stored, weight_files
 from hf_sgpe.formats.tokenizer_json import read_json
 from hf_sgpe.generation.engine import Engine, loading
 from hf_sgpe.generation.options import GenerationOptions
-from hf_sgpe.quiet import without_remarks
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -36,15 +35,13 @@ class MLXEngine(Engine):
         import mlx.core as mx
         from mlx_lm.utils import load_model
 
-        given, whole = read_json(path / "config.json"), _whole(path)
-        added = {name: value for name, value in whole.items() if name not in given}
+        config = transformers_config(path)
         with loading(path):
-            self._model, config = load_model(path, model_config={**added, **_for_mlx(whole)})
+            self._model, _ = load_model(path, model_config=_for_mlx(config, read_json(path / "config.json")))
         if exact:
             self._model.set_dtype(mx.float32)
-        text = config.get("text_config") or config
-        self.vocab_size = text["vocab_size"]
-        self.context_length = text.get("max_position_embeddings") or text.get("n_positions")
+        self.vocab_size = config["vocab_size"]
+        self.context_length = config["max_position_embeddings"]
         self.stop_ids = frozenset(end_ids(path, config))
 
     def _release(self) -> None:
@@ -73,45 +70,69 @@ class MLXEngine(Engine):
             steps.close()
 
 
-# What mlx-lm computes as transformers does, and what it needs to be told for that.
-_ROPES: dict[str, set[str]] = {
-    "default": set(),
-    "linear": {"factor"},
-    "dynamic": {"factor"},
-    "llama3": {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"},
-    "yarn": {"factor", "original_max_position_embeddings"},
+_NO, _YES, _EITHER = (False,), (True,), (False, True)
+_NUMBERS, _PARTS = Like((0.5, 1.25)), Like((0.5, 1.0))
+_LLAMA3 = "llama3(factor, high_freq_factor, low_freq_factor, original_max_position_embeddings)"
+_ROPES = ("default()", "linear(factor)", _LLAMA3, "yarn(factor, original_max_position_embeddings)")
+_USUAL = {"hidden_act": ("silu",), "tie_word_embeddings": _EITHER, "rope": ("default()",)}
+_SLIDING = (None, "three layers of four")
+
+COMPARED: Compared = {
+    "cohere": dict(_USUAL, tie_word_embeddings=_YES, attention_bias=_EITHER, use_qk_norm=_EITHER, logit_scale=_NUMBERS),
+    "cohere2": dict(_USUAL, tie_word_embeddings=_YES, attention_bias=_EITHER, logit_scale=_NUMBERS, sliding_window=_SLIDING),
+    "ernie4_5": dict(_USUAL, use_bias=_EITHER),
+    "glm4": dict(_USUAL, tie_word_embeddings=_NO, attention_bias=_EITHER, partial_rotary_factor=_PARTS),
+    "granite": dict(
+        _USUAL,
+        rope=_ROPES,
+        attention_bias=_EITHER,
+        mlp_bias=_EITHER,
+        embedding_multiplier=_NUMBERS,
+        logits_scaling=_NUMBERS,
+        residual_multiplier=_NUMBERS,
+        attention_multiplier=_NUMBERS,
+    ),
+    "helium": dict(_USUAL, tie_word_embeddings=_NO, attention_bias=_NO, mlp_bias=_NO),
+    "hunyuan_v1_dense": dict(_USUAL, attention_bias=_NO),
+    "llama": dict(_USUAL, rope=_ROPES, attention_bias=_EITHER, mlp_bias=_EITHER),
+    "mistral": dict(_USUAL, rope=_ROPES, sliding_window=(None,)),
+    "mixtral": dict(_USUAL, sliding_window=(None,)),
+    "nemotron": dict(_USUAL, hidden_act=("relu2",), attention_bias=_EITHER, mlp_bias=_EITHER, partial_rotary_factor=_PARTS),
+    "olmo2": dict(_USUAL, rope=_ROPES, attention_bias=_EITHER),
+    "olmo3": dict(_USUAL, attention_bias=_EITHER, sliding_window=_SLIDING),
+    "olmoe": dict(_USUAL, attention_bias=_NO, norm_topk_prob=_EITHER, clip_qkv=(None,)),
+    "phi": dict(_USUAL, hidden_act=("gelu_new",), tie_word_embeddings=_NO, qk_layernorm=_NO, partial_rotary_factor=_PARTS),
+    "phi3": dict(_USUAL, sliding_window=(None,), partial_rotary_factor=_PARTS),
+    "qwen2": dict(_USUAL, rope=_ROPES, sliding_window=(None,)),
+    "qwen2_moe": dict(
+        _USUAL,
+        tie_word_embeddings=_NO,
+        sliding_window=(None,),
+        decoder_sparse_step=(1,),
+        mlp_only_layers=([],),
+        norm_topk_prob=_NO,
+        qkv_bias=_YES,
+    ),
+    "qwen3": dict(_USUAL, rope=_ROPES, attention_bias=_NO, sliding_window=(None,)),
+    "seed_oss": dict(_USUAL, rope=_ROPES, attention_bias=_EITHER, attention_out_bias=_EITHER, mlp_bias=_EITHER),
+    "smollm3": dict(
+        _USUAL, attention_bias=_EITHER, mlp_bias=_EITHER, sliding_window=(None,), no_rope_layers=Like(([1, 0, 1, 1],))
+    ),
+    "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
+"""What mlx-lm computes as transformers does: a test compares each value here. It tells nobody what it passes over."""
 
 
 def why_not(folder: Path) -> str:
-    """What mlx-lm would pass over in a model's folder, and so compute something else; empty if nothing is known.
+    """Why mlx-lm would, or might, compute something else than transformers from a model's folder; empty if it does not.
 
     Raises:
         SGPEError: the folder holds no model.
     """
-    config = _whole(folder)
-    kind = config.get("model_type")
-    if kind == "gpt2":
-        return "does not load GPT-2 as transformers writes it"
-    if kind in ("llama", "mistral", "qwen2", "qwen3"):
-        if config.get("hidden_act", "silu") != "silu":
-            return f"computes silu in place of {config['hidden_act']}"
-        window = config.get("sliding_window")
-        is_used = config.get("use_sliding_window", True)
-        length = config.get("max_position_embeddings")
-        if window and is_used and (not isinstance(length, int) or window < length):
-            return f"has no sliding_window of {window}"
-        positions = rope(config)
-        form = positions["rope_type"]
-        if form not in _ROPES:
-            return f"has no rope of type {form!r}"
-        if missing := _ROPES[form] - positions.keys():
-            return f"does not know what rope of type {form!r} is without {', '.join(sorted(missing))}"
-        for name, usual in (("attention_factor", None), ("truncate", True)):
-            if positions.get(name, usual) != usual:
-                return f"has no {name} of rope"
-    if config.get("quantization"):
-        return ""
+    config = transformers_config(folder)
+    reason = uncompared(config, COMPARED)
+    if reason or "quantization" in config:
+        return reason
     # It reads all files of weights that it finds.
     try:
         files = weight_files(folder)
@@ -127,32 +148,17 @@ def why_not(folder: Path) -> str:
     return ""
 
 
-def _whole(folder: Path) -> dict[str, Any]:
-    """``config.json`` with what transformers takes where it says nothing."""
-    from transformers import AutoConfig
-
-    config = read_json(folder / "config.json")
-    try:
-        with without_remarks():
-            whole = AutoConfig.from_pretrained(folder).to_dict()
-    except Exception:  # a kind of model that it does not know, or mlx-lm's own
-        return config
-    # Of the others what is said counts, as mlx-lm reads it.
-    for name in ("tie_word_embeddings", "rope_parameters", "sliding_window", "use_sliding_window"):
-        if name not in config and whole.get(name) is not None:
-            config[name] = whole[name]
-    return config
-
-
-def _for_mlx(config: dict[str, Any]) -> dict[str, Any]:
-    """What to change in a configuration: transformers 5 has the rope base where mlx-lm does not look for it."""
-    parameters = config.get("rope_parameters") or {}
-    if "rope_theta" in config or "rope_theta" not in parameters:
-        return {}
-    changes: dict[str, Any] = {"rope_theta": parameters["rope_theta"]}
-    if parameters.get("rope_type", "default") != "default" and not config.get("rope_scaling"):
-        changes["rope_scaling"] = {name: value for name, value in parameters.items() if name != "rope_theta"}
-    return changes
+def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as transformers reads it, in the fields where mlx-lm looks for it; its own defaults are others."""
+    told = {name: value for name, value in config.items() if value is not None or name in given}
+    if "rope_parameters" not in config:
+        return told
+    positions = rope(config)
+    scaling = {name: value for name, value in positions.items() if name not in ("rope_theta", "partial_rotary_factor")}
+    return told | {
+        "rope_theta": positions["rope_theta"],
+        "rope_scaling": None if positions["rope_type"] == "default" else scaling,
+    }
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:

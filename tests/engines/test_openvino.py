@@ -1,5 +1,6 @@
 """OpenVINO: conversions are kept, and its own tokenizers split as ours do."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,13 +9,17 @@ from pathlib import Path
 import pytest
 from support.data import DATA, corpus, needs_data
 
-from hf_sgpe import SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.generation import GenerationOptions, TextGenerator
+from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.generation import GenerationOptions, Machine, TextGenerator, best_engine, load_engine
 from hf_sgpe.generation.conversion import cache_folder
+from hf_sgpe.generation.detection import ENGINES
 from hf_sgpe.normalization import normalize
 
 pytest.importorskip("openvino", reason="needs OpenVINO: pip install optimum-intel")
 pytest.importorskip("optimum.intel", reason="needs OpenVINO: pip install optimum-intel")
+random_model = pytest.importorskip(
+    "support.models", reason="the models are made with PyTorch: pip install torch"
+).random_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -47,6 +52,44 @@ def test_a_model_is_converted_once_and_anew_when_it_changes(models, tmp_path, mo
     with TextGenerator.load(kept, tokenizer=folder, exact=True) as generator:
         assert generator.engine.name == "openvino"
         assert generator.generate("the", GREEDY) == first
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("phi3", {"sliding_window": 16}),
+        ("mixtral", {"sliding_window": 16}),
+        ("olmo2", {"hidden_act": "gelu"}),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}),
+    ],
+)
+def test_what_mlx_passes_over_is_computed_as_transformers_does(kind, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))
+    folder = random_model(tmp_path / "model", kind, {}, vocab_size=97, **config)
+    prompts = [[(7 * place * place + 3 * length) % 97 for place in range(length)] for length in (1, 11, 40)]
+    answers = []
+    for name in ("transformers", "openvino"):
+        with load_engine(folder, name, exact=True, device={"openvino": "CPU", "transformers": "cpu"}[name]) as engine:
+            answers.append([list(engine.generate(prompt, GREEDY)) for prompt in prompts])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("gemma2", r"openvino converts models of type 'gemma2' with transformers up to 5\.0 only, and [\d.]+ is installed"),
+        ("gemma3_text", r"openvino converts models of type 'gemma3_text' with transformers up to 5\.0 only"),
+        ("helium", "openvino has no conversion of models of type 'helium'"),
+    ],
+)
+def test_what_is_not_converted_is_refused_before_anything_is(kind, reason, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))  # no weights: nothing gets that far
+    with pytest.raises(SGPEError, match=f"{reason}.*: take another engine"):
+        load_engine(tmp_path, "openvino")
+    assert not (tmp_path / "cache").exists()
+    intel = Machine("Linux", "x86_64", dict.fromkeys(ENGINES, "1.0"), openvino=("CPU", "GPU.0"))
+    assert best_engine(tmp_path, intel) == "transformers"
 
 
 def test_nothing_is_reported_to_anybody(models, tmp_path):

@@ -1,12 +1,13 @@
-"""Small Llamas, trained for a minute on real text: good enough that greedy decoding says something."""
+"""Small Llamas, trained for a minute on real text, which say something by greedy decoding, and random models of any type."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from trainers.language_model import pack
@@ -41,4 +42,83 @@ def train_llama(folder: Path, tokenizer: BPETokenizer, texts: list[str], *, step
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
+    return folder
+
+
+_SIZES: dict[str, Any] = {
+    # No square: MLX rounds the root of Gemma's to 16 bits.
+    "hidden_size": 48,
+    "intermediate_size": 40,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 12,
+    "max_position_embeddings": 128,
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 24,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    # So large that one left out would be seen.
+    **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layer_norm_epsilon"), 0.05),
+    "n_embd": 48,
+    "n_layer": 2,
+    "n_head": 6,
+    "n_positions": 128,
+    "n_inner": 40,
+    "initializer_range": 0.3,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+_FORMS: dict[str, dict[Any, dict[str, Any]]] = {
+    "rope": {
+        "default()": {"rope_type": "default"},
+        "linear(factor)": {"rope_type": "linear", "factor": 4.0},
+        "yarn(factor, original_max_position_embeddings)": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+        "llama3(factor, high_freq_factor, low_freq_factor, original_max_position_embeddings)": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+}
+
+
+def variants(row: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Configurations in which each value of each field of a row of a table of `hf_sgpe.formats.model_config` occurs."""
+    number = max(map(len, row.values()))
+    return [{name: values[place % len(values)] for name, values in row.items()} for place in range(number)]
+
+
+def random_model(folder: Path, model_type: str, row: Mapping[str, Any], **config: Any) -> Path:
+    """Saves a model with random weights, biases and norms.
+
+    Args:
+        row: One of `variants`.
+        config: Further fields of the configuration.
+    """
+    known = AutoConfig.for_model(model_type).to_dict()
+    fields = {name: value for name, value in _SIZES.items() if name in known}
+    fields |= {name: value for name, value in row.items() if name != "rope"}
+    if "rope" in row:
+        fields["rope_parameters"] = {"rope_theta": 500.0, **_FORMS["rope"][row["rope"]]}
+        if "partial_rotary_factor" in row:
+            fields["rope_parameters"]["partial_rotary_factor"] = row["partial_rotary_factor"]
+    if "sliding_window" in row:
+        fields["sliding_window"] = 16 if row["sliding_window"] else 4096
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(model_type, **{**fields, **config})).float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.generation_config.eos_token_id = None
+    model.save_pretrained(folder)
     return folder

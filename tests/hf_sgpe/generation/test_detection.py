@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from hf_sgpe import SGPEError
+from hf_sgpe.formats.model_config import transformers_config, uncompared
 from hf_sgpe.generation import Machine, available_engines, best_engine, load_engine
 from hf_sgpe.generation.detection import ENGINES, kind_of_model, look
+from hf_sgpe.generation.mlx import COMPARED as MLX_COMPARED
 
 EVERY = dict.fromkeys(ENGINES, "1.0")
 LINUX = Machine("Linux", "x86_64", EVERY, openvino=("CPU",))
@@ -32,7 +34,8 @@ def model(tmp_path):
             path = tmp_path / "model.gguf"
             path.touch()
             return path
-        (tmp_path / "config.json").write_text(json.dumps({"quantization": {"bits": 4}} if kind == "mlx" else {}))
+        quantized = {"quantization": {"bits": 4, "group_size": 64}} if kind == "mlx" else {}
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **quantized}))
         (tmp_path / "model.safetensors").touch()
         if kind == "openvino":
             (tmp_path / "openvino_model.xml").touch()
@@ -77,39 +80,90 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
 
 
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
+GEMMA_3_ROPE = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("sliding_attention", "full_attention")}
 
 
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"model_type": "gpt2"}, "does not load GPT-2"),
-        ({"model_type": "llama", "hidden_act": "gelu"}, "computes silu in place of gelu"),
-        ({"model_type": "mistral", "sliding_window": 8, "max_position_embeddings": 64}, "has no sliding_window of 8"),
+        ({"model_type": "gpt2"}, "models of type 'gpt2'"),
+        ({"model_type": "gpt_neox"}, "models of type 'gpt_neox'"),
+        ({"model_type": "gpt_oss"}, "models of type 'gpt_oss'"),
+        ({"model_type": "gemma2", "sliding_window": 16}, "models of type 'gemma2'"),
+        ({"model_type": "gemma3_text", "rope_parameters": GEMMA_3_ROPE}, "models of type 'gemma3_text'"),
+        ({"model_type": "llama", "hidden_act": "gelu"}, "models of type 'llama' with hidden_act 'gelu'"),
+        ({"model_type": "olmo2", "hidden_act": "gelu"}, "models of type 'olmo2' with hidden_act 'gelu'"),
+        ({"model_type": "starcoder2"}, "models of type 'starcoder2' with hidden_act 'gelu_pytorch_tanh'"),
+        ({"model_type": "starcoder2", "hidden_act": "gelu", "sliding_window": 8}, "with sliding_window 'all layers'"),
+        ({"model_type": "mistral"}, "with sliding_window 'all layers'"),  # transformers takes 4096 of 131072
+        ({"model_type": "phi3", "sliding_window": 8}, "with sliding_window 'all layers'"),
+        ({"model_type": "mixtral", "sliding_window": 8}, "with sliding_window 'all layers'"),
         (
-            {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_position_embeddings": 64},
-            "has no sliding_window of 8",
+            {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1},
+            "with sliding_window 'some layers'",
         ),
-        ({"model_type": "llama", "rope_parameters": {"attention_factor": 2.0}}, "has no attention_factor of rope"),
-        ({"model_type": "llama", "sliding_window": 8}, "has no sliding_window of 8"),
-        ({"model_type": "llama", "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "has no rope of type"),
-        ({"model_type": "llama", "rope_parameters": {**YARN, "truncate": False}}, "has no truncate of rope"),
+        ({"model_type": "cohere2", "sliding_window": 8, "sliding_window_pattern": 2}, "with sliding_window 'some layers'"),
+        ({"model_type": "llama", "sliding_window": 8}, "with sliding_window 'all layers'"),
+        ({"model_type": "llama", "layer_types": ["full_attention"] * 32}, "with sliding_window None"),
+        ({"model_type": "llama", "rope_traditional": True}, "with rope_traditional True"),
+        ({"model_type": "llama", "a_field_of_tomorrow": 1}, "with a_field_of_tomorrow 1"),
+        ({"model_type": "llama", "quantization_config": {"quant_method": "fp8"}}, "with quantization_config"),
         (
-            {"model_type": "llama", "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
-            "does not know what rope of type 'yarn' is without original_max_position_embeddings",
+            {"model_type": "llama", "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "with partial_rotary_factor 0.5",
         ),
+        (
+            {"model_type": "llama", "rope_parameters": {**YARN, "attention_factor": 2.0}},
+            r"with rope 'yarn\(attention_factor, factor, original_max_position_embeddings\)'",
+        ),
+        ({"model_type": "llama", "rope_parameters": {**YARN, "truncate": False}}, r"with rope 'yarn\(.*truncate\)'"),
+        ({"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 2.0}}, r"with rope 'dynamic\(factor\)'"),
+        ({"model_type": "phi", "partial_rotary_factor": "half"}, "with partial_rotary_factor 'half'"),
         ({"model_type": "llama", "rope_parameters": YARN}, ""),
         ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": False, "max_position_embeddings": 64}, ""),
         ({"model_type": "mistral", "sliding_window": 4096, "max_position_embeddings": 4096}, ""),
+        ({"model_type": "mistral", "sliding_window": None}, ""),
         ({"model_type": "llama", "hidden_act": "silu", "rope_parameters": {"rope_theta": 1e6}}, ""),
+        ({"model_type": "llama", "rope_theta": 5e5, "rope_scaling": None, "pretraining_tp": 1}, ""),
+        ({"model_type": "olmo3", "sliding_window": 8}, ""),
+        ({"model_type": "granite", "embedding_multiplier": 12.0}, ""),
     ],
 )
-def test_mlx_is_not_given_what_it_would_compute_wrongly(model, config, reason):
+def test_mlx_is_not_given_what_it_was_not_compared_on(model, config, reason):
     path = model("transformers")
     (path / "config.json").write_text(json.dumps(config))
     assert best_engine(path, MACHINES["mac"]) == ("transformers" if reason else "mlx")
     if reason:
-        with pytest.raises(SGPEError, match=f"mlx {reason}.*: take another engine"):
+        with pytest.raises(SGPEError, match=f"mlx .*{reason}.*: take another engine"):
             load_engine(path, "mlx")
+
+
+@pytest.mark.parametrize("config", [{"model_type": "model_of_tomorrow"}, {"model_type": "llama", "hidden_size": "x"}])
+def test_what_transformers_cannot_read_is_named(model, config):
+    path = model("transformers")
+    (path / "config.json").write_text(json.dumps(config))
+    for ask in (lambda: best_engine(path, MACHINES["mac"]), lambda: load_engine(path, "mlx")):
+        with pytest.raises(SGPEError, match=r"config\.json: transformers cannot read it \(") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", MLX_COMPARED)
+def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
+    path = model("transformers")
+    row = MLX_COMPARED[kind]
+    (path / "config.json").write_text(json.dumps({"model_type": kind}))
+    config = transformers_config(path)
+    first = {name: values[0] for name, values in row.items() if name not in ("rope", "sliding_window")}
+    config |= {**first, "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}}
+    if "sliding_window" in config:
+        config["sliding_window"] = None
+    config.pop("partial_rotary_factor" if "partial_rotary_factor" not in row else "", None)
+    assert uncompared(config, MLX_COMPARED) == ""
+    for name in first:
+        assert uncompared({**config, name: "another"}, MLX_COMPARED).endswith(f" with {name} 'another'")
+    assert uncompared({**config, "another": None}, MLX_COMPARED).endswith(" with another None")
+    assert uncompared({**config, "model_type": "another"}, MLX_COMPARED).endswith("models of type 'another'")
 
 
 def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):

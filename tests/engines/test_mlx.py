@@ -1,0 +1,59 @@
+"""What MLX is let run it computes as transformers does, model by model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hf_sgpe.generation import GenerationOptions, load_engine
+from hf_sgpe.generation.mlx import COMPARED
+
+mx = pytest.importorskip("mlx.core", reason="needs MLX: pip install 'mlx-lm[cpu]'")
+pytest.importorskip("mlx_lm", reason="needs MLX: pip install 'mlx-lm[cpu]'")
+torch = pytest.importorskip("torch", reason="the models are made with PyTorch: pip install torch")
+
+from support.models import random_model, variants  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GREEDY = GenerationOptions(max_new_tokens=12, temperature=0)
+# A row in as many variants as it takes for each of its values.
+ROWS = [(kind, number) for kind, row in COMPARED.items() for number in range(len(variants(row)))]
+
+
+def prompts(vocab_size):
+    # Shorter than a window of 16 tokens, longer, and one that becomes longer.
+    return [[(7 * place * place + 3 * length) % vocab_size for place in range(length)] for length in (1, 6, 11, 40)]
+
+
+def same_ids_and_logits(folder):
+    """Whether the greedy ids are equal, and the largest difference between logits in parts of the largest."""
+    with load_engine(folder, "transformers", exact=True) as theirs, load_engine(folder, "mlx", exact=True) as ours:
+        texts = prompts(theirs.vocab_size)
+        with torch.inference_mode():
+            expected = theirs._model(torch.tensor(texts[-1:])).logits[0].double().numpy()
+        logits = np.array(ours._model(mx.array(texts[-1:])))[0].astype(np.float64)
+        ids = [[list(engine.generate(text, GREEDY)) for text in texts] for engine in (theirs, ours)]
+    return ids[0] == ids[1], np.abs(logits - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("kind", "number"), ROWS)
+def test_mlx_computes_what_it_is_let_run(kind, number, tmp_path):
+    row = variants(COMPARED[kind])[number]
+    sizes = {"head_dim": 8} if kind in ("cohere2", "helium", "mixtral") else {}  # mlx-lm has no other there, and says so
+    folder = random_model(tmp_path / "model", kind, row, vocab_size=97, **sizes)
+    if number % 2:  # what transformers takes where nothing is said is not what mlx-lm takes
+        leave_out_defaults(folder, kind)
+    is_same, difference = same_ids_and_logits(folder)
+    assert is_same
+    assert difference < 1e-4
+
+
+def leave_out_defaults(folder, kind):
+    from transformers import AutoConfig
+
+    usual = AutoConfig.for_model(kind).to_dict()
+    config = json.loads((folder / "config.json").read_text())
+    kept = {name: value for name, value in config.items() if name == "model_type" or usual.get(name, ...) != value}
+    assert len(kept) < len(config)
+    (folder / "config.json").write_text(json.dumps(kept))
