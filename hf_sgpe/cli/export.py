@@ -105,7 +105,8 @@ def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: st
     if pre is None:
         own = "llama.cpp has no pre-tokenizer that splits as this tokenizer does: give it ids, as hf-sgpe chat does"
     else:
-        form = "" if loaded.normalization == "none" else f" of text in the form {loaded.normalization.upper()}"
-        own = f"llama.cpp itself gives the same ids{form} (pre-tokenizer {pre})"
+        form = loaded.normalization.upper()
+        only = "" if loaded.normalization == "none" else f" for text in the form {form} only, which it does not make itself"
+        own = f"llama.cpp itself gives the same ids{only} (pre-tokenizer {pre})"
     facts = {"out": str(out), "bytes": size, "pre_tokenizer": pre, "normalization": loaded.normalization}
     return f"{out}: {size / 1e6:,.1f} MB. {own}", facts

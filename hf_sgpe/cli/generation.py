@@ -52,9 +52,7 @@ def chat(
     *,
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            "--tokenizer", "-t", help=f"{TOKENIZER_HELP} (default: the model's; a GGUF file needs one)", show_default=False
-        ),
+        typer.Option("--tokenizer", "-t", help=f"{TOKENIZER_HELP} (default: the model's)", show_default=False),
     ] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this, and end.", show_default=False)] = None,
     json_lines: Annotated[

@@ -6,13 +6,14 @@ other tokenizer's file says that it has none, and is to be given ids.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from math import pi, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from tqdm import tqdm
@@ -20,9 +21,10 @@ from tqdm import tqdm
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.model_config import end_ids, rope
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
-from hf_sgpe.formats.tokenizer_json import load, read_json
+from hf_sgpe.formats.tokenizer_json import read_json
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hf_sgpe.quiet import somebody_watches
@@ -41,9 +43,37 @@ EXACT_PRE = {
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
 
+_TOKENIZER_KEY = "tokenizer.huggingface.json"
+_SETTINGS_KEY = "hf_sgpe.tokenizer_config"
+_TOKENS_KEY = "tokenizer.ggml.tokens"
+_TEMPLATE_KEY = "tokenizer.chat_template"
+
 # What llama.cpp takes for "nothing known": it splits by a pattern of its own, and warns.
 _NO_PRE = "default"
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "gpt2": "gpt2"}
+
+_LLAMA = {
+    "hidden_act": ("silu",),
+    "tie_word_embeddings": (False, True),
+    "rope": (
+        "default()",
+        "linear(factor)",
+        "llama3(factor, high_freq_factor, low_freq_factor, original_max_position_embeddings)",
+    ),
+}
+COMPARED: Compared = {
+    "llama": _LLAMA | {"attention_bias": (False, True), "mlp_bias": (False, True)},
+    "mistral": _LLAMA | {"sliding_window": (None,)},
+    "gpt2": {
+        "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+        "tie_word_embeddings": (True,),
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "reorder_and_upcast_attn": (False,),
+        "add_cross_attention": (False,),
+    },
+}
+"""What llama.cpp computes as transformers does from the file that is written here: a test compares each value."""
 
 
 class _Config(dict[str, Any]):
@@ -66,6 +96,8 @@ def write(
 ) -> str | None:
     """Writes a model's folder, as transformers has it, as a GGUF file.
 
+    The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
+
     One weight is in memory at a time. What is no matrix stays in 32 bits, and so does, in Q8_0, what has no rows of 32.
 
     Args:
@@ -75,8 +107,8 @@ def write(
         tokenizer: In place of the folder's.
 
     Returns:
-        The name of llama.cpp's pre-tokenizer that splits as the tokenizer does, or None if it has none: then give the model
-        ids, not text.
+        The name of llama.cpp's pre-tokenizer that splits normalized text as the tokenizer does, or None if it has none: then
+        give the model ids, not text. It normalizes nothing itself.
 
     Raises:
         SGPEError: gguf is not installed; the folder holds no model of these families, or a tokenizer that has no merges or
@@ -97,9 +129,11 @@ def write(
         raise SGPEError(
             f"{config_file}: a model of type {config.get('model_type')!r}: only llama, mistral and gpt2 are known"
         )
+    if reason := uncompared(transformers_config(folder), COMPARED):
+        raise SGPEError(f"{config_file}: llama.cpp {reason}")
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
         raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
-    tokenizer = tokenizer or load(folder)
+    tokenizer = tokenizer or tokenizer_json.load(folder)
     weights = stored(folder)
     kept = {name: one for name, one in weights.items() if not _is_passed_over(name, config)}
     weight_type = weight_type or next(one.type for one in kept.values() if len(one.shape) == 2)
@@ -109,9 +143,10 @@ def write(
 
     with _numbers_of(config_file), atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
-        writer.add_name(folder.resolve().name)
+        # Not its name: where that holds phi3, llama.cpp looks for tokens of Phi-3.
+        writer.add_basename(folder.resolve().name)
         describe = {"llama": _describe_llama, "gpt2": _describe_gpt2}[kind]
-        describe(writer, config, config_file)
+        describe(writer, config)
         pre = _add_tokenizer(writer, tokenizer, config, folder)
         _check_shapes(kept, kind, config, folder)
         check_head(folder, weights, config, "model.embed_tokens.weight" if kind == "llama" else "transformer.wte.weight")
@@ -132,6 +167,40 @@ def write(
         for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=not somebody_watches(), leave=False):
             writer.write_tensor_data(gguf.quants.quantize(read(), type))
     return pre
+
+
+def read_tokenizer(path: Path) -> BPETokenizer:
+    """The tokenizer in a GGUF file that `write` wrote: exactly that with which it was written.
+
+    Raises:
+        SGPEError: it is no such file, damaged, or one that holds no ``tokenizer.json``.
+    """
+    values = _metadata(path, _TOKENIZER_KEY, _SETTINGS_KEY, _TEMPLATE_KEY)
+    if _TOKENIZER_KEY not in values:
+        raise SGPEError(f"{path}: a GGUF file with no tokenizer.json in it: name the model's tokenizer, too")
+    try:
+        content, settings = json.loads(values[_TOKENIZER_KEY]), json.loads(values.get(_SETTINGS_KEY, "{}"))
+    except ValueError:
+        raise SGPEError(f"{path}: the tokenizer.json in it is damaged: name the model's tokenizer, too") from None
+    return tokenizer_json.from_contents(content, {**settings, "chat_template": values.get(_TEMPLATE_KEY)}, path)
+
+
+def check_tokenizer(path: Path, tokenizer: BPETokenizer, name: str = "") -> None:
+    """Makes sure that a tokenizer has the tokens of a GGUF file, whoever wrote it.
+
+    Args:
+        name: Of the tokenizer, for the error.
+
+    Raises:
+        SGPEError: it has others, or the file is damaged.
+    """
+    tokens = _metadata(path, _TOKENS_KEY).get(_TOKENS_KEY, [])
+    for token, id in tokenizer.get_vocab().items():
+        if id < len(tokens) and tokens[id] != token:
+            where = f"the tokenizer {name}".rstrip()
+            raise SGPEError(
+                f"{path}: token {id} is {tokens[id]!r}, and in {where} {token!r}: this is not the model's tokenizer"
+            )
 
 
 @contextmanager
@@ -157,6 +226,57 @@ def _nearest_pre(tokenizer: BPETokenizer) -> str:
     keeps marks and joiners inside words, little is different then."""
     last = tokenizer.pre_tokenizer.patterns[-1]
     return next((pre for name, pre in EXACT_PRE.items() if last.endswith(f"|{SPLIT_PATTERNS[name]}")), _NO_PRE)
+
+
+# ---------------------------------------------------------------- reading
+
+# By the numbers of their types: those of one size, then texts and arrays.
+_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
+_LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more memory
+
+
+def _metadata(path: Path, *names: str) -> dict[str, Any]:
+    """Values of a GGUF file by their names, those that are there."""
+    values = {}
+    try:
+        with path.open("rb") as file:
+            magic, _, _, count = _numbers(file, "<4sIQQ")
+            if magic != b"GGUF":
+                raise ValueError
+            for _ in range(count):
+                name = _text(file)
+                value = _value(file, *_numbers(file, "<I"))
+                if name in names:
+                    values[name] = value
+    except (struct.error, ValueError, KeyError, OverflowError, MemoryError):
+        raise SGPEError(f"{path}: damaged: not a GGUF file") from None
+    return values
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    if kind == _TEXT:
+        return _text(file)
+    if kind == _ARRAY:
+        of, length = _numbers(file, "<IQ")
+        return _numbers(file, f"<{length}{_SCALARS[of]}") if of in _SCALARS else [_value(file, of) for _ in range(length)]
+    return _numbers(file, f"<{_SCALARS[kind]}")[0]
+
+
+def _text(file: BinaryIO) -> str:
+    (length,) = _numbers(file, "<Q")
+    return _take(file, length).decode()
+
+
+def _numbers(file: BinaryIO, form: str) -> tuple[Any, ...]:
+    return struct.unpack(form, _take(file, struct.calcsize(form)))
+
+
+def _take(file: BinaryIO, length: int) -> bytes:
+    part = file.read(min(length, _LONGEST))
+    if len(part) < length:
+        raise ValueError
+    return part
 
 
 # ---------------------------------------------------------------- weights
@@ -268,17 +388,12 @@ def _interleaved(one: Stored, heads: int) -> Weights:
 # ---------------------------------------------------------------- metadata
 
 
-def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
+def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     import gguf
 
-    if config.get("hidden_act", "silu") != "silu":
-        raise SGPEError(f"{where}: hidden_act {config['hidden_act']!r}: llama.cpp computes silu only")
-    context, window = config["max_position_embeddings"], config.get("sliding_window")
-    if window and window < context:
-        raise SGPEError(f"{where}: a sliding_window of {window}, which the llama of llama.cpp does not have")
     heads, heads_kv = _heads(config)
     head_dim = _head_dim(config)
-    writer.add_context_length(context)
+    writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
@@ -290,21 +405,13 @@ def _describe_llama(writer: GGUFWriter, config: Mapping[str, Any], where: Path) 
     writer.add_vocab_size(config["vocab_size"])
     writer.add_rope_dimension_count(head_dim)
     positions = rope(config)
-    kind = positions["rope_type"]
     writer.add_rope_freq_base(positions["rope_theta"])
-    if kind == "linear":
+    if positions["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(positions["factor"])
-    elif kind not in ("default", "llama3"):
-        raise SGPEError(f"{where}: rope of type {kind!r}: only default, linear and llama3 are known")
 
 
-def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any], where: Path) -> None:
-    if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):
-        raise SGPEError(f"{where}: activation_function {config['activation_function']!r}: llama.cpp computes gelu_new only")
-    for name, usual in {"scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True}.items():
-        if config.get(name, usual) != usual:
-            raise SGPEError(f"{where}: {name} is {config[name]}, which the gpt2 of llama.cpp does not have")
+def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_context_length(config["n_positions"])
     writer.add_embedding_length(config["n_embd"])
     writer.add_block_count(config["n_layer"])
@@ -320,13 +427,15 @@ def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
         return None
     dim = _head_dim(config)
     frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
-    if missing := {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"} - positions.keys():
-        raise SGPEError(f"rope of type 'llama3' in config.json lacks {', '.join(sorted(missing))}")
     turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
     low, high = positions["low_freq_factor"], positions["high_freq_factor"]
     share = np.clip((turns - low) / (high - low), 0, 1)
     factors: Weights = (1 / (share + (1 - share) / positions["factor"])).astype(np.float32)
     return factors
+
+
+def _compact(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[str, Any], folder: Path) -> str | None:
@@ -348,7 +457,12 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[
     pre = pre_of(tokenizer)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre or _nearest_pre(tokenizer))
-    writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None)
+    # llama.cpp does not normalize.
+    writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None and tokenizer.normalization == "none")
+    writer.add_string(_TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
+    settings = tokenizer_json.config(tokenizer)
+    settings.pop("chat_template", None)  # which has a place of its own
+    writer.add_string(_SETTINGS_KEY, _compact(settings))
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     if not tokenizer.merges:

@@ -177,29 +177,49 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
 
 
 def read(path: Path) -> BPETokenizer:
-    """Reads one ``tokenizer.json``, and what lies beside it: metadata in ``tokenizer_config.json``, a chat template."""
+    """Reads one ``tokenizer.json``, and what lies beside it: metadata in ``tokenizer_config.json``, a chat template.
+
+    A model's GGUF file holds all of these.
+    """
     kernel.native()  # says for itself what is wrong with it
+    if path.suffix.lower() == ".gguf":
+        from hf_sgpe.formats import gguf
+
+        return gguf.read_tokenizer(path)
     if path.suffix == ".tiktoken":
         raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
     content = read_json(path)
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
+    config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
+    settings = read_json(config_file) if config_file.exists() else {}
+    tokenizer = from_contents(content, settings, path, config_file)
+    if template_file.exists():
+        tokenizer.chat_template = template_file.read_text(encoding="utf-8")
+    return tokenizer
+
+
+def from_contents(
+    content: Mapping[str, Any], settings: Mapping[str, Any], path: Path, config_file: Path | None = None
+) -> BPETokenizer:
+    """A tokenizer of what ``tokenizer.json`` and ``tokenizer_config.json`` hold.
+
+    Args:
+        path: Where the first was found, for errors, and ``config_file`` where the second was, if in another file.
+
+    Raises:
+        SGPEError: it is not byte-level BPE, or damaged.
+    """
     try:
         tokenizer = from_dict(content)
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
-    config_file = path.with_name(CONFIG_FILE)
-    if config_file.exists():
-        settings = read_json(config_file)
-        tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file))
-        tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
-        if isinstance(settings.get("chat_template"), str):
-            tokenizer.chat_template = settings["chat_template"]
-    template_file = path.with_name(CHAT_TEMPLATE_FILE)
-    if template_file.exists():
-        tokenizer.chat_template = template_file.read_text(encoding="utf-8")
+    tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file or path))
+    tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
+    if isinstance(settings.get("chat_template"), str):
+        tokenizer.chat_template = settings["chat_template"]
     return tokenizer
 
 

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.generation import mlx, openvino
+from hf_sgpe.generation import llama_cpp, mlx, openvino
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.hub import download_model
 
@@ -50,7 +50,7 @@ ENGINES = {
 }
 """Name → engine."""
 
-_WHY_NOT = {"mlx": mlx.why_not, "openvino": openvino.why_not}
+_WHY_NOT = {"mlx": mlx.why_not, "openvino": openvino.why_not, "llama.cpp": llama_cpp.why_not}
 
 _RUNS = {
     "gguf": ("llama.cpp",),

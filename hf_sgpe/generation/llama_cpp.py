@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf
+from hf_sgpe.formats.model_config import transformers_config, uncompared
 from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions
@@ -117,6 +118,15 @@ class LlamaCppEngine(Engine):
         else:
             llm.reset()
         llm.eval(ids)
+
+
+def why_not(path: Path) -> str:
+    """Why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
+
+    Raises:
+        SGPEError: the folder holds no model.
+    """
+    return uncompared(transformers_config(path), gguf.COMPARED) if path.is_dir() else ""
 
 
 def _convert(source: Path, target: Path, *, exact: bool) -> None:

@@ -13,6 +13,7 @@ from hf_sgpe.chat.templates import render
 from hf_sgpe.chat.written import Finder
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.gguf import check_tokenizer
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.model import BPETokenizer
@@ -95,17 +96,17 @@ class TextGenerator:
 
         Args:
             model: As for `hf_sgpe.generation.load_engine`, as ``engine``, ``exact`` and ``settings``.
-            tokenizer: In place of the one in the model's folder; a GGUF file needs one.
+            tokenizer: In place of the one in the model's folder or GGUF file; files that others wrote hold none.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer.
+            SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer, or a GGUF file has other tokens.
         """
         from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
 
         path = find_model(model)
-        if kind_of_model(path) == "gguf" and tokenizer is None:
-            raise SGPEError(f"{path}: a GGUF file is not read for its tokenizer: name that, too, as tokenizer")
         found = _as_bpe(path if tokenizer is None else tokenizer)
+        if kind_of_model(path) == "gguf" and tokenizer is not None:
+            check_tokenizer(path, found, os.fspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else "")
         loaded = load_engine(path, engine, exact=exact, **settings)
         try:
             return cls(found, loaded)

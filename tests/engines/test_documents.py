@@ -126,7 +126,7 @@ def test_the_benchmark_measures_all(here):
         ("my-model --prompt x --engine transformers --device bogus", "device 'bogus': PyTorch has none"),
         ("my-model --prompt x --engine llama.cpp --n-ctx 0", "n_ctx must be a whole number of at least 1"),
         ("my-model --prompt x --template nope", "--template nope: no such file"),
-        ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: llama\.cpp cannot load it"),
+        ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged: not a GGUF file"),
         ("broken --prompt x --tokenizer my-model --engine transformers", "broken: no model that can be loaded"),
         ("broken --prompt x --tokenizer my-model --engine mlx", r"broken/model\.safetensors: damaged"),
         ("broken --prompt x --tokenizer my-model --engine openvino", "broken: no model that can be loaded"),

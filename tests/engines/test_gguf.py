@@ -7,7 +7,9 @@ import pytest
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.cli.export import Export, export
 from hf_sgpe.formats import gguf as our_gguf
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.normalization import normalize
 
@@ -15,7 +17,8 @@ gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
 torch = pytest.importorskip("torch", reason="the models are made with PyTorch: pip install torch")
 
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM  # noqa: E402
+from support.models import random_model, variants  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from hf_sgpe.generation.llama_cpp import silence  # noqa: E402
 
@@ -29,24 +32,8 @@ SMALL = {
     "max_position_embeddings": 256,
     "initializer_range": 0.2,
 }
-LLAMA3_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 10_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
-VARIANTS = {
-    "llama": {},
-    "grouped queries": {"num_key_value_heads": 2},
-    "tied": {"tie_word_embeddings": True},
-    "wide heads": {"head_dim": 32},
-    "biases": {"attention_bias": True, "mlp_bias": True},
-    "rope base": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
-    "linear rope": {"rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}},
-    "llama 3 rope": {"rope_parameters": LLAMA3_ROPE},
-}
+# A row in as many variants as it takes for each of its values.
+ROWS = [(kind, number) for kind, row in our_gguf.COMPARED.items() for number in range(len(variants(row)))]
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +58,6 @@ def llama(folder, tokenizer, **options):
     return saved(folder, tokenizer, LlamaForCausalLM(config))
 
 
-def gpt2(folder, tokenizer):
-    torch.manual_seed(1)
-    config = GPT2Config(
-        vocab_size=tokenizer.vocab_size, n_embd=64, n_layer=2, n_head=4, n_positions=256, initializer_range=0.2
-    )
-    return saved(folder, tokenizer, GPT2LMHeadModel(config))
-
-
 def logits_of(path, ids):
     silence()
     precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32}
@@ -99,20 +78,16 @@ def close(found, expected, tolerance):
     return np.abs(found - expected).max() < tolerance * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_llama_computes_the_same_from_the_file(variant, tokenizer, tmp_path):
-    folder = llama(tmp_path / "model", tokenizer, **VARIANTS[variant])
+@pytest.mark.parametrize(("kind", "number"), ROWS)
+def test_what_is_let_through_computes_the_same_from_the_file(kind, number, tokenizer, tmp_path):
+    row = variants(our_gguf.COMPARED[kind])[number]
+    folder = random_model(tmp_path / "model", kind, row, vocab_size=tokenizer.vocab_size)
+    tokenizer.save(folder)
     our_gguf.write(folder, tmp_path / "model.gguf", "F32")
     ids = tokenizer.encode("ශ්‍රී ලංකාව and a little more text, so that positions matter") * 2
-    assert close(logits_of(tmp_path / "model.gguf", ids), expected_logits(folder, ids), 1e-4)
-
-
-def test_gpt2_computes_the_same_from_the_file(tokenizer, tmp_path):
-    folder = gpt2(tmp_path / "model", tokenizer)
-    our_gguf.write(folder, tmp_path / "model.gguf")
-    ids = tokenizer.encode("ශ්‍රී ලංකාව and a little more text")
-    # llama.cpp looks gelu up in a table of 16 bits.
-    assert close(logits_of(tmp_path / "model.gguf", ids), expected_logits(folder, ids), 1e-2)
+    # For GPT-2 llama.cpp looks gelu up in a table of 16 bits.
+    tolerance = 1e-2 if kind == "gpt2" else 1e-4
+    assert close(logits_of(tmp_path / "model.gguf", ids), expected_logits(folder, ids), tolerance)
 
 
 @pytest.mark.parametrize(("weight_type", "tolerance"), [("F16", 0.01), ("BF16", 0.05), ("Q8_0", 0.2)])
@@ -172,7 +147,7 @@ def test_metadata_is_all_there(tokenizer, tmp_path):
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     metadata = llm.metadata
     assert metadata["general.architecture"] == "llama"
-    assert metadata["general.name"] == "model"
+    assert metadata["general.basename"] == "model"
     assert metadata["tokenizer.ggml.pre"] == "gpt-2"
     assert metadata["tokenizer.chat_template"] == template
     assert (metadata["tokenizer.ggml.eos_token_id"], metadata["tokenizer.ggml.eot_token_id"]) == ("698", "697")
@@ -180,6 +155,66 @@ def test_metadata_is_all_there(tokenizer, tmp_path):
     # Special tokens are special where they are asked for, and text where they are not.
     assert llm.tokenize(b"<s>a", add_bos=False, special=True) == [tokenizer.special_tokens["<s>"], *tokenizer.encode("a")]
     assert llm.tokenize(b"<s>a", add_bos=False, special=False) == tokenizer.encode("<s>a")
+
+
+@pytest.mark.parametrize("name", ["phi3-si", "Phi-3-mini", "modern-bert-si", "jina-v2-de"])
+def test_the_name_of_a_folder_changes_nothing(name, tokenizer, tmp_path):
+    ids = {}
+    for folder in ("model", name):
+        our_gguf.write(llama(tmp_path / folder, tokenizer), tmp_path / f"{folder}.gguf")
+        silence()
+        llm = llama_cpp.Llama(str(tmp_path / f"{folder}.gguf"), vocab_only=True, verbose=False)
+        ids[folder] = llm.tokenize(b"<s> a </s>  <pad>\n b", add_bos=False, special=True)
+    assert ids[name] == ids["model"]
+
+
+@pytest.fixture(scope="module")
+def spoken(talking, models, tmp_path_factory):
+    """A file of a model that was trained, with a tokenizer that has a template and roles."""
+    path = tmp_path_factory.mktemp("spoken") / "phi3.gguf"
+    our_gguf.write(models["tied"], path, "F32")
+    return path
+
+
+def test_a_file_brings_its_own_tokenizer(spoken, talking, models, prompts):
+    own = BPETokenizer.from_pretrained(spoken)
+    assert tokenizer_json.to_dict(own) == tokenizer_json.to_dict(BPETokenizer.from_pretrained(models["tied"]))
+    for name in ("metadata", "roles", "chat_template", "eos_token_id", "normalization"):
+        assert getattr(own, name) == getattr(talking, name), name
+    assert own.roles
+    options = GenerationOptions(max_new_tokens=10, temperature=0)
+    with (
+        TextGenerator.load(spoken, exact=True) as theirs,
+        TextGenerator.load(models["tied"], "transformers", exact=True) as ours,
+    ):
+        assert theirs.generate_batch(prompts[:4], options) == ours.generate_batch(prompts[:4], options)
+        assert list(theirs.chat("Be brief.").say("hello", options)) == list(ours.chat("Be brief.").say("hello", options))
+
+
+def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
+    config = TrainingConfig(vocab_size=3001, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
+    other = train_from_counts(WordCounts.from_texts(texts["en"], config), config)
+    other.save(tmp_path / "other")
+    assert other.vocab_size == talking.vocab_size
+    with pytest.raises(
+        SGPEError, match=r"phi3\.gguf: token \d+ is '.+', and in the tokenizer .*/other '.+': .*not the"
+    ) as caught:
+        TextGenerator.load(spoken, tokenizer=tmp_path / "other")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+', and in the tokenizer '"):
+        TextGenerator.load(spoken, tokenizer=other)
+    for same in (models["tied"], talking, spoken):
+        TextGenerator.load(spoken, tokenizer=same).close()
+
+
+def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:  # as they were written before, and by others
+        patch.setattr(our_gguf, "_TOKENIZER_KEY", "something.else")
+        our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32")
+    with pytest.raises(SGPEError, match=r"old\.gguf: a GGUF file with no tokenizer\.json in it: name the model's tokenizer"):
+        TextGenerator.load(tmp_path / "old.gguf")
+    with TextGenerator.load(tmp_path / "old.gguf", tokenizer=talking) as generator:
+        assert generator.generate("the", GenerationOptions(max_new_tokens=3, temperature=0)) is not None
 
 
 # ---------------------------------------------------------------- llama.cpp's own tokenization
@@ -242,6 +277,24 @@ def test_a_tokenizer_that_llama_has_not_says_so_and_ids_do(models, talking, tmp_
             assert theirs.generate(prompt, options) == ours.generate(prompt, options)
 
 
+@pytest.mark.parametrize("normalization", ["none", "nfc"])
+def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, capsys):
+    config = TrainingConfig(vocab_size=300, recipe="bpe", pattern="bloom", normalization=normalization)
+    tokenizer = train_from_counts(WordCounts.from_texts(["क\u093c और ढ\u093c"], config), config)
+    folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
+    export(str(folder), out=str(tmp_path / "model.gguf"), output=Export.gguf)
+    only = "" if normalization == "none" else " for text in the form NFC only, which it does not make itself"
+    assert capsys.readouterr().out.endswith(f" MB. llama.cpp itself gives the same ids{only} (pre-tokenizer bloom)\n")
+    silence()
+    llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
+    assert llm.metadata["hf_sgpe.tokenizes_exactly"] == ("true" if normalization == "none" else "false")
+    # A letter that NFC takes apart.
+    raw = "\u095c"
+    assert (llm.tokenize(raw.encode(), add_bos=False) == tokenizer.encode(raw)) == (normalization == "none")
+    form = normalize(raw, "nfc")
+    assert llm.tokenize(form.encode(), add_bos=False) == tokenizer.encode(form)
+
+
 @needs_data
 def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     config = TrainingConfig(vocab_size=8000, scripts=("all",), pattern="bloom", letter_coverage=0.95, syllable_coverage=0.3)
@@ -263,10 +316,16 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     ("change", "message"),
     [
         ({"model_type": "bert"}, r"config\.json: a model of type 'bert': only llama, mistral and gpt2 are known"),
-        ({"hidden_act": "gelu"}, "hidden_act 'gelu': llama.cpp computes silu only"),
-        ({"sliding_window": 16}, "a sliding_window of 16"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope of type 'yarn'"),
-        ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "scale_attn_weights is False"),
+        ({"hidden_act": "gelu"}, r"llama\.cpp was not compared .* of type 'llama' with hidden_act 'gelu'"),
+        ({"sliding_window": 16}, "with sliding_window 'all layers'"),
+        ({"model_type": "mistral", "max_position_embeddings": 8192}, "with sliding_window 'all layers'"),
+        ({"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}}, "Missing required keys in `rope_parameters`"),
+        (
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "partial_rotary_factor": 0.5}},
+            r"with partial_rotary_factor 0\.5",
+        ),
+        ({"a_field_of_tomorrow": 1}, "with a_field_of_tomorrow 1"),
+        ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "with scale_attn_weights False"),
         (
             {"num_hidden_layers": 3},
             r"the weights lack model\.layers\.2\.self_attn\.q_proj\.weight, which config\.json asks for",

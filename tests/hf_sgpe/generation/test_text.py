@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -418,9 +417,3 @@ def test_json_lines_each_stand_for_themselves(chatty):
 def test_bad_lines_are_named(chatty, line, message):
     with pytest.raises(SGPEError, match=message):
         list(json_lines(conversation(chatty), ['{"prompt": "Hi"}', line]))
-
-
-def test_a_file_is_not_read_for_its_tokenizer(tmp_path):
-    (tmp_path / "model.gguf").touch()
-    with pytest.raises(SGPEError, match="a GGUF file is not read for its tokenizer"):
-        TextGenerator.load(Path(tmp_path / "model.gguf"))
