@@ -93,16 +93,17 @@ def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sliding(config: Mapping[str, Any]) -> str | None:
-    window, context = config.get("sliding_window"), config.get("max_position_embeddings")
-    layers = config.get("layer_types") or ["sliding_attention"]
+    if "layer_types" not in config:
+        window, context = config["sliding_window"], config.get("max_position_embeddings")
+        return "all layers" if window and not (isinstance(context, int) and window >= context) else None
+    # However wide their window is: Cohere 2 has positions in these layers only.
+    layers = config["layer_types"] or []
     if not {"full_attention", "sliding_attention"}.issuperset(layers):
         return "layers of other kinds"
-    if not window or not config.get("use_sliding_window", True) or (isinstance(context, int) and window >= context):
-        return None
     slide = [layer == "sliding_attention" for layer in layers]
     if slide == [number % 4 != 3 for number in range(len(slide))] and not all(slide):
         return "three layers of four"
-    return "all layers" if all(slide) else "some layers" if any(slide) else None
+    return "some layers" if any(slide) else None
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:

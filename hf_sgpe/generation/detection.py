@@ -146,6 +146,8 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         if name in _RUNS[kind] and machine.has(name) and not _unfit(path, name):
             return name
     wanted = _RUNS[kind][-1]
+    if machine.has(wanted):
+        raise SGPEError(f"{path}: nothing here runs it: {wanted} {_unfit(path, wanted)}")
     why_not = machine.why_not.get(wanted, "not installed")
     raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted} is {why_not}: {ENGINES[wanted].pip}")
 

@@ -75,7 +75,7 @@ _NUMBERS, _PARTS = Like((0.5, 1.25)), Like((0.5, 1.0))
 _LLAMA3 = "llama3(factor, high_freq_factor, low_freq_factor, original_max_position_embeddings)"
 _ROPES = ("default()", "linear(factor)", _LLAMA3, "yarn(factor, original_max_position_embeddings)")
 _USUAL = {"hidden_act": ("silu",), "tie_word_embeddings": _EITHER, "rope": ("default()",)}
-_SLIDING = (None, "three layers of four")
+_SLIDING = ("three layers of four",)
 
 COMPARED: Compared = {
     "cohere": dict(_USUAL, tie_word_embeddings=_YES, attention_bias=_EITHER, use_qk_norm=_EITHER, logit_scale=_NUMBERS),

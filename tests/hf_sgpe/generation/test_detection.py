@@ -80,7 +80,7 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
 
 
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
-GEMMA_3_ROPE = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("sliding_attention", "full_attention")}
+ROPE_OF_LAYERS = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("sliding_attention", "full_attention")}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ GEMMA_3_ROPE = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("
         ({"model_type": "gpt_neox"}, "models of type 'gpt_neox'"),
         ({"model_type": "gpt_oss"}, "models of type 'gpt_oss'"),
         ({"model_type": "gemma2", "sliding_window": 16}, "models of type 'gemma2'"),
-        ({"model_type": "gemma3_text", "rope_parameters": GEMMA_3_ROPE}, "models of type 'gemma3_text'"),
+        ({"model_type": "gemma3_text", "rope_parameters": ROPE_OF_LAYERS}, "models of type 'gemma3_text'"),
         ({"model_type": "llama", "hidden_act": "gelu"}, "models of type 'llama' with hidden_act 'gelu'"),
         ({"model_type": "olmo2", "hidden_act": "gelu"}, "models of type 'olmo2' with hidden_act 'gelu'"),
         ({"model_type": "starcoder2"}, "models of type 'starcoder2' with hidden_act 'gelu_pytorch_tanh'"),
@@ -102,7 +102,7 @@ GEMMA_3_ROPE = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("
             {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1},
             "with sliding_window 'some layers'",
         ),
-        ({"model_type": "cohere2", "sliding_window": 8, "sliding_window_pattern": 2}, "with sliding_window 'some layers'"),
+        ({"model_type": "cohere2", "sliding_window_pattern": 2}, "with sliding_window 'some layers'"),
         ({"model_type": "llama", "sliding_window": 8}, "with sliding_window 'all layers'"),
         ({"model_type": "llama", "layer_types": ["full_attention"] * 32}, "with sliding_window None"),
         ({"model_type": "llama", "rope_traditional": True}, "with rope_traditional True"),
@@ -125,7 +125,7 @@ GEMMA_3_ROPE = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("
         ({"model_type": "mistral", "sliding_window": None}, ""),
         ({"model_type": "llama", "hidden_act": "silu", "rope_parameters": {"rope_theta": 1e6}}, ""),
         ({"model_type": "llama", "rope_theta": 5e5, "rope_scaling": None, "pretraining_tp": 1}, ""),
-        ({"model_type": "olmo3", "sliding_window": 8}, ""),
+        ({"model_type": "olmo3", "sliding_window": 8, "rope_parameters": ROPE_OF_LAYERS}, "with rope "),
         ({"model_type": "granite", "embedding_multiplier": 12.0}, ""),
     ],
 )
@@ -156,7 +156,7 @@ def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
     config = transformers_config(path)
     first = {name: values[0] for name, values in row.items() if name not in ("rope", "sliding_window")}
     config |= {**first, "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}}
-    if "sliding_window" in config:
+    if row.get("sliding_window") == (None,):
         config["sliding_window"] = None
     config.pop("partial_rotary_factor" if "partial_rotary_factor" not in row else "", None)
     assert uncompared(config, MLX_COMPARED) == ""
@@ -164,6 +164,13 @@ def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
         assert uncompared({**config, name: "another"}, MLX_COMPARED).endswith(f" with {name} 'another'")
     assert uncompared({**config, "another": None}, MLX_COMPARED).endswith(" with another None")
     assert uncompared({**config, "model_type": "another"}, MLX_COMPARED).endswith("models of type 'another'")
+
+
+def test_what_only_mlx_reads_is_refused_with_its_reason(model):
+    path = model("mlx")
+    (path / "config.json").write_text(json.dumps({"model_type": "gemma2", "quantization": {"bits": 4, "group_size": 64}}))
+    with pytest.raises(SGPEError, match=r"nothing here runs it: mlx was not compared with .* models of type 'gemma2'$"):
+        best_engine(path, MACHINES["mac"])
 
 
 def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
