@@ -1,9 +1,11 @@
 """The sdist and the wheel, installed where nothing else is, do the main job."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+KERNELS = ROOT / "hf_sgpe" / "csrc"
 
 
 def run(*command, **options):
@@ -77,3 +80,22 @@ def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, wi
     assert run("hf-sgpe", "decode", "-t", "out", input=ids, **options) == text
     code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('out')('ශ්‍රී ලංකාව')['input_ids'])"
     assert run(python, "-c", code, **options) == ids
+
+
+def test_kernels_are_standard_cpp(tmp_path):
+    compilers = {Path(path).resolve() for name in ("c++", "g++", "clang++") if (path := shutil.which(name))}
+    python = sysconfig.get_path("include")
+    if not compilers or not (Path(python) / "Python.h").exists():
+        pytest.skip("needs GCC or Clang, and Python.h")
+    source = tmp_path / "all.cpp"
+    source.write_text("".join(f'#include "{header.name}"\n' for header in sorted(KERNELS.glob("*.h"))))
+    strict = ["-std=c++20", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    for compiler in compilers:
+        run(compiler, *strict, "-isystem", python, "-I", KERNELS, source)
+
+
+def test_one_header_knows_the_compilers():
+    # Those of GCC and Clang are no error to them, however strict, but to others.
+    own = re.compile(r"\b(__builtin_\w+|__attribute__|__int128|__forceinline|__extension__|__restrict\w*|_MSC_VER|__GNUC__|__SSE2__)\b")
+    users = {file.name for file in KERNELS.iterdir() if own.search(file.read_text(encoding="utf-8"))}
+    assert users == {"compiler.h"}

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "compiler.h"
+
 namespace hf_sgpe {
 
 enum Class : uint8_t {
@@ -55,8 +57,6 @@ inline const std::unique_ptr<const uint8_t[]> kClassTable = [] {
     for (uint32_t point = run.first; point <= run.last; ++point) filled[point] = run.klass;
   return filled;
 }();
-
-#define HF_SGPE_INLINE inline __attribute__((always_inline))
 
 inline const uint8_t* class_table() { return kClassTable.get(); }
 

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <climits>
-#include <stdexcept>
 #include <functional>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class MergeTable {
     const uint64_t slot = slots_[place(key(left, right))];
     return slot == kEmpty ? kNone : static_cast<int32_t>(slot & kMerges);
   }
-  HF_SGPE_INLINE void prefetch(Id left, Id right) const { __builtin_prefetch(&slots_[first_place(key(left, right))]); }
+  HF_SGPE_INLINE void prefetch(Id left, Id right) const { prefetch_line(&slots_[first_place(key(left, right))]); }
 
   Id result(int32_t rank) const { return merges_[static_cast<size_t>(rank)].result; }
   int32_t size() const { return static_cast<int32_t>(merges_.size()); }
@@ -128,12 +129,12 @@ class Merger {
       const size_t next = after(places, place);
       keys[place] = next < 64 ? key(place, next) : UINT32_MAX;
       if (const uint64_t before = places & ((uint64_t{1} << place) - 1)) {
-        const size_t previous = static_cast<size_t>(63 - __builtin_clzll(before));
+        const size_t previous = static_cast<size_t>(std::bit_width(before)) - 1;
         keys[previous] = key(previous, place);
       }
     }
     size_t kept = 0;
-    for (uint64_t left = places; left; left &= left - 1) ids[kept++] = ids[__builtin_ctzll(left)];
+    for (uint64_t left = places; left; left &= left - 1) ids[kept++] = ids[std::countr_zero(left)];
     return kept;
   }
 
@@ -144,7 +145,7 @@ class Merger {
   // The first of `places` after one of them; 64 if there is none.
   static HF_SGPE_INLINE size_t after(uint64_t places, size_t place) {
     const uint64_t later = place == 63 ? 0 : places >> (place + 1);
-    return later ? place + 1 + static_cast<size_t>(__builtin_ctzll(later)) : 64;
+    return later ? place + 1 + static_cast<size_t>(std::countr_zero(later)) : 64;
   }
 
   size_t merge_long(Id* ids, size_t n, const MergeTable& table) {

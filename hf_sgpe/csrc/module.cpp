@@ -325,7 +325,7 @@ nb::object learn_merges(nb::handle words, nb::handle counts, nb::handle vocabula
       const Sequence word(list[i]);
       ids.clear();
       for (size_t j = 0; j < word.size(); ++j) {
-        const long id = PyLong_AsLong(word[j]);
+        const long long id = PyLong_AsLongLong(word[j]);
         if (id == -1 && PyErr_Occurred()) throw nb::python_error();
         if (id < 0 || id > INT32_MAX) throw std::invalid_argument("a word has an id beyond the vocabulary");
         ids.push_back(static_cast<Id>(id));

@@ -6,15 +6,12 @@
 
 #pragma once
 
+#include <bit>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#define HF_SGPE_SSE2 1
-#endif
 
 #include "characters.h"
 #include "text.h"
@@ -39,7 +36,7 @@ inline size_t ascii_run(Pointer p, Pointer end) {
     const __m128i from_first = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
     const __m128i inside = _mm_cmpeq_epi8(_mm_min_epu8(from_first, _mm_set1_epi8(last - first)), from_first);
     const unsigned outside = ~static_cast<unsigned>(_mm_movemask_epi8(inside)) & 0xFFFF;
-    if (outside) return static_cast<size_t>(q - p) + static_cast<size_t>(__builtin_ctz(outside));
+    if (outside) return static_cast<size_t>(q - p) + static_cast<size_t>(std::countr_zero(outside));
     q += 16;
   }
 #endif

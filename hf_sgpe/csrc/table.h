@@ -26,18 +26,6 @@ inline uint32_t load4(const uint8_t* p) {
   return value;
 }
 
-HF_SGPE_INLINE uint64_t mix(uint64_t a, uint64_t b) {
-#if defined(__SIZEOF_INT128__)
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-#else
-  a = (a ^ a >> 32) * 0x9E3779B97F4A7C15u;
-  b = (b ^ b >> 29) * 0xBF58476D1CE4E5B9u;
-  a ^= b << 23 | b >> 41;
-  return a ^ a >> 31;
-#endif
-}
-
 // Drawn once per process, so that nobody can choose words that collide. No result depends on it.
 inline uint64_t hash_seed() {
   static const uint64_t seed = [] {
@@ -129,7 +117,7 @@ class ShortTable {
 
   // How much memory this takes, at the most, while so many more keys are added.
   size_t peak(size_t more) const { return peak_slots(slots_.size(), size_ + more) * sizeof(Slot); }
-  void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
+  void prefetch(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
 
   // The value of a key, or null.
   HF_SGPE_INLINE Value* find(uint64_t hash, const Key& key) {
@@ -203,12 +191,12 @@ class WordTable {
     return peak_slots(slots_.size(), size_ + more) * sizeof(Slot) + (arena <= room ? room : room + 2 * arena);
   }
 
-  void prefetch_slot(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask()]); }
+  void prefetch_slot(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
 
   // Prefetches the record that the slot of `hash` leads to, which need not be the right one.
   void prefetch_record(uint64_t hash) const {
     const Slot& slot = slots_[hash & mask()];
-    if (slot.place) __builtin_prefetch(&arena_[slot.place - 1]);
+    if (slot.place) prefetch_line(&arena_[slot.place - 1]);
   }
 
   // The record of a key, or null.

@@ -232,8 +232,8 @@ class Trainer {
     left_.resize(tokens_.size());
     right_.resize(tokens_.size());
     for (size_t i = 0; i < pair.size; ++i) {
-      if (i + 16 < pair.size) __builtin_prefetch(&nodes_[pair.places[i + 16]]);
-      if (i + 6 < pair.size) __builtin_prefetch(&weights_[nodes_[pair.places[i + 6]].word]);
+      if (i + 16 < pair.size) prefetch_line(&nodes_[pair.places[i + 16]]);
+      if (i + 6 < pair.size) prefetch_line(&weights_[nodes_[pair.places[i + 6]].word]);
       const uint32_t place = pair.places[i];
       Node& node = nodes_[place];
       if (node.id != pair.left || node.next == kEnd || nodes_[node.next].id != pair.right) continue;

@@ -1,0 +1,61 @@
+// What standard C++ has no words for. No other file knows which compiler reads it.
+
+#pragma once
+
+#include <cstdint>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#define HF_SGPE_INLINE __forceinline
+#else
+#define HF_SGPE_INLINE inline __attribute__((always_inline))
+#endif
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+#define HF_SGPE_SSE2 1
+#else
+#define HF_SGPE_SSE2 0
+#endif
+
+namespace hf_sgpe {
+
+// Asks for the cache line of an address that is read soon. It need not be a valid one.
+HF_SGPE_INLINE void prefetch_line(const void* address) {
+#if defined(__GNUC__)
+  __builtin_prefetch(address);
+#elif HF_SGPE_SSE2
+  _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0);
+#else
+  (void)address;
+#endif
+}
+
+// The exclusive or of the two halves of a product of 128 bits, by multiplying halves.
+constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {
+  const uint64_t a_low = a & UINT32_MAX, a_high = a >> 32, b_low = b & UINT32_MAX, b_high = b >> 32;
+  const uint64_t low = a_low * b_low, first = a_high * b_low, second = a_low * b_high;
+  const uint64_t middle = (low >> 32) + (first & UINT32_MAX) + (second & UINT32_MAX);
+  return a * b ^ (a_high * b_high + (first >> 32) + (second >> 32) + (middle >> 32));
+}
+static_assert(mix_by_halves(UINT64_MAX, UINT64_MAX) == UINT64_MAX);  // the halves are 2**64 - 2 and 1
+static_assert(mix_by_halves(uint64_t{1} << 32, uint64_t{5} << 32) == 5);
+
+// The same in one instruction where there is one.
+HF_SGPE_INLINE uint64_t mix(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+  __extension__ typedef unsigned __int128 Wide;
+  const auto product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#elif defined(_MSC_VER) && defined(_M_X64)
+  uint64_t high;
+  const uint64_t low = _umul128(a, b, &high);
+  return low ^ high;
+#elif defined(_MSC_VER) && defined(_M_ARM64)
+  return a * b ^ __umulh(a, b);
+#else
+  return mix_by_halves(a, b);
+#endif
+}
+
+}  // namespace hf_sgpe
