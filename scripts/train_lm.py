@@ -27,8 +27,9 @@ from trainers.training_runs import (
     check_length,
     check_options,
     digest_of,
+    fit_to_tokenizer,
     load_model,
-    load_tokenizer,
+    load_tokenizers,
     require_pytorch,
     train_as_asked,
 )
@@ -66,20 +67,21 @@ def run(args: argparse.Namespace) -> None:
     if not args.model:
         small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
     files = find_files(args.corpus)
-    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    tokenizer, own = load_tokenizers(args)
     held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
 
     set_seed(args.seed)
-    if args.model:
+    state = PartialState()
+    if own:
         model = load_model(AutoModelForCausalLM, args.model)
         check_length(model, args.length, args.model)
+        state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
     else:
         vocab_size = embedding_rows(tokenizer)
         config = small_llama(vocab_size, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
         model = LlamaForCausalLM(config)
-    fit_embeddings(model, tokenizer)
+        fit_embeddings(model, tokenizer, tokenizer)
     rows = packed_rows(args, files, tokenizer)
-    state = PartialState()
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out, args.length)

@@ -23,8 +23,9 @@ from trainers.training_runs import (
     add_options,
     check_options,
     digest_of,
+    fit_to_tokenizer,
     load_model,
-    load_tokenizer,
+    load_tokenizers,
     require_pytorch,
     train_as_asked,
 )
@@ -61,20 +62,22 @@ def run(args: argparse.Namespace) -> None:
     pairs = read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
-    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    tokenizer, own = load_tokenizers(args)
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
+        name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(
-            f"{args.tokenizer or args.model}: has no pad token or no eos token, which pairs need: train it with "
-            "--special-token '<|endoftext|>' --special-token '<|pad|>'"
+            f"{name}: has no pad token or no eos token, which pairs need: train it with --special-token '<|endoftext|>' "
+            "--special-token '<|pad|>'"
         )
 
     set_seed(args.seed)
-    if args.model:
+    state = PartialState()
+    if own:
         model = load_model(AutoModelForSeq2SeqLM, args.model)
+        state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
     else:
         model = T5ForConditionalGeneration(small_t5(tokenizer, layers=args.layers, width=args.width, heads=args.heads))
-    fit_embeddings(model, tokenizer)
-    state = PartialState()
+        fit_embeddings(model, tokenizer, tokenizer)
     model.to(state.device)
     examples = encoded(pairs, tokenizer, args.length)
     training, held_out = examples[: -args.held_out], examples[-args.held_out :]

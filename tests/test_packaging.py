@@ -96,6 +96,8 @@ def test_kernels_are_standard_cpp(tmp_path):
 
 def test_one_header_knows_the_compilers():
     # Those of GCC and Clang are no error to them, however strict, but to others.
-    own = re.compile(r"\b(__builtin_\w+|__attribute__|__int128|__forceinline|__extension__|__restrict\w*|_MSC_VER|__GNUC__|__SSE2__)\b")
+    own = re.compile(
+        r"\b(__builtin_\w+|__attribute__|__int128|__forceinline|__extension__|__restrict\w*|_MSC_VER|__GNUC__|__SSE2__)\b"
+    )
     users = {file.name for file in KERNELS.iterdir() if own.search(file.read_text(encoding="utf-8"))}
     assert users == {"compiler.h"}

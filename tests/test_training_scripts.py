@@ -12,9 +12,13 @@ from statistics import fmean, stdev
 import pytest
 
 from trainers import TokenizerTrainer, TrainingConfig
+from trainers.language_model import small_llama
 
 torch = pytest.importorskip("torch", reason="the scripts need PyTorch: pip install torch accelerate")
 pytest.importorskip("accelerate", reason="the scripts need accelerate: pip install torch accelerate")
+
+from tokenizers import Tokenizer, models  # noqa: E402
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
@@ -55,6 +59,11 @@ def folder(tmp_path_factory, sample):
     (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     records = (json.dumps({"source": source, "target": target}) for source, target in pairs)
     (folder / "pairs.jsonl").write_text("\n".join(records), encoding="utf-8")
+    for name, rows in {"model of bare": 640, "small": 100}.items():
+        LlamaForCausalLM(small_llama(rows, layers=1, width=16, heads=2, length=16)).save_pretrained(folder / name)
+    shutil.copytree(folder / "bare", folder / "model of bare", dirs_exist_ok=True)
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "one": 2}, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>").save_pretrained(folder / "words")
     return folder
 
 
@@ -83,18 +92,36 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
     (folder / "dataset").mkdir()
     rows = [json.dumps({"body": line}) for line in (folder / "30-si.txt").read_text(encoding="utf-8").splitlines()]
     (folder / "dataset" / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    from transformers import LlamaForCausalLM
-
-    from trainers.language_model import small_llama
-
-    LlamaForCausalLM(small_llama(100, layers=1, width=16, heads=2, length=16)).save_pretrained(folder / "old")
-    options = ["--dataset", "dataset", "--text-column", "body", "--streaming", "--model", "old", "--tokenizer", "padding"]
+    options = ["--dataset", "dataset", "--text-column", "body", "--streaming", "--model", "model of bare"]
+    options += ["--tokenizer", "padding"]
     assert call_here("train_lm.py", *options, "--length", 16, "--steps", 2, "--batch-size", 2, "--out", "newer") == 0
-    assert "4 rows of 16 tokens" in capsys.readouterr().out  # of a stream no more than is needed
+    out = capsys.readouterr().out
+    assert "4 rows of 16 tokens" in out  # of a stream no more than is needed
+    assert out.startswith("model of bare: 599 rows kept, 1 started from their pieces\n")
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
     assert call_here("train_lm.py", *options, "--length", 17, "--out", "longer") == 2
-    assert "old: has places for no more than 16 tokens" in capsys.readouterr().err
+    assert "model of bare: has places for no more than 16 tokens" in capsys.readouterr().err
+
+    shutil.copytree(folder / "model of bare", folder / "alone", ignore=shutil.ignore_patterns("token*"))
+    options = ["30-si.txt", "--model", "alone", "--model-tokenizer", "bare", "--length", 16, "--steps", 1, "--out", "same"]
+    assert call_here("train_lm.py", *options) == 0
+    assert capsys.readouterr().out.startswith("alone: 600 rows kept\n")
+
+
+def test_an_encoder_decoder_goes_on_with_another_tokenizer(folder, call_here, capsys):
+    options = [*TINY, "--steps", 1, "--batch-size", 2, "--held-out", 4]
+    assert call_here("train_seq2seq.py", "pairs.tsv", *options, "--tokenizer", "padding", "--out", "first") == 0
+    config = TrainingConfig(500, "bpe", special_tokens=("<pad>", "<|endoftext|>"))
+    TokenizerTrainer(config).train(iterator=[(folder / "si.txt").read_text(encoding="utf-8")]).save_pretrained(
+        folder / "next"
+    )
+    capsys.readouterr()
+    options = ["--length", 16, *options[len(TINY) :], "--model", "first", "--tokenizer", "next", "--out", "second"]
+    assert call_here("train_seq2seq.py", "pairs.tsv", *options) == 0
+    assert re.match(r"first: \d+ rows kept, \d+ started from their pieces\n", capsys.readouterr().out)
+    config = json.loads((folder / "second" / "config.json").read_text(encoding="utf-8"))
+    assert (config["vocab_size"], config["pad_token_id"], config["decoder_start_token_id"]) == (512, 498, 498)
 
 
 def test_an_encoder_decoder_learns_and_is_loaded(folder):
@@ -180,6 +207,26 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         ("train_lm.py", ["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: fills no row"),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt: holds no text to measure"),
         ("train_lm.py", ["si.txt", "--model", "bare", "--layers", "2"], "--layers is of a new model, and --model bare has"),
+        (
+            "train_lm.py",
+            ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
+            "--model-tokenizer is that of a model",
+        ),
+        (
+            "train_lm.py",
+            ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
+            "small: no tokenizer can be loaded from there",
+        ),
+        (
+            "train_lm.py",
+            ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
+            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but 600 ids are in",
+        ),
+        (
+            "train_lm.py",
+            ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],
+            "the new tokenizer (words) is not byte-level BPE",
+        ),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--split", "test"], "--split is for a dataset"),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),

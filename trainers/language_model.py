@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
+from trainers.embeddings import RowMap, map_rows
 
 if TYPE_CHECKING:
+    import torch
     from transformers import LlamaConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Text = str | Iterable[str]
@@ -105,25 +107,83 @@ def read_documents(
             yield from texts
 
 
-def fit_embeddings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> None:
-    """Gives a model's embedding, and its output where the two are not tied, a row for each id of the tokenizer.
+def fit_embeddings(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 64
+) -> RowMap:
+    """Gives a model that was trained with the tokenizer ``old`` an embedding, and an output, for another.
 
-    Rows of ids that both have are kept, new ones begin at the mean of the old. The bos, eos and pad ids in the
-    configuration and the generation configuration become the tokenizer's; those that it lacks become None.
+    Rows follow their tokens, and those of new tokens begin at the mean of their old pieces (`trainers.embeddings`). So do
+    ids in the configuration and the generation configuration; bos, eos and pad become the tokenizer's, None where it has
+    none. If tokens and ids of both tokenizers are the same, the weights stay as they are, padded or not.
 
     Args:
         multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
 
+    Returns:
+        What became of the rows, which `str` puts in words.
+
     Raises:
-        SGPEError: ``multiple`` is below 1.
+        SGPEError: ``multiple`` is below 1, the model's rows are not those of ``old``, one of two different tokenizers is not
+            byte-level, or the model has more than one embedding.
     """
     if multiple < 1:
         raise SGPEError(f"the embedding is padded to a multiple of at least 1, not {multiple}")
-    model.resize_token_embeddings(embedding_rows(tokenizer, multiple=multiple))
-    for config in (model.config, model.generation_config):
-        for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            if config is not None:
-                setattr(config, role, getattr(tokenizer, role))
+    present, needed = len(model.get_input_embeddings().weight), embedding_rows(old, multiple=1)
+    if not needed <= present <= 2 * needed + multiple:  # it may have spare ones, but not as many as tokens
+        raise SGPEError(
+            f"the model has {present:,} rows for tokens, but {needed:,} ids are in the tokenizer given as its own: "
+            "give the one that it was trained with"
+        )
+    row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=multiple))
+    if not row_map.changes_nothing:
+        _apply(row_map, model, tokenizer)
+    for config in filter(None, (model.config, model.generation_config)):
+        _move_ids(config, row_map, tokenizer)
+    return row_map
+
+
+def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    import torch
+
+    rows = [row_map.apply(table) for table in _tables(model)]
+    try:
+        model.resize_token_embeddings(row_map.rows, mean_resizing=False)
+    except NotImplementedError:
+        raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
+    with torch.no_grad():
+        for table, new in zip(_tables(model), rows, strict=True):
+            table.copy_(new)
+    for module in model.modules():
+        # The row of a padding_idx gets no gradient.
+        if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
+            module.padding_idx = None if module.padding_idx is None else tokenizer.pad_token_id
+
+
+def _tables(model: PreTrainedModel) -> list[torch.Tensor]:
+    """All that has a row for each id: the embedding, and where it is not tied to that the output; the output's biases."""
+    embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
+    tables = [embedding]
+    if output is not None:
+        tables += [output.weight] * (output.weight is not embedding)
+        tables += [output.bias] * (getattr(output, "bias", None) is not None)
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, of one row
+        tables.append(bias[0])
+    return [table.detach() for table in tables]
+
+
+def _move_ids(config: Any, row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> None:
+    moved = {old: new for new, old in row_map.kept.items()}
+    for name, value in () if row_map.changes_nothing else list(vars(config).items()):
+        if name.endswith("_token_id") and isinstance(value, int):
+            setattr(config, name, moved.get(value))
+        elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
+            setattr(config, name, [moved[id] for id in value if id in moved] or None)
+    for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        id, present = getattr(tokenizer, role), getattr(config, role, None)
+        if not (isinstance(present, list) and id in present):  # of several that end texts all do
+            setattr(config, role, id)
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = tokenizer.pad_token_id
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:

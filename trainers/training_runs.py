@@ -22,6 +22,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import check_name, conversation, download
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
+from trainers.language_model import fit_embeddings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -250,6 +251,7 @@ def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int)
     parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--tokenizer", help="folder, tokenizer.json or name on the Hub (default: that of --model)")
     parser.add_argument("--model", help="model to go on training, folder or name on the Hub (default: a new one)")
+    parser.add_argument("--model-tokenizer", metavar="TOKENIZER", help="that of --model, if it does not lie beside it")
     for name, number in NEW_MODEL.items():
         parser.add_argument(f"--{name}", type=int, help=f"of a new model (default: {number})")
     parser.add_argument("--steps", type=int, default=steps, help="of training, in all (default: %(default)s)")
@@ -273,6 +275,8 @@ def check_options(args: argparse.Namespace) -> None:
     """
     if not (args.tokenizer or args.model):
         raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+    if args.model_tokenizer and not args.model:
+        raise SGPEError("--model-tokenizer is that of a model: name the model by --model")
     check_numbers(steps=args.steps, batch_size=args.batch_size, save_every=args.save_every, learning_rate=args.learning_rate)
     for name, number in NEW_MODEL.items():
         if getattr(args, name) is None:
@@ -289,7 +293,7 @@ def check_options(args: argparse.Namespace) -> None:
         check_settings(args.out, {name: getattr(args, name) for name in ("steps", "batch_size", "seed", *_SHAPE)})
 
 
-_SHAPE = ("model", *NEW_MODEL)
+_SHAPE = ("model", "model_tokenizer", *NEW_MODEL)
 
 
 def train_as_asked(
@@ -338,6 +342,23 @@ def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
         raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None
 
 
+def load_tokenizers(args: argparse.Namespace) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
+    """The tokenizer to train with, and the one that ``--model`` was trained with; None for a new model.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    if not args.model:
+        return load_tokenizer(args.tokenizer), None
+    try:
+        own = load_tokenizer(args.model_tokenizer or args.model)
+    except SGPEError as error:
+        if args.model_tokenizer:
+            raise
+        raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
+    return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
+
+
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
     ``AutoTokenizer`` has it.
@@ -356,7 +377,12 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
         if path.is_dir() and not (path / "tokenizer.json").exists():
-            return AutoTokenizer.from_pretrained(path_or_repo)
+            loaded = AutoTokenizer.from_pretrained(path_or_repo)
+            # For a model without one it makes an empty one of the model's kind.
+            files = {*loaded.vocab_files_names.values(), tokenizer_json.CONFIG_FILE}
+            if not any((path / name).exists() for name in files):
+                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
+            return loaded
         return SGPETokenizerFast.from_pretrained(path_or_repo)
     except NotByteLevelError as error:
         raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
@@ -368,6 +394,21 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def fit_to_tokenizer(
+    args: argparse.Namespace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
+) -> str:
+    """Fits ``--model`` to the tokenizer to train with, and says in a line what became of its rows.
+
+    Raises:
+        SGPEError: it cannot be; see `trainers.language_model.fit_embeddings`.
+    """
+    try:
+        return f"{args.model}: {fit_embeddings(model, tokenizer, own)}"
+    except SGPEError as error:
+        own_name = args.model_tokenizer or args.model
+        raise SGPEError(f"--model {args.model} with --model-tokenizer {own_name}: {error}") from None
 
 
 def require_pytorch() -> None:

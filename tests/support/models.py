@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,19 @@ def random_model(folder: Path, model_type: str, row: Mapping[str, Any], **config
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder)
     return folder
+
+
+def permuted(tokenizer: SGPETokenizerFast, *, seed: int = 1) -> SGPETokenizerFast:
+    """The same tokenizer with its ids shuffled, special ones included."""
+    bpe = tokenizer.to_bpe()
+    ids = sorted(bpe.get_vocab().values())
+    new_id = dict(zip(ids, random.Random(seed).sample(ids, len(ids)), strict=True))
+    shuffled = BPETokenizer(
+        {token: new_id[id] for token, id in bpe.vocab.items()},
+        bpe.merges,
+        special_tokens={token: new_id[id] for token, id in bpe.special_tokens.items()},
+        patterns=bpe.pre_tokenizer.patterns,
+        normalization=bpe.normalization,
+        roles=bpe.roles,
+    )
+    return SGPETokenizerFast.from_bpe(shuffled)

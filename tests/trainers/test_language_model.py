@@ -15,12 +15,18 @@ from trainers import TokenizerTrainer, TrainingConfig
 torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
 pytest.importorskip("accelerate", reason="language models need accelerate: pip install torch accelerate")
 
+from support.models import permuted, train_llama  # noqa: E402
 from transformers import (  # noqa: E402
     AutoModelForCausalLM,
     AutoTokenizer,
+    BartConfig,
+    BartForConditionalGeneration,
     DataCollatorForLanguageModeling,
     DataCollatorForSeq2Seq,
     DataCollatorWithPadding,
+    GPT2Config,
+    GPTJConfig,
+    GPTJForCausalLM,
     LlamaForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
@@ -146,38 +152,137 @@ def test_bits_per_byte_of_a_model_that_knows_nothing(tokenizer):
         bits_per_byte(model, tokenizer, ["", ""])
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("rows", [64, 1024])
-def test_a_model_is_fitted_to_a_tokenizer(tokenizer, tied, rows):
-    config = small_llama(rows, layers=1, width=16, heads=2, length=64)
-    config.tie_word_embeddings = tied
-    config.bos_token_id = 5
-    model = LlamaForCausalLM(config)
-    before = model.get_input_embeddings().weight.detach().clone()
-    output_before = model.get_output_embeddings().weight.detach().clone()
-    fit_embeddings(model, tokenizer, multiple=48)
-    fitted, output = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    assert len(tokenizer) == 700
-    assert len(fitted) == len(output) == model.config.vocab_size == 720
-    assert (fitted is output) == tied
-    kept = min(rows, 720)
-    assert torch.equal(fitted[:kept], before[:kept])
-    assert torch.equal(output[:kept], output_before[:kept])
+@pytest.fixture(scope="module")
+def other(sample):
+    """A tokenizer trained on other text, with a split and roles of its own."""
+    config = TrainingConfig(900, "hybrid", ("sinhala",), special_tokens=("<|pad|>", "</s>"))
+    return TokenizerTrainer(config).train(iterator=[sample["si"][10_000:], sample["en"][10_000:]])
+
+
+def logits(model, ids):
+    """For the same ids with any model; an encoder–decoder reads them, and is made to say them."""
+    with torch.no_grad():
+        return model(input_ids=ids, **({"labels": ids} if model.config.is_encoder_decoder else {})).logits
+
+
+def models_of(kind, rows, pad):
+    """Small models that differ in what they have for each id."""
+    torch.manual_seed(1)
+    small = {"vocab_size": rows, "pad_token_id": pad, "bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
+    if kind in ("tied", "untied"):
+        config = small_llama(rows, layers=1, width=16, heads=2, length=64)
+        config.update(small | {"tie_word_embeddings": kind == "tied"})
+        return LlamaForCausalLM(config).eval()
+    if kind == "biased output":
+        model = GPTJForCausalLM(GPTJConfig(**small, n_embd=16, n_layer=1, n_head=2, rotary_dim=4, tie_word_embeddings=False))
+        torch.nn.init.normal_(model.lm_head.bias)
+        return model.eval()
+    if kind == "T5":
+        sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+        return T5ForConditionalGeneration(T5Config(**small | sizes, decoder_start_token_id=pad)).eval()
+    sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 16) | {"max_position_embeddings": 64}
+    sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
+    forced = {"decoder_start_token_id": pad, "forced_eos_token_id": pad}
+    model = BartForConditionalGeneration(BartConfig(**small | sizes | forced, init_std=0.3, scale_embedding=True))
+    model.final_logits_bias.normal_()
+    return model.eval()
+
+
+KINDS = ["tied", "untied", "biased output", "T5", "BART"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_ids_shuffled_a_model_says_the_same(kind, tokenizer, sample):
+    shuffled = permuted(tokenizer)
+    new_id = torch.tensor([shuffled.get_vocab()[token] for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))])
+    model = models_of(kind, 704, tokenizer.pad_token_id)
+    ids = torch.tensor([tokenizer(sample["en"][:100])["input_ids"]])
+    before = logits(model, ids)[..., : len(tokenizer)]
+    assert str(fit_embeddings(model, shuffled, tokenizer)) == "700 rows kept"
+    assert torch.tensor([shuffled(sample["en"][:100])["input_ids"]]).equal(new_id[ids])
+    assert torch.allclose(logits(model, new_id[ids])[..., new_id], before, atol=1e-5)
+    for module in model.modules():
+        if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
+            assert module.padding_idx in (None, shuffled.pad_token_id)
+    for name in ("decoder_start_token_id", "forced_eos_token_id"):
+        for config in (model.config, model.generation_config):
+            assert getattr(config, name, None) in (None, shuffled.pad_token_id)
+    assert not model.config.is_encoder_decoder or model.config.decoder_start_token_id == shuffled.pad_token_id
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_fitted_to_a_tokenizer(kind, tokenizer, other):
+    model = models_of(kind, 720, tokenizer.pad_token_id)
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
+    model.generation_config.suppress_tokens = [tokenizer.pad_token_id]
+    before = {name: table.clone() for name, table in model.state_dict().items()}
+    row_map = fit_embeddings(model, other, tokenizer, multiple=48)
+    assert len(other) == 900
+    assert 256 < len(row_map.kept) < 900
+    assert model.config.vocab_size == len(model.get_input_embeddings().weight) == 912
+    assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == (kind in ("tied", "T5", "BART"))
+    followed = {name for name, table in model.state_dict().items() if table.shape != before[name].shape}
+    for name, table in model.state_dict().items():
+        if name not in followed:
+            assert torch.equal(table, before[name])
+            continue
+        old, new = (rows[0] if name == "final_logits_bias" else rows for rows in (before[name], table))
+        assert len(new) == 912
+        for id, old_id in row_map.kept.items():
+            assert torch.equal(new[id], old[old_id])
+        for id, pieces in row_map.pieces.items():
+            assert torch.allclose(new[id], old[list(pieces)].mean(0), atol=1e-5)
+        assert torch.allclose(new[900:], old[:700].mean(0).expand_as(new[900:]), atol=1e-5)
+    extra = {"biased output": {"lm_head.bias"}, "BART": {"final_logits_bias"}}
+    assert followed >= extra.get(kind, set())
+    assert row_map.kept[other.eos_token_id] == tokenizer.eos_token_id
     for config in (model.config, model.generation_config):
-        assert config.bos_token_id == config.eos_token_id == tokenizer.eos_token_id == 698
-        assert config.pad_token_id == tokenizer.pad_token_id == 699
-    assert torch.isfinite(model(input_ids=torch.tensor([[0, 699]]), labels=torch.tensor([[0, 699]])).loss)
+        assert (config.bos_token_id, config.pad_token_id) == (None, other.pad_token_id)
+    assert model.generation_config.eos_token_id == [other.eos_token_id, other.pad_token_id]
+    assert model.generation_config.suppress_tokens == [other.pad_token_id]
+    ids = torch.tensor([[0, other.pad_token_id]])
+    assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
     with pytest.raises(SGPEError, match="multiple of at least 1"):
-        fit_embeddings(model, tokenizer, multiple=0)
+        fit_embeddings(model, tokenizer, other, multiple=0)
 
 
-def test_an_encoder_decoder_is_fitted_to_a_tokenizer(tokenizer):
-    model = T5ForConditionalGeneration(T5Config(vocab_size=100, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2))
-    fit_embeddings(model, tokenizer)
-    shared = model.get_input_embeddings().weight
-    assert model.encoder.embed_tokens.weight is shared
-    assert model.decoder.embed_tokens.weight is shared
-    assert shared.shape == (704, 16)
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_same_tokenizer_nothing_changes(kind, tokenizer):
+    model = models_of(kind, 709, tokenizer.pad_token_id)  # with spare rows of its own
+    before = {name: table.clone() for name, table in model.state_dict().items()}
+    assert fit_embeddings(model, SGPETokenizerFast.from_bpe(tokenizer.to_bpe()), tokenizer).changes_nothing
+    for name, table in model.state_dict().items():
+        assert table.numpy().tobytes() == before[name].numpy().tobytes()
+    assert model.config.vocab_size == 709
+    assert model.config.eos_token_id == model.config.bos_token_id == tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("rows", [699, 2000])
+def test_rows_of_another_tokenizer_are_refused(rows, tokenizer, other):
+    model = models_of("tied", rows, None)
+    with pytest.raises(SGPEError, match=rf"^the model has {rows:,} rows for tokens, but 700 ids are in the tokenizer"):
+        fit_embeddings(model, other, tokenizer)
+    assert len(model.get_input_embeddings().weight) == rows
+
+
+def test_what_a_model_knows_survives_another_tokenizer(tokenizer, other, sample, tmp_path):
+    texts, held_out = sample["en"][:16_000].splitlines(), sample["en"][16_000:].splitlines()
+    shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    train_llama(tmp_path, tokenizer.to_bpe(), texts, steps=150, **shape, **heads)
+
+    def bits(new, *, by_id=False):
+        model = AutoModelForCausalLM.from_pretrained(tmp_path)
+        if by_id:
+            model.resize_token_embeddings(embedding_rows(new, multiple=1))
+        else:
+            fit_embeddings(model, new, tokenizer, multiple=1)
+        return bits_per_byte(model, new, held_out)
+
+    own = bits(tokenizer)
+    assert bits(permuted(tokenizer)) == pytest.approx(own, rel=1e-6)
+    assert bits(permuted(tokenizer), by_id=True) > own + 0.5
+    assert own < bits(other) < (own + bits(other, by_id=True)) / 2
 
 
 def test_ids_with_gaps_have_rows_all_the_same(tokenizer):
@@ -366,6 +471,9 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(tokenizer,
 
 
 def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
+    GPT2Config().save_pretrained(tmp_path / "model")  # beside which transformers makes one up
+    with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
+        load_tokenizer(str(tmp_path / "model"))
     empty = str(tmp_path / "empty")
     (tmp_path / "empty").mkdir()
     with pytest.raises(SGPEError, match=r"no tokenizer can be loaded from there \(.*\)$") as raised:
