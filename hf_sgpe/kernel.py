@@ -7,6 +7,8 @@ either way. ``HF_SGPE_KERNEL=python`` in the environment forces the readable pat
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +36,14 @@ CHARACTER_CLASSES = {
 """Class of the native scanners → what the split patterns call it; every other character is 0."""
 
 _ENVIRONMENT = "HF_SGPE_KERNEL"
+_AT_INSTALLATION = "HF_SGPE_PURE"
 _readable_only = False
+
+logger = logging.getLogger(__name__)
+
+# Characters that the readable kernels take a fraction of a second for.
+_LITTLE_TEXT = 1 << 16
+_slow_characters = 0
 
 
 def native() -> Any:
@@ -51,7 +60,52 @@ def describe() -> str:
     if native() is not None:
         return "native" if _classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
-    return f"python ({_ENVIRONMENT}=python)" if forced else "python (the native kernels were not built: see README)"
+    return f"python ({_ENVIRONMENT}=python)" if forced else f"python ({_why_not_native()}: see README)"
+
+
+def _why_not_native() -> str:
+    if _is_pure():
+        return f"installed with {_AT_INSTALLATION}=1"
+    is_there = importlib.util.find_spec("hf_sgpe._native") is not None
+    return f"the native kernels {'cannot be loaded' if is_there else 'were not built'}"
+
+
+def _is_pure() -> bool:
+    """Whether somebody chose to have no native kernels, when this was installed or now."""
+    return importlib.util.find_spec("hf_sgpe._pure") is not None or os.environ.get(_AT_INSTALLATION, "0") not in ("", "0")
+
+
+def note_slow_use(characters: int) -> None:
+    """For the readable forms of what is native elsewhere: once they were given more than a little text, says how to have it
+    faster. Says so once, and not where somebody has chosen them.
+
+    Args:
+        characters: How many are treated now; those of all calls add up.
+    """
+    global _slow_characters
+    if _readable_only or _slow_characters > _LITTLE_TEXT:
+        return
+    _slow_characters += characters
+    if _slow_characters <= _LITTLE_TEXT or os.environ.get(_ENVIRONMENT) == "python":
+        return
+    if native() is not None:
+        if not _classes_agree():
+            logger.warning(
+                "the installed tokenizers knows another version of Unicode than the native kernels, so words are cut in "
+                "readable Python, some dozen times slower: install another version of tokenizers"
+            )
+    elif not _is_pure():
+        logger.warning(
+            "%s, so this runs in readable Python, some dozen times slower: install a C++ compiler, and then this package "
+            "anew, in a clone by pip install --force-reinstall --no-deps .",
+            _why_not_native(),
+        )
+
+
+def leave_slow_use_to_others() -> None:
+    """For processes whose work another one has noted: `note_slow_use` says nothing more in this one."""
+    global _slow_characters
+    _slow_characters = _LITTLE_TEXT + 1
 
 
 @contextmanager

@@ -287,6 +287,7 @@ class WordCounter:
 
     def add(self, texts: Sequence[str]) -> None:
         """Counts the words of texts, each by itself."""
+        kernel.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
                 words: Iterable[str] = self._splitter.split(part)

@@ -74,12 +74,26 @@ def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, wi
     sample = run(python, "-c", "import trainers; print(trainers.SAMPLE)", cwd=tmp_path, env=environment).strip()
     assert sample.startswith(str(tmp_path))
     options = {"cwd": tmp_path, "env": environment}
-    assert "3,000 tokens" in run("hf-sgpe", "train", sample, "--out", "out", "--vocab-size", 3000, **options)
+    command = ["hf-sgpe", "train", sample, "--out", "out", "--vocab-size", "3000"]
+    trained = subprocess.run(command, capture_output=True, text=True, **options)
+    assert "3,000 tokens" in trained.stdout
+    assert ("install a C++ compiler" in trained.stderr) == bool(broken)
     text = "ශ්‍රී ලංකාව\n"
     ids = run("hf-sgpe", "encode", "-t", "out", input=text, **options)
     assert run("hf-sgpe", "decode", "-t", "out", input=ids, **options) == text
     code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('out')('ශ්‍රී ලංකාව')['input_ids'])"
     assert run(python, "-c", code, **options) == ids
+
+
+@pytest.mark.slow
+def test_what_is_asked_to_be_pure_remembers_that(packages, tmp_path):
+    environment = {**os.environ, "HF_SGPE_PURE": "1"}
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, packages["sdist"], env=environment)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "hf_sgpe/_pure.py" in names
+    assert not [name for name in names if name.endswith((".so", ".pyd"))]
+    assert "hf_sgpe/_pure.py" not in zipfile.ZipFile(packages["wheel"]).namelist()
 
 
 def test_kernels_are_standard_cpp(tmp_path):

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from hf_sgpe import kernel
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.counts_file import check_same_settings, read_info
@@ -194,11 +195,17 @@ def share_out(
 
 def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
     total: Counter[bytes] = Counter()
+
+    def noted() -> Iterator[list[str]]:
+        for batch in batches:
+            kernel.note_slow_use(sum(map(len, batch)))
+            yield batch
+
     # A copy of this process starts at once and needs no importable main module; elsewhere copies are unsafe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(config,)) as pool:
         try:
-            for counts in in_turn(pool, _count_batch, batches, 2 * workers):
+            for counts in in_turn(pool, _count_batch, noted(), 2 * workers):
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
@@ -231,6 +238,7 @@ def _start(config: TrainingConfig) -> None:
     # Ctrl-C reaches every process of a terminal; the one that reads ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    kernel.leave_slow_use_to_others()
     global _config
     _config = config
 

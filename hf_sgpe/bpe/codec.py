@@ -138,6 +138,7 @@ class Codec:
         return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
     def _ordinary(self, text: str) -> list[int]:
+        kernel.note_slow_use(len(text))
         return self._words(self.pre_tokenizer.split(normalize(text, self.normalization)))
 
     def _words(self, words: Iterable[str]) -> list[int]:

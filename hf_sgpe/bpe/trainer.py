@@ -142,6 +142,7 @@ def learn_merges(
         except ValueError as error:
             raise SGPEError(str(error)) from None
         return learned
+    kernel.note_slow_use(sum(map(len, words)))
     state = [Word(list(ids)) for ids in words]
     pair_counts, where_to_update = _count_pairs(state, counts)
 

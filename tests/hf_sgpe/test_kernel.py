@@ -1,14 +1,19 @@
 """The native kernels against the readable ones and the engine of `tokenizers`."""
 
+import contextlib
+import importlib.machinery
+import importlib.util
 import json
 import multiprocessing
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import threading
 import time
+import types
 from contextlib import contextmanager
 
 import numpy as np
@@ -40,6 +45,7 @@ from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
 from hf_sgpe.word_counts import make_word_counter
+from trainers.counting import count_texts
 
 native = kernel.native()
 needs_native = pytest.mark.skipif(native is None, reason=f"compares the native kernels: {kernel.describe()}")
@@ -478,6 +484,100 @@ def test_the_environment_chooses_the_kernel():
     assert "HF_SGPE_KERNEL is 'fast': known are native and python" in described(HF_SGPE_KERNEL="fast").stderr
     if native is not None:
         assert described(HF_SGPE_KERNEL="native").stdout == "native\n"
+
+
+# ---------------------------------------------------------------- slow ones, unasked
+
+TEXT = "ලංකාව and the sea, again and again. " * 3000
+SLOW_USES = {
+    "counting": lambda: WordCounts.from_texts([TEXT], TrainingConfig(300, "bpe")),
+    "counting in processes": lambda: count_texts([TEXT] * 4, TrainingConfig(300, "bpe"), workers=2),
+    "training": lambda: learn_merges([list(TEXT.encode())], [1], vocabulary=BYTES, num_merges=1),
+    "encoding": lambda: BPETokenizer({byte: id for id, byte in enumerate(BYTES)}, []).encode(TEXT),
+}
+
+
+@pytest.fixture
+def unchosen(monkeypatch):
+    """A process that has not said anything yet, in which nobody has chosen a kernel."""
+    for name in ("HF_SGPE_KERNEL", "HF_SGPE_PURE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "hf_sgpe._pure", None)
+    monkeypatch.setattr(kernel, "_slow_characters", 0)
+    return monkeypatch
+
+
+@pytest.fixture
+def without_kernels(unchosen):
+    unchosen.setitem(sys.modules, "hf_sgpe._native", None)
+    unchosen.setattr(kernel, "_load", kernel._load.__wrapped__)
+    return unchosen
+
+
+@pytest.mark.parametrize("use", SLOW_USES)
+def test_slow_use_is_said_once_with_what_to_do(use, without_kernels, caplog, capfd):
+    for _ in range(2):
+        SLOW_USES[use]()
+    assert caplog.messages == [
+        "the native kernels were not built, so this runs in readable Python, some dozen times slower: install a C++ "
+        "compiler, and then this package anew, in a clone by pip install --force-reinstall --no-deps ."
+    ]
+    assert capfd.readouterr() == ("", "")  # from no process
+
+
+def test_a_little_text_is_not_slow(without_kernels, caplog):
+    tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"], 260)
+    tokenizer.encode("lower")
+    assert not caplog.messages
+    for _ in range(20):  # though much of it, in little texts, is
+        tokenizer.encode(TEXT[:5000])
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("choice", ["HF_SGPE_KERNEL", "HF_SGPE_PURE", "installed pure", "readable_only"])
+def test_slow_use_that_was_asked_for_is_not_remarked_on(choice, without_kernels, caplog):
+    if choice.startswith("HF"):
+        without_kernels.setenv(choice, "python" if choice == "HF_SGPE_KERNEL" else "1")
+    if choice == "installed pure":
+        module = types.ModuleType("hf_sgpe._pure")
+        module.__spec__ = importlib.machinery.ModuleSpec("hf_sgpe._pure", None)
+        without_kernels.setitem(sys.modules, "hf_sgpe._pure", module)
+        assert kernel.describe() == "python (installed with HF_SGPE_PURE=1: see README)"
+    with kernel.readable_only() if choice == "readable_only" else contextlib.nullcontext():
+        SLOW_USES["encoding"]()
+    assert not caplog.messages
+
+
+@needs_native
+def test_scanners_that_step_aside_say_so(unchosen, caplog):
+    SLOW_USES["encoding"]()
+    unchosen.setattr(kernel, "_slow_characters", 0)
+    assert not caplog.messages
+    unchosen.setattr(kernel, "_classes_agree", lambda: False)
+    for use in ("counting", "encoding"):
+        SLOW_USES[use]()
+    assert len(caplog.messages) == 1
+    assert "another version of Unicode than the native kernels" in caplog.messages[0]
+
+
+def test_kernels_that_cannot_be_loaded_are_told_from_none(without_kernels, caplog):
+    without_kernels.setattr(importlib.util, "find_spec", lambda name: name if name == "hf_sgpe._native" else None)
+    assert kernel.describe() == "python (the native kernels cannot be loaded: see README)"
+    SLOW_USES["encoding"]()
+    assert caplog.messages[0].startswith("the native kernels cannot be loaded, so this runs in readable Python")
+
+
+def test_commands_say_it_beside_their_output(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    code = (
+        "import sys; sys.modules |= {'hf_sgpe._native': None, 'hf_sgpe._pure': None}; from hf_sgpe.cli import main; main()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in ("HF_SGPE_KERNEL", "HF_SGPE_PURE")}
+    command = [sys.executable, "-c", code, "encode", "-t", str(tmp_path)]
+    lines = [TEXT[:40_000]] * 3
+    done = subprocess.run(command, env=environment, input="\n".join(lines), capture_output=True, encoding="utf-8")
+    assert done.stdout == "".join(f"{' '.join(map(str, tokenizer.encode(line)))}\n" for line in lines)
+    assert re.fullmatch(r"warning: the native kernels were not built, so [^\n]+\n", done.stderr)
 
 
 @needs_native
