@@ -193,7 +193,7 @@ def encode_gigatoken(folder: Path, threads: int) -> Any:
         content["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "tokenizer.json"
-        path.write_text(json.dumps(content), encoding="utf-8")
+        path.write_text(json.dumps(content), encoding="utf-8", newline="\n")
         tokenizer = gigatoken.Tokenizer(str(path))
     return lambda docs: tokenizer.encode_batch(docs, parallel=threads > 1), lambda ids: ids.to_list()
 
@@ -278,7 +278,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 def forget_peak() -> int:
     """The memory in use now, from which the peak is to be measured. Linux can forget an earlier peak; elsewhere it stays."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_bytes(b"5")
     return peak_bytes()
 
 
@@ -557,8 +557,8 @@ def main() -> None:
         everything[key] = results
         report.append(text)
         print(text, flush=True)
-        (args.out / "benchmark.md").write_text("\n".join(report), encoding="utf-8")
-        (args.out / "benchmark.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
+        (args.out / "benchmark.md").write_text("\n".join(report), encoding="utf-8", newline="\n")
+        (args.out / "benchmark.json").write_text(json.dumps(everything, indent=1), encoding="utf-8", newline="\n")
 
     for given in args.text:
         kind, _, path = given.partition("=")

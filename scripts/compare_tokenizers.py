@@ -105,13 +105,13 @@ def run(args: argparse.Namespace) -> None:
                 result = train_and_measure(tokenizer, lines, held_out, rows, seed, args, f"{name}, seed {seed}")
                 keep_settings(args.out, settings)
                 with atomic_file(file) as temporary:
-                    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+                    temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
                 shown = ", ".join(f"{value:.4f} on {where}" for where, value in result["bits_per_byte"].items())
                 print(f"{name}, seed {seed}: {shown} ({time.perf_counter() - started:.0f} s)", flush=True)
             results[name].append(json.loads(file.read_text(encoding="utf-8")))
     summary = summarize(results, held_out, args)
     with atomic_directory(args.out) as folder:
-        (folder / COMPARE_FILE).write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8")
+        (folder / COMPARE_FILE).write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
         draw(summary, folder / "compare.png")
     show(summary)
     print(f"\nWritten to {args.out}: {COMPARE_FILE}, compare.png")

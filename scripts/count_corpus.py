@@ -155,7 +155,7 @@ def _working(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[No
             if kept.exists() and kept.read_text(encoding="utf-8") != written:
                 raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove it")
             with atomic_file(kept) as file:
-                file.write_text(written, encoding="utf-8")
+                file.write_text(written, encoding="utf-8", newline="\n")
             try:
                 yield
             except BaseException:

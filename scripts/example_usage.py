@@ -58,7 +58,7 @@ def tour(folder: Path) -> None:
     trainer = TokenizerTrainer(config)
     tokenizer = trainer.learn(trainer.count(iterator=iter(CORPUS)))
     print(f"  {tokenizer!r}")
-    (folder / "corpus.txt").write_text("".join(CORPUS), encoding="utf-8")
+    (folder / "corpus.txt").write_text("".join(CORPUS), encoding="utf-8", newline="\n")
     for how, counts in {
         "a file": trainer.count(files=folder / "corpus.txt"),
         "one text": trainer.count(text="".join(CORPUS)),

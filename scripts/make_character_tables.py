@@ -134,7 +134,7 @@ def main() -> None:
         "constexpr uint32_t kCanaries[] = {\n" + lines(f"0x{point:X}" for point in canaries(classes)) + "};\n"
     )
     with atomic_file(sys.argv[1]) as temporary:
-        Path(temporary).write_text(content, encoding="utf-8")
+        Path(temporary).write_text(content, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

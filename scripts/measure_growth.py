@@ -109,7 +109,7 @@ def measure(args: Any) -> None:
     if results["made_up"]:
         results["made_up_heaps"] = heaps(results["made_up"])
     with atomic_file(args.out / "growth.json") as file:
-        file.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
     report(results)
     draw(results, args.out / "growth.svg")
 

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         raise SGPEError("no pair of coverages could be trained: give a larger vocab_size")
     best, out_of_reach = summarize(results)
     with atomic_directory(args.out) as folder:
-        (folder / "sweep.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+        (folder / "sweep.json").write_text(json.dumps(results, indent=1), encoding="utf-8", newline="\n")
         draw(results, best, args.vocab_size, folder / "sweep.png")
     print("letters  syllables  tokens/word  cut syllables (worst)  cut letters (worst)")
     for result in sorted(results, key=lambda result: result["tokens_per_word"]):

@@ -1,5 +1,6 @@
 """The sdist and the wheel, installed where nothing else is, do the main job."""
 
+import ast
 import os
 import re
 import shutil
@@ -115,3 +116,25 @@ def test_one_header_knows_the_compilers():
     )
     users = {file.name for file in KERNELS.iterdir() if own.search(file.read_text(encoding="utf-8"))}
     assert users == {"compiler.h"}
+
+
+def test_text_is_written_with_the_same_line_ends_on_every_system():
+    # Windows makes \r\n of \n in whatever is written as text and does not say newline="\n".
+    def is_wrong(call):
+        name = getattr(call.func, "attr", getattr(call.func, "id", None))
+        modes = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        writes_text = name in ("write_text", "TextIOWrapper") or (
+            name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile")
+            and any(re.fullmatch("[wax]t?[+]?", mode) for mode in modes)
+        )
+        newlines = [
+            word.value.value for word in call.keywords if word.arg == "newline" and isinstance(word.value, ast.Constant)
+        ]
+        return writes_text and newlines != ["\n"]
+
+    wrong = []
+    for folder in ("hf_sgpe", "trainers", "hub_cards", "scripts"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            calls = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+            wrong += [f"{file.relative_to(ROOT)}:{call.lineno}" for call in calls if is_wrong(call)]
+    assert not wrong

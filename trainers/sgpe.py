@@ -160,7 +160,7 @@ def _settle(settings: dict[str, Any], path: Path, *, resuming: bool) -> None:
                 what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
                 raise SGPEError(f"{path}: the run to go on with differs: {what}")
     with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 def checkpoints(folder: Path) -> list[Path]:

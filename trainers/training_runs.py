@@ -438,7 +438,7 @@ def digest_of(values: Iterable[Any]) -> str:
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Notes in ``folder`` what its results are made with."""
     with atomic_file(folder / SETTINGS_FILE) as temporary:
-        temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8")
+        temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:

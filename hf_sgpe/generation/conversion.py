@@ -74,4 +74,4 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
     with atomic_directory(target) as folder:
         convert(source, folder)
     with atomic_file(target / DONE_FILE) as file:
-        file.write_text(json.dumps({"source": str(source.resolve()), "kind": kind}), "utf-8")
+        file.write_text(json.dumps({"source": str(source.resolve()), "kind": kind}), encoding="utf-8", newline="\n")

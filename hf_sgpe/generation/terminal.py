@@ -136,7 +136,9 @@ def _command(conversation: Conversation, line: str) -> bool:
             raise SGPEError("/save: name a file")
         system = [{"role": "system", "content": chat.system_prompt}] if chat.system_prompt else []
         with atomic_file(Path(rest.strip())) as file:
-            file.write_text(json.dumps([*system, *chat.messages], ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            file.write_text(
+                json.dumps([*system, *chat.messages], ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n"
+            )
         print(f"{rest.strip()}: {len(chat.messages):,} messages", file=sys.stderr)
     else:
         if name == "/system":
