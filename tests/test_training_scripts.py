@@ -215,7 +215,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         (
             "train_lm.py",
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            "small: no tokenizer can be loaded from there",
+            ": name the tokenizer that the model was trained with by --model-tokenizer",
         ),
         (
             "train_lm.py",
