@@ -7,8 +7,9 @@ Everything else (pairs, offsets, overflow, words that are split already) goes to
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -121,10 +122,16 @@ class _Lane:
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
         }
-        # The backend's settings are part of what is saved, so they are left as a call of the backend would leave them.
-        tokenizer.set_truncation_and_padding(**settings)
-        if tokenizer._tokenizer.encode_special_tokens != split_special:  # while it is set no other thread can read
-            tokenizer._tokenizer.encode_special_tokens = split_special
+        # The backend's settings are part of what is saved, so they are left as a call of the backend would leave them. While
+        # another thread's call is there, whose settings are left is open anyway, and nobody waits for it.
+        lock = backend_lock(tokenizer)
+        if lock.acquire(blocking=False):
+            try:
+                tokenizer.set_truncation_and_padding(**settings)
+                if tokenizer._tokenizer.encode_special_tokens != split_special:  # while it is set no other thread can read
+                    tokenizer._tokenizer.encode_special_tokens = split_special
+            finally:
+                lock.release()
 
         assert self.bpe is not None
         rows = self.bpe.encode_batch(texts, allowed_special="none" if split_special else "all")
@@ -138,7 +145,7 @@ class _Lane:
             tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
 
         make = _maker(tokenizer, list(texts), settings, add_special_tokens, split_special, self.fingerprint)
-        encodings = _Encodings(len(rows), make)
+        encodings = _Encodings(tokenizer, len(rows), make)
         _waiting.setdefault(tokenizer, WeakSet()).add(encodings)
         encoded = BatchEncoding(data, encodings, tensor_type=get("return_tensors"), n_sequences=1)
         if is_batch or get("return_tensors") is not None:
@@ -186,6 +193,16 @@ class _Lane:
 _lanes: WeakKeyDictionary[SGPETokenizerFast, _Lane] = WeakKeyDictionary()
 # Encodings that nobody has asked for yet.
 _waiting: WeakKeyDictionary[SGPETokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
+
+# By tokenizer, not in it: tokenizers are pickled, copied and hashed by what is in them.
+_locks: WeakKeyDictionary[SGPETokenizerFast, RLock] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # a thread that held one does not go on in the child
+    os.register_at_fork(after_in_child=_locks.clear)
+
+
+def backend_lock(tokenizer: SGPETokenizerFast) -> RLock:
+    """What a thread must hold while it sets the backend's truncation and padding, which are state of it, and encodes."""
+    return _locks.setdefault(tokenizer, RLock())
 
 
 def _lane_of(tokenizer: SGPETokenizerFast, texts: Sequence[str]) -> _Lane | None:
@@ -256,21 +273,18 @@ def _missing(lengths: list[int], options: dict[str, Any]) -> list[int]:
     return [max(length - one, 0) for one in lengths]
 
 
-# Encodings are made with the backend set as it was for their call, by one thread at a time.
-_making = Lock()
-
-
 class _Encodings(Sequence[Any]):
     """The backend's encodings of a batch, made when the first of them is asked for. Pickled and copied as a list."""
 
-    def __init__(self, size: int, make: Callable[[], list[Encoding]]) -> None:
+    def __init__(self, tokenizer: SGPETokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
+        self._tokenizer = tokenizer
         self._size = size
         self._make = make
         self._made: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
         """All of them, made now if need be."""
-        with _making:
+        with backend_lock(self._tokenizer):
             if self._made is None:
                 self._made = self._make()
             return self._made

@@ -42,6 +42,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     package and without remote code. How the tokenizer was trained is kept in ``tokenizer_config.json`` under ``sgpe`` and
     lets `train_new_from_iterator` train another one like it.
 
+    Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) take
+    turns, because truncation and padding are state of it; the others wait for nobody.
+
     Raises:
         SGPEError: (`from_pretrained`) the folder holds no tokenizer, or a damaged one.
 
@@ -102,7 +105,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         if options.get("sanitize_control_tokens") and isinstance(text if isinstance(text, str) else text[0], Written):
             return conversations.encode(self, text, {**options, "text_pair": text_pair})
         encoded = fast_lane.encode(self, text, options) if text_pair is None else None
-        return super()._encode_plus(text, text_pair, **options) if encoded is None else encoded
+        if encoded is None:
+            with fast_lane.backend_lock(self):
+                return super()._encode_plus(text, text_pair, **options)
+        return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
         """The tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""

@@ -1,9 +1,12 @@
 """The fast lane of SGPETokenizerFast against transformers' own class, field by field."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -185,6 +188,68 @@ def test_encodings_can_be_asked_for_by_several_threads(pair):
         encoded = fast(["a b c"] * 50)
         with ThreadPoolExecutor(4) as pool:
             assert len({tuple(words) for words in pool.map(encoded.word_ids, range(50))}) == 1
+
+
+MIXED = [
+    {"padding": True},
+    {"padding": "max_length", "max_length": 30, "padding_side": "left"},
+    {"truncation": True, "max_length": 3},
+    {"return_offsets_mapping": True},
+    {"return_offsets_mapping": True, "truncation": True, "max_length": 5},
+    {"return_offsets_mapping": True, "padding": "max_length", "max_length": 40},
+    {"return_offsets_mapping": True, "split_special_tokens": True},
+    {"text_pair": ["x", "y z"], "truncation": True, "max_length": 6, "padding": True},
+]
+
+
+def test_threads_get_what_each_asked_for(pair, monkeypatch):
+    fast, _ = pair
+    texts = ["ශ්‍රී ලංකාව <|endoftext|>[SEP] one two three four", "a b c d e f g h"]
+
+    def values(options):
+        encoded = fast(texts, **options)
+        return dict(encoded), [encoding.tokens for encoding in encoded.encodings]
+
+    alone = [values(options) for options in MIXED]
+    set_truncation_and_padding = SGPETokenizerFast.set_truncation_and_padding
+
+    def set_and_let_others_go_on(*args, **settings):
+        set_truncation_and_padding(*args, **settings)
+        time.sleep(0.001)
+
+    monkeypatch.setattr(SGPETokenizerFast, "set_truncation_and_padding", set_and_let_others_go_on)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(values, MIXED * 10)) == alone * 10
+
+
+@needs_native
+def test_the_lane_waits_for_no_backend(pair):
+    fast, _ = pair
+    alone = fast("a b c", truncation=True, max_length=4)["input_ids"]
+    with ThreadPoolExecutor(1) as pool, fast_lane.backend_lock(fast):
+        encoded = pool.submit(lambda: fast("a b c", truncation=True, max_length=4)).result(timeout=60)
+    assert encoded["input_ids"] == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork")
+def test_a_child_does_not_wait_for_threads_of_its_parent(pair):
+    fast, _ = pair
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        with fast_lane.backend_lock(fast):
+            taken.set()
+            done.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        taken.wait()
+        child = os.fork()
+        if not child:
+            os._exit(not fast_lane.backend_lock(fast).acquire(blocking=False))
+        done.set()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_what_the_backend_refuses_is_refused(pair):
