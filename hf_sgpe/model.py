@@ -57,6 +57,7 @@ class BPETokenizer:
             names say (`hf_sgpe.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
         chat_template: Jinja source of the chat template, if it has one.
+        model_max_length: How many ids a model takes, to which calls truncate that name no other length.
 
     Raises:
         SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
@@ -82,6 +83,7 @@ class BPETokenizer:
         roles: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         chat_template: str | None = None,
+        model_max_length: int | None = None,
     ) -> None:
         self.vocab = dict(vocab)
         self.merges = list(merges)
@@ -94,6 +96,7 @@ class BPETokenizer:
         self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
         self.metadata = dict(metadata or {})
         self.chat_template = chat_template
+        self.model_max_length = model_max_length
         self._check()
 
         self._codec = make_codec(
@@ -244,6 +247,7 @@ class BPETokenizer:
             "roles": self.roles,
             "metadata": self.metadata,
             "chat_template": self.chat_template,
+            "model_max_length": self.model_max_length,
         }
         return _rebuild, (self.vocab, self.merges, parts)
 
@@ -303,7 +307,8 @@ class BPETokenizer:
 
         Args:
             padding: Fill rows up to the longest with the padding token, or id 0 if there is none.
-            truncation: Cut rows after ``max_length`` ids, special tokens of the template included.
+            truncation: Cut rows after ``max_length`` ids, special tokens of the template included; None for those that the
+                model takes.
             return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length); a single text is one row then.
 
         Raises:
@@ -322,7 +327,7 @@ class BPETokenizer:
             pad_id=self.pad_token_id,
             padding=padding,
             truncation=truncation,
-            max_length=max_length,
+            max_length=self.model_max_length if max_length is None else max_length,
             return_tensors=return_tensors,
         )
         return {name: rows[0] for name, rows in batch.items()} if single and return_tensors is None else batch

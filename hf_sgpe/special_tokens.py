@@ -29,6 +29,11 @@ _ROLES_BY_NAME = {
     "[MASK]": ("mask_token",),
 }
 
+# With a chat template a model is to stop where a turn ends, and not only where a text does.
+_ROLES_BY_TEMPLATE = {
+    "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
+    "chatml": {"eos_token": "<|im_end|>"},
+}
 
 SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """Those of the SGPE document (section 3.1), where they have the ids 0 to 4."""
@@ -45,6 +50,32 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
         for role in _ROLES_BY_NAME.get(token, ()):
             roles.setdefault(role, token)
     return roles
+
+
+def roles_of_template(chat_template: str | None) -> dict[str, str]:
+    """Which special tokens a named chat template gives parts to; none for any other.
+
+    >>> roles_of_template("chatml")
+    {'eos_token': '<|im_end|>'}
+    """
+    return dict(_ROLES_BY_TEMPLATE.get(chat_template or "", {}))
+
+
+def trained_roles(
+    special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The parts that special tokens play in a new tokenizer: those ``given``, else the chat template's, else by spelling.
+
+    Where no token is for padding, the one that ends texts is: of two ends, in chats, not the one that ends turns, because
+    many collators keep whatever pads from being learned.
+
+    >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
+    {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
+    """
+    spelled = roles_of(special_tokens)
+    roles = {**spelled, **roles_of_template(chat_template), **(given or {})}
+    end = spelled.get("eos_token") or roles.get("eos_token")
+    return roles if "pad_token" in roles or end is None else {**roles, "pad_token": end}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template, p
 from hf_sgpe.chat.written import Written
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.special_tokens import roles_of_template
 
 if TYPE_CHECKING:
     from hf_sgpe.model import BPETokenizer
@@ -364,7 +365,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """
         from dataclasses import fields
 
-        from hf_sgpe.training import TrainingConfig, train_from_counts
+        from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
         from hf_sgpe.word_counts import WordCounts
 
         trained_with = self.to_bpe()
@@ -380,23 +381,26 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             raise SGPEError(f"train_new_from_iterator does not know {', '.join(sorted(unknown))}")
         if values.get("special_tokens_position") == "given":
             del values["special_tokens_position"]  # ids that were given for another size
-        values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
-        config = TrainingConfig.from_dict(values)
-        tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)
-        if trained_with.template:
-            tokenizer.template = trained_with.template.renamed(renamed)
         roles = {
             name: renamed.get(str(token), str(token))
             for name, token in self.special_tokens_map.items()
             if isinstance(token, str)
         }
+        # Another chat template ends turns by a token of its own.
+        kept = roles.keys() - roles_of_template(kwargs.get("chat_template")).keys()
+        values.update({name: roles[name] if name in kept else None for name in TRAINED_ROLES})
+        values["model_max_length"] = tokenizer_json.max_length_in(self.model_max_length)
+        values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
+        config = TrainingConfig.from_dict(values)
+        tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)
+        if trained_with.template:
+            tokenizer.template = trained_with.template.renamed(renamed)
         return type(self).from_bpe(
             tokenizer,
-            **roles,
-            model_max_length=self.model_max_length,
+            **{name: token for name, token in roles.items() if name not in TRAINED_ROLES},
             padding_side=self.padding_side,
             truncation_side=self.truncation_side,
-            **({"chat_template": self.chat_template} if self.chat_template else {}),
+            **({"chat_template": self.chat_template} if self.chat_template and "chat_template" not in kwargs else {}),
         )
 
 

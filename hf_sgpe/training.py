@@ -25,12 +25,15 @@ from hf_sgpe.pretokenizers.abugidas import SCRIPTS, resolve_scripts
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
 from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
 from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
-from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template, trained_roles
 from hf_sgpe.word_counts import WordCounts, exact_weight
 
 logger = logging.getLogger(__name__)
 
 Track = Callable[[Collection[Any], str], Iterable[Any]]
+
+TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
+"""What special tokens can be told to be: fields of `TrainingConfig`."""
 
 SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
@@ -50,7 +53,8 @@ _RECIPE_DEFAULTS: dict[str, dict[str, Any]] = {
 class TrainingConfig:
     """Everything that decides, together with the text, which tokenizer comes out.
 
-    After construction no field is None but ``min_unit_frequency``: recipe defaults are filled in.
+    After construction recipe defaults are filled in. What is None then was left open: ``min_unit_frequency``,
+    ``chat_template``, ``model_max_length``, and the tokens of `roles`, which says who plays them.
 
     Args:
         vocab_size: Number of tokens in the finished tokenizer, special tokens included.
@@ -69,6 +73,13 @@ class TrainingConfig:
             to ids. None takes ``given`` for those, else the recipe's own.
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
             named one come to the others, unless those are mapped to ids.
+        bos_token: The special token that begins texts. This and the next two come to the others like those of a chat
+            template; None for what the chat template says, or else the spelling (``<s>``).
+        eos_token: The same that ends what a model generates.
+        pad_token: The same that fills rows up. None: by its spelling (``<|pad|>``), or else the token that ends texts
+            (``<|endoftext|>``). Some collators keep the padding token out of the loss, so a model that is to learn to end
+            its texts by ``<|endoftext|>`` with those needs another one.
+        model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
         weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
             glob → number. Of several that fit a file the first counts; without one it counts once.
 
@@ -92,6 +103,10 @@ class TrainingConfig:
     special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
     special_tokens_position: str | None = None
     chat_template: str | None = None
+    bos_token: str | None = field(default=None, kw_only=True)
+    eos_token: str | None = field(default=None, kw_only=True)
+    pad_token: str | None = field(default=None, kw_only=True)
+    model_max_length: int | None = field(default=None, kw_only=True)
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +130,10 @@ class TrainingConfig:
         object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
         if self.chat_template is not None:
             self._check_chat_template(self.chat_template)
+        for role, token in self._given_roles().items():
+            if not isinstance(token, str):
+                raise SGPEError(f"{role} must be text, not {token!r}")
+            self._add_special_tokens([token], role)
         if not isinstance(self.weights, Mapping):
             raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
         object.__setattr__(self, "weights", dict(self.weights))
@@ -130,7 +149,7 @@ class TrainingConfig:
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value <= 1:
                 raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
-        for name in ("min_frequency", "min_unit_frequency"):
+        for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
             value = getattr(self, name)
             if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
                 raise SGPEError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -158,12 +177,26 @@ class TrainingConfig:
         if not isinstance(template, str):
             raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")
         check_template(load_template(template))
+        self._add_special_tokens(SPECIAL_TOKENS.get(template, ()), f"chat template {template}")
+
+    def _add_special_tokens(self, tokens: Iterable[str], what: str) -> None:
         assert self.special_tokens is not None
-        missing = [token for token in SPECIAL_TOKENS.get(template, ()) if token not in self.special_tokens]
+        missing = [token for token in tokens if token not in self.special_tokens]
         if missing and isinstance(self.special_tokens, Mapping):
-            raise SGPEError(f"the chat template {template} needs the special tokens {', '.join(missing)}: give them ids")
+            raise SGPEError(f"the {what} needs the special tokens {', '.join(missing)}: give them ids")
         if missing:
             object.__setattr__(self, "special_tokens", (*self.special_tokens, *missing))
+
+    def _given_roles(self) -> dict[str, str]:
+        return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
+
+    def roles(self) -> dict[str, str]:
+        """Which special token plays which part in the tokenizer that comes out.
+
+        >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
+        {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
+        """
+        return trained_roles(self.special_tokens or (), self.chat_template, self._given_roles())
 
     def pre_tokenizer(self) -> RegexPreTokenizer | LinguisTriePreTokenizer:
         """The readable pre-tokenizer of this recipe: words and units."""
@@ -370,6 +403,8 @@ def _assemble(
         patterns=patterns,
         normalization=config.normalization or "none",
         template=cls_sep_template(specials) if config.recipe == "sgpe" else None,
+        roles=config.roles(),
         chat_template=load_template(config.chat_template) if config.chat_template else None,
+        model_max_length=config.model_max_length,
         metadata={"training": config.to_dict(), "word_counts": digest},
     )

@@ -15,7 +15,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
 from trainers import TokenizerTrainer, TrainingConfig
-from trainers.language_model import embedding_rows, pack, read_documents, small_llama
+from trainers.language_model import collate, embedding_rows, pack, read_documents, small_llama
 from trainers.training_runs import load_tokenizer, require_pytorch, train
 
 SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"
@@ -58,7 +58,7 @@ def make_model(out: Path, steps: int) -> None:
     require_pytorch()
     import numpy
     import torch
-    from transformers import DataCollatorForLanguageModeling, LlamaForCausalLM
+    from transformers import LlamaForCausalLM
 
     files = sorted(SAMPLE.glob("*.txt"))
     config = TrainingConfig(4000, scripts=("sinhala", "devanagari", "tamil"), special_tokens=("<|endoftext|>",))
@@ -69,8 +69,7 @@ def make_model(out: Path, steps: int) -> None:
     model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), layers=2, width=128, heads=4, length=LENGTH))
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     print(f"Training {model.num_parameters():,} parameters for {steps} steps", flush=True)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
-    train(model, tokenizer, rows, collator, out=out, steps=steps, batch_size=8, learning_rate=3e-3, seed=1, resume=True)
+    train(model, tokenizer, rows, collate, out=out, steps=steps, batch_size=8, learning_rate=3e-3, seed=1, resume=True)
 
 
 if __name__ == "__main__":

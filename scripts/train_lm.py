@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from hf_sgpe import SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
 from trainers import CorpusFile, find_files
-from trainers.language_model import Text, bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama
+from trainers.language_model import (
+    Text,
+    bits_per_byte,
+    collate,
+    embedding_rows,
+    fit_embeddings,
+    pack,
+    read_documents,
+    small_llama,
+)
 from trainers.training_runs import (
     add_options,
     check_length,
@@ -54,7 +63,7 @@ def main() -> int:
 def run(args: argparse.Namespace) -> None:
     require_pytorch()
     from accelerate import PartialState
-    from transformers import AutoModelForCausalLM, DataCollatorForLanguageModeling, LlamaForCausalLM, set_seed
+    from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
 
     if bool(args.corpus) == bool(args.dataset):
         raise SGPEError("give text to train on: either files, or a dataset by --dataset")
@@ -85,10 +94,7 @@ def run(args: argparse.Namespace) -> None:
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out, args.length)
-    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
-    train_as_asked(
-        args, model, tokenizer, rows, collator, settings={"length": args.length, "text": digest_of(rows.tolist())}
-    )
+    train_as_asked(args, model, tokenizer, rows, collate, settings={"length": args.length, "text": digest_of(rows.tolist())})
     for name, value in measured(model, tokenizer, held_out, args.length).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))

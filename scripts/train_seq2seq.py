@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> None:
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
         name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(
-            f"{name}: has no pad token or no eos token, which pairs need: train it with --special-token '<|endoftext|>' "
-            "--special-token '<|pad|>'"
+            f"{name}: has no pad token or no eos token, which pairs need: train it with --eos-token '<|endoftext|>'"
         )
 
     set_seed(args.seed)

@@ -43,11 +43,16 @@ def call_here(monkeypatch, folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, sample):
-    """A folder with two tokenizers, the second of which has a token for padding, and texts and pairs of them."""
+    """A folder with tokenizers, and texts and pairs of them."""
     folder = tmp_path_factory.mktemp("training")
     texts = [sample["si"][:20_000], sample["en"][:20_000]]
-    for name, special_tokens in (("bare", ("<|endoftext|>",)), ("padding", ("<|endoftext|>", "<|pad|>"))):
-        config = TrainingConfig(600, "bpe", special_tokens=special_tokens)
+    for name, options in {
+        "none": {"special_tokens": ()},
+        "bare": {"special_tokens": ("<|endoftext|>",)},
+        "padding": {"pad_token": "<|pad|>"},
+        "chat": {"chat_template": "chatml"},
+    }.items():
+        config = TrainingConfig(600, "bpe", **options)
         TokenizerTrainer(config).train(iterator=texts).save_pretrained(folder / name)
     (folder / "si.txt").write_text(sample["si"], encoding="utf-8")
     (folder / "empty.txt").touch()
@@ -85,6 +90,27 @@ def test_a_language_model_is_trained_resumed_and_loaded(folder, call_here):
     prompt = tokenizer("ශ්‍රී ලංකාව", return_tensors="pt")
     assert model.config.vocab_size == 640
     assert tokenizer.decode(model.generate(**prompt, max_new_tokens=2, do_sample=False)[0]).startswith("ශ්‍රී ලංකාව")
+
+
+def test_a_model_with_a_chat_template_stops_where_a_turn_ends(folder, call_here):
+    from transformers import AutoModelForCausalLM, AutoTokenizer, ForcedEOSTokenLogitsProcessor
+
+    options = ["30-si.txt", "--tokenizer", "chat", *TINY, "--steps", 1, "--batch-size", 2, "--out", "chat-lm"]
+    assert call_here("train_lm.py", *options) == 0
+    tokenizer = AutoTokenizer.from_pretrained(folder / "chat-lm")
+    end, text_end = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    for name in ("config.json", "generation_config.json"):
+        written = json.loads((folder / "chat-lm" / name).read_text(encoding="utf-8"))
+        assert (written["bos_token_id"], written["eos_token_id"], written["pad_token_id"]) == (text_end, end, text_end)
+    model = AutoModelForCausalLM.from_pretrained(folder / "chat-lm")
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "a"}], return_tensors="pt", add_generation_prompt=True
+    )
+    length = prompt["input_ids"].shape[1]
+    forced = ForcedEOSTokenLogitsProcessor(length + 3, end, "cpu")
+    ids = model.generate(**prompt, max_new_tokens=9, do_sample=False, logits_processor=[forced])[0].tolist()
+    assert len(ids) == length + 3 or end in ids[length : length + 2]
+    assert ids[-1] == end
 
 
 def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, call_here, capsys):
@@ -232,7 +258,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),
         ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         ("train_lm.py", ["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
-        ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "bare", "--held-out", "5"], "bare: has no pad token"),
+        ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none: has no pad token"),
         ("train_seq2seq.py", ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out 30 of 30 pairs"),
         ("train_seq2seq.py", ["si.txt", "30-en.txt", "--tokenizer", "padding"], "must be aligned"),
         ("train_seq2seq.py", ["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: not two columns"),

@@ -10,6 +10,8 @@ from itertools import chain
 from math import log
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.normalization import normalize
 from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
@@ -53,6 +55,19 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
         whole = len(row) - len(row) % length
         yield from (row[start : start + length] for start in range(0, whole, length))
         del row[:whole]
+
+
+def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+    """A batch of rows as `pack` makes them. Each token of them is learned: transformers' collator would leave out the token
+    for padding, which may be the one that ends texts.
+
+    >>> collate([[1, 2], [3, 4]])["labels"].tolist()
+    [[1, 2], [3, 4]]
+    """
+    import torch
+
+    ids = torch.from_numpy(numpy.array(rows, numpy.int64))
+    return {"input_ids": ids, "labels": ids.clone()}
 
 
 def separator_id(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -43,6 +43,18 @@ def train(
         str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
     ] = None,
     chat_template: options.ChatTemplate = None,
+    bos_token: Annotated[str | None, typer.Option(help="Special token that begins texts.", show_default=False)] = None,
+    eos_token: Annotated[
+        str | None,
+        typer.Option(help="Special token that ends texts, or turns (default: the chat template's).", show_default=False),
+    ] = None,
+    pad_token: Annotated[
+        str | None,
+        typer.Option(help="Special token that fills rows up (default: the one that ends texts).", show_default=False),
+    ] = None,
+    model_max_length: Annotated[
+        int | None, typer.Option(help="Tokens that a model takes (default: any number).", show_default=False)
+    ] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,6 +108,10 @@ def train(
         normalization=normalization,
         special_tokens_position=special_tokens_position,
         chat_template=chat_template and read_chat_template(chat_template),
+        bos_token=bos_token,
+        eos_token=eos_token,
+        pad_token=pad_token,
+        model_max_length=model_max_length,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         **options.find_scripts(script, recipe, files=files, datasets=datasets, counts=counts or (), text_field=text_field),
         **{name: value for name, value in given.items() if value is not None},

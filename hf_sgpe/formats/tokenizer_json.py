@@ -88,6 +88,7 @@ def config(tokenizer: BPETokenizer) -> dict[str, Any]:
         **({"additional_special_tokens": extra} if extra else {}),
         # transformers.js looks for it here and nowhere else.
         **({"chat_template": tokenizer.chat_template} if tokenizer.chat_template is not None else {}),
+        **({"model_max_length": tokenizer.model_max_length} if tokenizer.model_max_length is not None else {}),
         "sgpe": tokenizer.metadata,
     }
 
@@ -218,6 +219,7 @@ def from_contents(
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
     tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file or path))
     tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
+    tokenizer.model_max_length = max_length_in(settings.get("model_max_length"))
     if isinstance(settings.get("chat_template"), str):
         tokenizer.chat_template = settings["chat_template"]
     return tokenizer
@@ -229,6 +231,11 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
             yield role, content
+
+
+def max_length_in(length: Any) -> int | None:
+    """How many ids a model takes, of what transformers has there for any number, too."""
+    return length if type(length) is int and length < 10**20 else None
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
@@ -253,6 +260,7 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> BPETokenizer:
     found.roles = dict(roles_in(tokenizer.special_tokens_map, found.special_tokens))
     found.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
     found.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
+    found.model_max_length = max_length_in(tokenizer.model_max_length)
     return found
 
 

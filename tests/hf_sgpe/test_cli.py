@@ -273,6 +273,8 @@ def workplace(tmp_path, saved):
         ("train --out out", "nothing to train on"),
         ("train --out out --counts good.txt", r"good\.txt: not a file of word counts"),
         ("train deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
+        ("train good.txt --out out --pad-token x", "special token 'x' is too short"),
+        ("train good.txt --out out --model-max-length 0", "model_max_length must be a whole number of at least 1, not 0"),
         ("train good.txt", "Missing option '--out'"),
         ("train good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
         ("train aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on some text"),
@@ -346,6 +348,15 @@ def test_counts_kept_before_survive_a_failed_run(workplace):
     hf_sgpe("counts", "add", "counts", "counts", "--out", "link", cwd=workplace)
     assert (workplace / "link").is_symlink()
     assert WordCounts.load(workplace / "counts").total() == 2 * total
+
+
+def test_parts_of_special_tokens_and_length_are_options(workplace):
+    roles = ["--eos-token", "<|end|>", "--pad-token", "<|pad|>", "--model-max-length", 512]
+    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--chat-template", "chatml", *roles, cwd=workplace)
+    tokenizer = BPETokenizer.from_pretrained(workplace / "a")
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<|endoftext|>", "<|end|>", "<|pad|>")
+    assert list(tokenizer.special_tokens) == ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|end|>", "<|pad|>"]
+    assert tokenizer.model_max_length == 512
 
 
 def test_counts_can_be_trained_on_later(workplace):

@@ -26,6 +26,13 @@ def fast(tokenizer):
     return SGPETokenizerFast.from_bpe(tokenizer)
 
 
+def train(sample, vocab_size, **options):
+    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+
+    config = TrainingConfig(vocab_size, "bpe", **options)
+    return SGPETokenizerFast.from_bpe(train_from_counts(WordCounts.from_texts([sample["en"]], config), config))
+
+
 @given(text=texts)
 @settings(max_examples=300)
 def test_ids_are_those_of_the_bpe_tokenizer(fast, tokenizer, text):
@@ -45,7 +52,7 @@ def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenize
         rows, used = ask(sys.executable, *({"ask": what, "folder": folder, "texts": TEXTS} for what in ("encode", "use")))
         assert rows == expected
         assert used["keys"] == ["attention_mask", "input_ids"]
-        assert used["roles"] == {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+        assert used["roles"] == dict.fromkeys(("bos_token", "eos_token", "pad_token"), "<|endoftext|>")
 
 
 def test_trusted_remote_code_gives_this_class(fast, saved, tmp_path, monkeypatch):
@@ -155,14 +162,49 @@ def test_copies_are_the_same_tokenizer(fast, clone):
 
 
 def test_transformers_options_work(fast):
-    assert fast.pad_token is None  # unless one was asked for
-    fast = copy.deepcopy(fast)
-    fast.add_special_tokens({"pad_token": "<|endoftext|>"})
     batch = fast(["ක", "hello world"], padding=True, return_tensors="np", truncation=True, max_length=4)
     assert batch["input_ids"].shape == batch["attention_mask"].shape
     assert batch["attention_mask"][0].tolist()[0] == 1
     assert fast.tokenize("ශ්‍රී") == fast.convert_ids_to_tokens(fast.encode("ශ්‍රී"))
     assert fast.convert_tokens_to_string(fast.tokenize("ශ්‍රී ලංකාව")) == "ශ්‍රී ලංකාව"
+
+
+@pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ({}, ["<|endoftext|>"] * 3),
+        ({"special_tokens": ()}, [None] * 3),
+        ({"special_tokens": ("<s>", "</s>")}, ["<s>", "</s>", "</s>"]),
+        ({"special_tokens": ("<|endoftext|>", "<|pad|>")}, ["<|endoftext|>", "<|endoftext|>", "<|pad|>"]),
+        ({"pad_token": "<|x|>"}, ["<|endoftext|>", "<|endoftext|>", "<|x|>"]),
+        ({"special_tokens": (), "eos_token": "<|x|>"}, [None, "<|x|>", "<|x|>"]),
+        ({"bos_token": "<|x|>", "eos_token": "<|y|>"}, ["<|x|>", "<|y|>", "<|endoftext|>"]),
+        ({"chat_template": "chatml"}, ["<|endoftext|>", "<|im_end|>", "<|endoftext|>"]),
+        ({"chat_template": "chatml", "special_tokens": ()}, [None, "<|im_end|>", "<|im_end|>"]),
+        ({"chat_template": "chatml", "eos_token": "<|endoftext|>"}, ["<|endoftext|>"] * 3),
+        ({"chat_template": "llama3"}, ["<|begin_of_text|>", "<|eot_id|>", "<|endoftext|>"]),
+        ({"chat_template": "llama3", "special_tokens": ()}, ["<|begin_of_text|>", "<|eot_id|>", "<|end_of_text|>"]),
+        ({"chat_template": "alpaca"}, ["<|endoftext|>"] * 3),
+        ({"chat_template": "{{ messages }}"}, ["<|endoftext|>"] * 3),
+    ],
+)
+def test_special_tokens_play_the_parts_that_fine_tuning_needs(sample, tmp_path, options, roles):
+    trained = train(sample, 400, model_max_length=4, **options)
+    assert len(trained) == 400
+    BPETokenizer.save(trained.to_bpe(), tmp_path / "plain")
+    trained.save_pretrained(tmp_path / "fast")
+    for tokenizer in (
+        trained,
+        trained.to_bpe(),
+        pickle.loads(pickle.dumps(trained.to_bpe())),
+        *(kind.from_pretrained(tmp_path / name) for kind in (SGPETokenizerFast, BPETokenizer) for name in ("plain", "fast")),
+    ):
+        assert [tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token] == roles
+        assert tokenizer.model_max_length == 4
+        if tokenizer.pad_token:
+            rows = tokenizer(["one", "one two three four five six"], truncation=True, padding=True)["input_ids"]
+            assert list(map(len, rows)) == [4, 4]
+            assert rows[0][-1] == tokenizer.pad_token_id
 
 
 def test_chat_template_survives(fast, tmp_path):
@@ -198,6 +240,43 @@ def test_new_and_renamed_special_tokens(fast, sample):
     assert new.eos_token == "</s>"
     assert new.get_added_vocab() == {"</s>": 1198, "<|pad|>": 1199}
     assert new.encode("</s>") == [1198]
+
+
+def test_roles_and_length_are_kept_in_a_new_one(sample):
+    chat = train(sample, 800, pad_token="<|pad|>", eos_token="<|end|>", chat_template="chatml", model_max_length=99)
+    new = chat.train_new_from_iterator([sample["en"]], 700, special_tokens_map={"<|end|>": "<|stop|>"})
+    assert (new.bos_token, new.eos_token, new.pad_token) == ("<|endoftext|>", "<|stop|>", "<|pad|>")
+    assert new.chat_template == chat.chat_template
+    assert new.model_max_length == 99
+    assert (len(new), len(new.get_added_vocab())) == (700, 5)
+    training = new.to_bpe().metadata["training"]
+    assert (training["eos_token"], training["pad_token"], training["model_max_length"]) == ("<|stop|>", "<|pad|>", 99)
+    # Set afterwards they are kept, too, and what is asked for goes before.
+    new.pad_token = "<|endoftext|>"
+    other = new.train_new_from_iterator([sample["en"]], 700, model_max_length=5, eos_token="<|im_end|>")
+    assert (other.eos_token, other.pad_token, other.model_max_length) == ("<|im_end|>", "<|endoftext|>", 5)
+
+
+def test_a_new_one_with_another_chat_template_ends_its_turns(fast, sample):
+    new = fast.train_new_from_iterator([sample["en"]], 700, chat_template="chatml")
+    assert (new.bos_token, new.eos_token, new.pad_token) == ("<|endoftext|>", "<|im_end|>", "<|endoftext|>")
+    again = new.train_new_from_iterator([sample["en"]], 700, chat_template="llama3")
+    assert (again.bos_token, again.eos_token, again.pad_token) == ("<|begin_of_text|>", "<|eot_id|>", "<|endoftext|>")
+    assert "<|eot_id|>" in again.chat_template
+
+
+def test_the_older_have_no_roles_and_no_length_to_be_trained_with(fast, saved, sample, tmp_path):
+    older = json.loads((saved / "tokenizer_config.json").read_text(encoding="utf-8"))
+    for name in ("bos_token", "eos_token", "pad_token", "model_max_length"):
+        del older["sgpe"]["training"][name]
+    del older["pad_token"]
+    (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(older), encoding="utf-8")
+    loaded = SGPETokenizerFast.from_pretrained(tmp_path)
+    assert (loaded.eos_token, loaded.pad_token) == ("<|endoftext|>", None)
+    assert BPETokenizer.from_pretrained(tmp_path).pad_token is None
+    assert loaded.get_vocab() == fast.get_vocab()
+    assert loaded.train_new_from_iterator([sample["en"]], 600).eos_token == "<|endoftext|>"
 
 
 def test_a_renamed_template_stays_a_template(sample):

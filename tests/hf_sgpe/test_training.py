@@ -1,5 +1,6 @@
 import logging
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -213,6 +214,10 @@ def test_normalization_is_an_option():
 def test_config_survives_json():
     config = TrainingConfig(vocab_size=999, scripts=["tamil"], special_tokens=["<|x|>"])
     assert TrainingConfig.from_dict({**config.to_dict(), "from the future": 1}) == config
+    config = TrainingConfig(vocab_size=999, eos_token="<|x|>", pad_token="<|y|>", model_max_length=8)
+    assert config.special_tokens == ("<|endoftext|>", "<|x|>", "<|y|>")
+    assert TrainingConfig.from_dict(config.to_dict()) == config
+    assert replace(TrainingConfig(vocab_size=999), chat_template="chatml").roles()["eos_token"] == "<|im_end|>"
 
 
 # ---------------------------------------------------------------- bad input
@@ -251,6 +256,14 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"special_tokens": [5]}, "special tokens must be text"),
         ({"letter_coverage": 1.5}, "letter_coverage must lie between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
+        ({"eos_token": 5}, "eos_token must be text, not 5"),
+        ({"pad_token": "a"}, "special token 'a' is too short"),
+        ({"pad_token": "<|x|>", "vocab_size": 257}, "at least 258"),
+        (
+            {"pad_token": "<|x|>", "special_tokens": {"<|y|>": 5}},
+            "the pad_token needs the special tokens <\\|x\\|>: give them ids",
+        ),
+        ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
         ({"special_tokens": ["a"]}, "special token 'a' is too short"),
         ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
     ],

@@ -32,7 +32,15 @@ from transformers import (  # noqa: E402
     T5ForConditionalGeneration,
 )
 
-from trainers.language_model import bits_per_byte, embedding_rows, fit_embeddings, pack, read_documents, small_llama  # noqa: E402
+from trainers.language_model import (  # noqa: E402
+    bits_per_byte,
+    collate,
+    embedding_rows,
+    fit_embeddings,
+    pack,
+    read_documents,
+    small_llama,
+)
 from trainers.training_runs import (  # noqa: E402
     check_settings,
     checkpoint_to_resume,
@@ -318,6 +326,18 @@ def test_collators_pad_and_hide_padding_from_the_loss(tokenizer):
     assert (batch["labels"] != -100).sum().item() == 4
 
 
+def test_the_token_that_ends_texts_is_learned_though_it_pads(sample):
+    config = TrainingConfig(600, "bpe")
+    tokenizer = TokenizerTrainer(config).train(iterator=[sample["en"][:20_000]])
+    assert tokenizer.pad_token_id == tokenizer.eos_token_id == 599
+    batch = collate(list(islice(pack(["one two three", "four five"] * 9, tokenizer, 8), 4)))
+    assert 599 in batch["labels"]
+    assert torch.equal(batch["labels"], batch["input_ids"])
+    # A collator that pads rows hides it, unless it goes by lengths; a token of its own for padding hides nothing.
+    texts = [f"{text}{tokenizer.eos_token}" for text in ("one", "one two three")]
+    assert 599 not in DataCollatorForLanguageModeling(tokenizer, mlm=False)([tokenizer(text) for text in texts])["labels"]
+
+
 @pytest.fixture(scope="module")
 def rows(tokenizer, sample):
     return list(pack([sample["en"][:8000]], tokenizer, 16))
@@ -325,7 +345,7 @@ def rows(tokenizer, sample):
 
 def fit(tokenizer, rows, out, *, seed=1, collator=None, **options):
     model = make_model(tokenizer, seed=seed, initializer_range=0.02, attention_dropout=0.2)
-    collator = collator or DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    collator = collator or collate
     settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3}
     train(model, tokenizer, rows, collator, out=out, **settings | options)
     return model
