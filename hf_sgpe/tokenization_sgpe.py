@@ -24,6 +24,7 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template, p
 from hf_sgpe.chat.written import Written
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.special_tokens import roles_of_template
 
 if TYPE_CHECKING:
@@ -81,24 +82,27 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
         """Loads a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
-        path = Path(pretrained_model_name_or_path) / kwargs.get("subfolder", "")
+        path = Path(pretrained_model_name_or_path)
+        where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if path.is_dir():
-            tokenizer_json.find(path)
+            tokenizer_json.find(pretrained_model_name_or_path, **where)
+        is_ours = False
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        except (OSError, KeyboardInterrupt):
+            is_ours = "sgpe" in loaded.init_kwargs
+            check_loaded(loaded, gapless=is_ours)
+        except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:
-            # The backend says little of what is wrong, sometimes by a panic that is no Exception; our own reader says it.
-            if path.is_dir():
-                with suppress(NotByteLevelError):
-                    tokenizer_json.load(path)
-            raise
-        vocab = loaded.get_vocab()
-        ids = set(vocab.values())
-        # What this package saves has no holes; some versions of the backend turn a repeated id into one.
-        if len(ids) < len(vocab) or ("sgpe" in loaded.init_kwargs and len(ids) <= max(ids)):
-            raise SGPEError(f"{pretrained_model_name_or_path}: damaged: the ids of its tokens repeat or have gaps")
+        except BaseException as error:  # a panic of the backend is no Exception
+            if isinstance(error, OSError) and error.filename:
+                raise
+            if not path.exists() and (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
+                reason = str(error).strip().splitlines()[0]
+                raise SGPEError(f"{pretrained_model_name_or_path}: cannot be loaded from the cache ({reason})") from error
+            file = tokenizer_json.find(pretrained_model_name_or_path, **where)
+            if damage := damage_of(file, error, gapless=is_ours):
+                raise damage from error
+            raise  # of the arguments, or the network
         return loaded
 
     def _encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
@@ -389,7 +393,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         # Another chat template ends turns by a token of its own.
         kept = roles.keys() - roles_of_template(kwargs.get("chat_template")).keys()
         values.update({name: roles[name] if name in kept else None for name in TRAINED_ROLES})
-        values["model_max_length"] = tokenizer_json.max_length_in(self.model_max_length)
+        values["model_max_length"] = trained_with.model_max_length
         values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
         config = TrainingConfig.from_dict(values)
         tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)

@@ -182,7 +182,9 @@ def read_tokenizer(path: Path) -> BPETokenizer:
         content, settings = json.loads(values[_TOKENIZER_KEY]), json.loads(values.get(_SETTINGS_KEY, "{}"))
     except ValueError:
         raise SGPEError(f"{path}: the tokenizer.json in it is damaged: name the model's tokenizer, too") from None
-    return tokenizer_json.from_contents(content, {**settings, "chat_template": values.get(_TEMPLATE_KEY)}, path)
+    tokenizer = tokenizer_json.from_content(content, path)
+    tokenizer_json.take_settings(tokenizer, {**settings, "chat_template": values.get(_TEMPLATE_KEY)}, path)
+    return tokenizer
 
 
 def check_tokenizer(path: Path, tokenizer: BPETokenizer, name: str = "") -> None:

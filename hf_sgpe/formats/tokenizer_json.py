@@ -156,8 +156,19 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
     return read(find(path_or_repo, revision=revision))
 
 
-def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+def find(
+    path_or_repo: str | os.PathLike[str],
+    *,
+    revision: str | None = None,
+    subfolder: str = "",
+    token: bool | str | None = None,
+) -> Path:
     """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision`` too).
+
+    Args:
+        revision: Branch, tag or commit of a repository.
+        subfolder: Of the folder or the repository.
+        token: As huggingface_hub takes it.
 
     Raises:
         SGPEError: there is none.
@@ -166,15 +177,18 @@ def find(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
     if not str(path_or_repo):
         raise SGPEError("an empty name is no tokenizer: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
-        if not (path / TOKENIZER_FILE).exists():
-            raise SGPEError(f"{path_or_repo}: the folder holds no {TOKENIZER_FILE}")
-        return path / TOKENIZER_FILE
+        if not (path / subfolder / TOKENIZER_FILE).exists():
+            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}")
+        return path / subfolder / TOKENIZER_FILE
     if path.exists():
         return path
     repo, named = hub.split_name(str(path_or_repo))
     if named and revision:
         raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
-    return hub.download(repo, TOKENIZER_FILE, beside=(CONFIG_FILE, CHAT_TEMPLATE_FILE), revision=named or revision)
+    file, *beside = (
+        f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE)
+    )
+    return hub.download(repo, file, beside=beside, revision=named or revision, token=token)
 
 
 def read(path: Path) -> BPETokenizer:
@@ -189,40 +203,44 @@ def read(path: Path) -> BPETokenizer:
         return gguf.read_tokenizer(path)
     if path.suffix == ".tiktoken":
         raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
-    content = read_json(path)
-    if "merges" in content and "model" not in content:
-        raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
+    tokenizer = from_content(read_json(path), path)
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
-    settings = read_json(config_file) if config_file.exists() else {}
-    tokenizer = from_contents(content, settings, path, config_file)
+    if config_file.exists():
+        take_settings(tokenizer, read_json(config_file), config_file)
     if template_file.exists():
-        tokenizer.chat_template = template_file.read_text(encoding="utf-8")
+        try:
+            tokenizer.chat_template = template_file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise SGPEError(f"{template_file}: not UTF-8") from None
     return tokenizer
 
 
-def from_contents(
-    content: Mapping[str, Any], settings: Mapping[str, Any], path: Path, config_file: Path | None = None
-) -> BPETokenizer:
-    """A tokenizer of what ``tokenizer.json`` and ``tokenizer_config.json`` hold.
-
-    Args:
-        path: Where the first was found, for errors, and ``config_file`` where the second was, if in another file.
-
-    Raises:
-        SGPEError: it is not byte-level BPE, or damaged.
-    """
+def from_content(content: Mapping[str, Any], path: Path) -> BPETokenizer:
+    """`from_dict` of what was read from ``path``, which its errors name."""
+    if "merges" in content and "model" not in content:
+        raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
     try:
-        tokenizer = from_dict(content)
+        return from_dict(content)
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
-    tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(config_file or path))
+
+
+def take_settings(tokenizer: BPETokenizer, settings: Mapping[str, Any], path: Path) -> None:
+    """Gives a tokenizer what ``tokenizer_config.json`` says of it; ``path`` is where that was found, for errors.
+
+    Raises:
+        SGPEError: it is damaged.
+    """
+    tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(path))
     tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
-    tokenizer.model_max_length = max_length_in(settings.get("model_max_length"))
+    try:
+        tokenizer.model_max_length = checked_length(settings.get("model_max_length"))
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {error}") from None
     if isinstance(settings.get("chat_template"), str):
         tokenizer.chat_template = settings["chat_template"]
-    return tokenizer
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -233,9 +251,17 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
             yield role, content
 
 
-def max_length_in(length: Any) -> int | None:
-    """How many ids a model takes, of what transformers has there for any number, too."""
-    return length if type(length) is int and length < 10**20 else None
+def checked_length(length: Any) -> int | None:
+    """How many ids a model takes; None for any number, which transformers has as 10 ** 30.
+
+    Raises:
+        SGPEError: it is no number of ids.
+    """
+    if length is None or (isinstance(length, (int, float)) and length > 10**20):
+        return None
+    if type(length) is not int or length < 0:
+        raise SGPEError(f"its model_max_length is no number of tokens but {length!r}")
+    return length
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
@@ -260,7 +286,7 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> BPETokenizer:
     found.roles = dict(roles_in(tokenizer.special_tokens_map, found.special_tokens))
     found.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
     found.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
-    found.model_max_length = max_length_in(tokenizer.model_max_length)
+    found.model_max_length = checked_length(tokenizer.model_max_length)
     return found
 
 
@@ -388,7 +414,7 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
     def pieces(items: list[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
         named = []
         for item in items:
-            kind, piece = next(iter(item.items()))
+            ((kind, piece),) = item.items()
             named.append((f"${piece['id']}" if kind == "Sequence" else piece["id"], piece["type_id"]))
         return tuple(named)
 

@@ -1,0 +1,102 @@
+"""What is wrong with a tokenizer that transformers cannot load: the file at fault, in one line.
+
+Transformers and the backend pass on whatever a damaged file makes them stumble over, a KeyError, a bare Exception or a
+panic, and name no file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tokenizers import Encoding
+from transformers import PreTrainedTokenizerFast
+
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats.tokenizer_json import (
+    CHAT_TEMPLATE_FILE,
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    checked_length,
+    from_content,
+    read_json,
+)
+
+# What transformers reads beside a tokenizer.json, if it is there.
+_BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")
+_MORE_TEMPLATES = "additional_chat_templates/*.jinja"
+
+
+def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
+    """Makes sure that a tokenizer which was loaded can be used.
+
+    Args:
+        gapless: What this package saves has no holes; some versions of the backend turn a repeated id into one.
+
+    Raises:
+        SGPEError: its ids or its length are damaged.
+        BaseException: whatever the backend raises where the template is.
+    """
+    checked_length(tokenizer.model_max_length)
+    vocab = tokenizer.get_vocab()
+    ids = set(vocab.values())
+    if len(ids) < len(vocab) or (gapless and len(ids) <= max(ids)):
+        raise SGPEError("the ids of its tokens repeat or have gaps")
+    if template := tokenizer.backend_tokenizer.post_processor:
+        template.process(Encoding())
+        template.process(Encoding(), Encoding())
+
+
+def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
+    """What keeps transformers from loading a ``tokenizer.json`` and what lies beside it; None if nothing does.
+
+    The file at fault is found by trying: the tokenizer alone, then with one other file at a time.
+
+    Args:
+        error: What was raised, for the case that no single file is at fault.
+        gapless: As for `check_loaded`.
+    """
+    folder = tokenizer_file.parent
+    if reason := _failure(tokenizer_file, (), gapless):
+        try:
+            from_content(read_json(tokenizer_file), tokenizer_file)
+        except NotByteLevelError:
+            pass
+        except SGPEError as ours:
+            return ours
+        return _damaged(tokenizer_file, reason)
+    beside = [file for name in (*_BESIDE, _MORE_TEMPLATES) for file in sorted(folder.glob(name)) if file.is_file()]
+    for file in beside:
+        if reason := _failure(tokenizer_file, [file], gapless):
+            try:
+                file.read_text(encoding="utf-8") if file.suffix == ".jinja" else read_json(file)
+            except UnicodeDecodeError:
+                return SGPEError(f"{file}: not UTF-8")
+            except SGPEError as ours:
+                return ours
+            return _damaged(file, reason)
+    return _damaged(folder, error) if _failure(tokenizer_file, beside, gapless) else None
+
+
+def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
+    """What transformers raises where there is nothing but these files."""
+    with TemporaryDirectory() as temporary:
+        shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
+        for file in beside:
+            copy = Path(temporary) / file.relative_to(tokenizer_file.parent)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, copy)
+        try:
+            check_loaded(PreTrainedTokenizerFast.from_pretrained(temporary), gapless=gapless)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the backend is no Exception
+            return error
+    return None
+
+
+def _damaged(path: Path, reason: BaseException) -> SGPEError:
+    kind = "" if isinstance(reason, SGPEError) else f"{type(reason).__name__}: "
+    return SGPEError(f"{path}: damaged ({' '.join(f'{kind}{reason}'.split())})")
