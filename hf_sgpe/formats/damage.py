@@ -36,10 +36,12 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
         gapless: What this package saves has no holes; some versions of the backend turn a repeated id into one.
 
     Raises:
-        SGPEError: its ids or its length are damaged.
+        SGPEError: its ids, its length or the names of what it gives are damaged.
         BaseException: whatever the backend raises where the template is.
     """
     checked_length(tokenizer.model_max_length)
+    if not isinstance(names := tokenizer.model_input_names, (list, tuple)):
+        raise SGPEError(f"its model_input_names are no list but {names!r}")
     vocab = tokenizer.get_vocab()
     ids = set(vocab.values())
     if len(ids) < len(vocab) or (gapless and len(ids) <= max(ids)):

@@ -130,6 +130,8 @@ class Hub:
             ("HF_HUB_DISABLE_XET", True),
         ):
             monkeypatch.setattr(constants, name, constant)
+        if transformers_hub := sys.modules.get("transformers.utils.hub"):
+            monkeypatch.setattr(transformers_hub, "_hf_api", None, raising=False)  # it remembers the address
         close_session()  # it remembers proxies
 
 

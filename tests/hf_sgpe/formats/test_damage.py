@@ -280,6 +280,7 @@ def test_a_damaged_repository_is_named(here, plain):
 
 def test_a_repository_that_is_not_there_is_named(here, plain):
     here.add("me/sound", plain)
+    SGPETokenizerFast.from_pretrained("me/sound")
     for name, options, message in (
         ("me/none", {}, "me/none: no such file or folder, and no such repository on the Hub"),
         ("me/sound", {"subfolder": "none"}, r"me/sound: the repository holds no none/tokenizer\.json"),
