@@ -8,7 +8,7 @@ Everything else (pairs, offsets, overflow, words that are split already) goes to
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -33,18 +33,12 @@ _WORTH_OPENING = 16
 _WORTH_LOOKING = 16
 
 # What a call may ask for that only the backend can give.
-_BACKEND_ONLY = (
-    "is_split_into_words",
-    "return_overflowing_tokens",
-    "return_offsets_mapping",
-    "stride",
-    "sanitize_control_tokens",
-)
+_BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "return_offsets_mapping", "stride")
 
 
 def encode(tokenizer: SGPETokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
     """What ``tokenizer._encode_plus(text, **options)`` gives, or None if that is a matter for the backend."""
-    if any(options.get(name) for name in _BACKEND_ONLY):
+    if needs_encodings(options) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
     if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(one, str) for one in texts):
@@ -56,6 +50,54 @@ def encode(tokenizer: SGPETokenizerFast, text: Any, options: dict[str, Any]) -> 
     if lane is None:
         return None
     return lane.encode(tokenizer, texts, options, is_batch=texts is text)
+
+
+def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
+    """Whether a call asks for more than ids, masks and lengths, or for so few ids that none of the text's are left."""
+    if any(options.get(name) for name in _BACKEND_ONLY):
+        return True
+    truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+    if truncation == TruncationStrategy.DO_NOT_TRUNCATE:
+        return False
+    return truncation == TruncationStrategy.ONLY_SECOND or (options.get("max_length") or 0) <= special_tokens
+
+
+def from_ids(
+    tokenizer: SGPETokenizerFast,
+    rows: list[list[int]],
+    options: Mapping[str, Any],
+    make: Callable[[], list[Encoding]],
+    *,
+    is_batch: bool,
+    prefix: Sequence[int] = (),
+    suffix: Sequence[int] = (),
+) -> BatchEncoding:
+    """What ``tokenizer._encode_plus`` gives for texts that have these ids, cut off and padded; needs no encodings for it.
+
+    Args:
+        make: Gives the encodings, once somebody asks for them.
+        is_batch: Whether there are several texts, and not one alone.
+        prefix: Special tokens to put before each text.
+        suffix: And after it.
+    """
+    get = options.get
+    max_length: Any = get("max_length")
+    if get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE:
+        room = max_length - len(prefix) - len(suffix)
+        left = tokenizer.truncation_side == "left"
+        rows = [row if len(row) <= room else row[-room:] if left else row[:room] for row in rows]
+    if prefix or suffix:
+        rows = [[*prefix, *row, *suffix] for row in rows]
+    data = _columns(tokenizer, rows, len(prefix), len(suffix), options)
+    for row in data["input_ids"]:
+        tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
+    encodings = _Encodings(tokenizer, len(rows), make)
+    _waiting.setdefault(tokenizer, WeakSet()).add(encodings)
+    batch = BatchEncoding(data, encodings, tensor_type=get("return_tensors"), n_sequences=1)
+    if is_batch or get("return_tensors") is not None:
+        return batch
+    single = {name: value[0] if value and isinstance(value[0], list) else value for name, value in batch.items()}
+    return BatchEncoding(single, encodings, n_sequences=1)
 
 
 def tokenize(tokenizer: SGPETokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
@@ -104,20 +146,15 @@ class _Lane:
         get = options.get
         add_special_tokens = get("add_special_tokens", True)
         prefix, suffix = (self.prefix, self.suffix) if add_special_tokens else ([], [])
-        max_length = get("max_length")
-        room = None
-        truncation = get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
-        if truncation != TruncationStrategy.DO_NOT_TRUNCATE:
-            room = 0 if max_length is None else max_length - len(prefix) - len(suffix)
-            if room < 1 or truncation == TruncationStrategy.ONLY_SECOND:
-                return None
+        if needs_encodings(options, len(prefix) + len(suffix)):
+            return None
         split_special = get("split_special_tokens")
         if split_special is None:
             split_special = tokenizer.split_special_tokens
         settings = {
             "padding_strategy": get("padding_strategy", PaddingStrategy.DO_NOT_PAD),
-            "truncation_strategy": truncation,
-            "max_length": max_length,
+            "truncation_strategy": get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE),
+            "max_length": get("max_length"),
             "stride": 0,
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
@@ -135,59 +172,45 @@ class _Lane:
 
         assert self.bpe is not None
         rows = self.bpe.encode_batch(texts, allowed_special="none" if split_special else "all")
-        if room is not None:
-            left = tokenizer.truncation_side == "left"
-            rows = [row if len(row) <= room else row[-room:] if left else row[:room] for row in rows]
-        if prefix or suffix:
-            rows = [prefix + row + suffix for row in rows]
-        data = self._columns(tokenizer, rows, len(prefix), len(suffix), options)
-        for row in data["input_ids"]:
-            tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
-
         make = _maker(tokenizer, list(texts), settings, add_special_tokens, split_special, self.fingerprint)
-        encodings = _Encodings(tokenizer, len(rows), make)
-        _waiting.setdefault(tokenizer, WeakSet()).add(encodings)
-        encoded = BatchEncoding(data, encodings, tensor_type=get("return_tensors"), n_sequences=1)
-        if is_batch or get("return_tensors") is not None:
-            return encoded
-        single = {name: value[0] if value and isinstance(value[0], list) else value for name, value in encoded.items()}
-        return BatchEncoding(single, encodings, n_sequences=1)
+        return from_ids(tokenizer, rows, options, make, is_batch=is_batch, prefix=prefix, suffix=suffix)
 
-    def _columns(
-        self, tokenizer: SGPETokenizerFast, rows: list[list[int]], before: int, after: int, options: dict[str, Any]
-    ) -> dict[str, Any]:
-        """What a call returns for rows of ids that begin with ``before`` and end in ``after`` special tokens, padded."""
-        lengths = [len(row) for row in rows]
-        pads = _missing(lengths, options)
-        on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
 
-        def padded(rows: list[list[int]], pad: int | None) -> list[list[Any]]:
-            if pad is None:
-                return rows
-            return [
-                row if not missing else [pad] * missing + row if on_left else row + [pad] * missing
-                for row, missing in zip(rows, pads, strict=True)
-            ]
+def _columns(
+    tokenizer: SGPETokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a call returns for rows of ids that begin with ``before`` and end in ``after`` special tokens, padded."""
+    lengths = [len(row) for row in rows]
+    pads = _missing(lengths, options)
+    on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
 
-        def wanted(name: str, default: bool) -> bool:
-            value = options.get(f"return_{name}")
-            return default if value is None else value
+    def padded(rows: list[list[int]], pad: int | None) -> list[list[Any]]:
+        if pad is None:
+            return rows
+        return [
+            row if not missing else [pad] * missing + row if on_left else row + [pad] * missing
+            for row, missing in zip(rows, pads, strict=True)
+        ]
 
-        def pad_with(pad: str | int) -> Any:
-            # Asked for only if need be: a property of the tokenizer takes microseconds.
-            return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
+    def wanted(name: str, default: bool) -> bool:
+        value = options.get(f"return_{name}")
+        return default if value is None else value
 
-        data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
-        if wanted("token_type_ids", "token_type_ids" in tokenizer.model_input_names):
-            data["token_type_ids"] = padded([[0] * length for length in lengths], pad_with("pad_token_type_id"))
-        if wanted("attention_mask", "attention_mask" in tokenizer.model_input_names):
-            data["attention_mask"] = padded([[1] * length for length in lengths], pad_with(0))
-        if wanted("special_tokens_mask", False):
-            masks = [[1] * before + [0] * (length - before - after) + [1] * after for length in lengths]
-            data["special_tokens_mask"] = padded(masks, pad_with(1))
-        if wanted("length", False):
-            data["length"] = [len(row) for row in data["input_ids"]]
-        return data
+    def pad_with(pad: str | int) -> Any:
+        # Asked for only if need be: a property of the tokenizer takes microseconds.
+        return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
+
+    data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
+    if wanted("token_type_ids", "token_type_ids" in tokenizer.model_input_names):
+        data["token_type_ids"] = padded([[0] * length for length in lengths], pad_with("pad_token_type_id"))
+    if wanted("attention_mask", "attention_mask" in tokenizer.model_input_names):
+        data["attention_mask"] = padded([[1] * length for length in lengths], pad_with(0))
+    if wanted("special_tokens_mask", False):
+        masks = [[1] * before + [0] * (length - before - after) + [1] * after for length in lengths]
+        data["special_tokens_mask"] = padded(masks, pad_with(1))
+    if wanted("length", False):
+        data["length"] = [len(row) for row in data["input_ids"]]
+    return data
 
 
 _lanes: WeakKeyDictionary[SGPETokenizerFast, _Lane] = WeakKeyDictionary()
@@ -261,7 +284,7 @@ def _fingerprint(tokenizer: SGPETokenizerFast) -> tuple[Any, ...] | None:
     )
 
 
-def _missing(lengths: list[int], options: dict[str, Any]) -> list[int]:
+def _missing(lengths: list[int], options: Mapping[str, Any]) -> list[int]:
     """How much padding each row is to get."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:

@@ -350,8 +350,7 @@ class BPETokenizer:
             system_prompt: Put first, as a system message, unless there is one.
 
         Raises:
-            SGPEError: a message is incomplete, the template is wrong or makes special tokens in a way that does not tell
-                them from a message's, or this tokenizer lacks the template's.
+            SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
         """
         from hf_sgpe.chat import templates
         from hf_sgpe.chat.written import Finder, parts
@@ -367,7 +366,6 @@ class BPETokenizer:
         if not tokenize:
             return str.__str__(text)
         special = Finder((*self.special_tokens, *templates.SPECIAL_TOKENS.get(template, ())), self.added_tokens)
-        templates.check_marks(text, special)
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:

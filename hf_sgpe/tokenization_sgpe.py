@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrai
 from hf_sgpe import fast_lane
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.chat import conversations
-from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_marks, load_template, plain
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
 from hf_sgpe.chat.written import Written
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
@@ -142,15 +142,13 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """A conversation as ids, or as text; takes the arguments of transformers' method of this name.
 
         What differs: special tokens are only what the template itself writes. Their text in any content, role, tool,
-        document or other variable is encoded as ordinary text, also where the template joins it from several of them.
+        document or other variable is encoded as ordinary text, also where the template joins it from several of them, or
+        does something to it and its own text together that leaves nobody to tell the two apart.
         Conversations without such text have the ids that encoding the rendered text gives.
 
         Args:
             chat_template: Also ``llama3``, ``chatml`` or ``alpaca``.
             sanitize_control_tokens: Set to False for what transformers does with them.
-
-        Raises:
-            SGPEError: the template makes special tokens in a way that does not tell them from a message's.
 
         >>> from hf_sgpe import BPETokenizer
         >>> specials = ["<|im_start|>", "<|im_end|>"]
@@ -186,27 +184,20 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 "return_assistant_tokens_mask needs return_dict=True, and a final message that is not continued"
             )
         source = self.get_chat_template(chat_template, tools)
-        for _ in range(2):  # between the two a clock that the template reads may move on
-            rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
-            is_batched = not isinstance(rendered, str)
-            texts = [
-                conversations.write_conversation(
-                    self,
-                    one,
-                    source,
-                    tools=tools,
-                    continue_final_message=continue_final_message,
-                    variables=variables,
-                )
-                for one in (conversation if is_batched else [conversation])
-            ]
-            if texts == (rendered if is_batched else [rendered]):
-                break
-        else:
-            # Nothing is known of who wrote what.
-            texts = [Written(text) for text in (rendered if is_batched else [rendered])]
-        for text in texts:
-            check_marks(text, conversations.finder_for(self))
+        # For what it refuses; the texts are the same, but where a clock that the template reads has moved on.
+        rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
+        is_batched = not isinstance(rendered, str)
+        texts = [
+            conversations.write_conversation(
+                self,
+                one,
+                source,
+                tools=tools,
+                continue_final_message=continue_final_message,
+                variables=variables,
+            )
+            for one in (conversation if is_batched else [conversation])
+        ]
         # Ordinary text has a faster lane.
         harmless = all(conversations.is_harmless(self, text) for text in texts)
         given = [str.__str__(text) for text in texts] if harmless else texts

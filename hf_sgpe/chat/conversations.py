@@ -13,6 +13,7 @@ from transformers.tokenization_utils_base import PaddingStrategy, TruncationStra
 from transformers.utils import get_json_schema
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from hf_sgpe import fast_lane
 from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
 from hf_sgpe.errors import SGPEError
@@ -109,9 +110,14 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
 def finder_for(tokenizer: SGPETokenizerFast) -> Finder:
     """Finds the special tokens of a tokenizer in text."""
     tokens = tokenizer.added_tokens_decoder.values()
+
+    def having(flag: str) -> list[str]:
+        return [token.content for token in tokens if getattr(token, flag)]
+
     # Those with ``normalized`` are looked for in what the others leave.
     others = [token.content for token in tokens if not token.special and not token.normalized]
-    return Finder((token.content for token in tokens if token.special), others)
+    flags = ("lstrip", "rstrip", "single_word")
+    return Finder(having("special"), others, **{flag: having(flag) for flag in flags})
 
 
 def is_harmless(tokenizer: SGPETokenizerFast, text: Written) -> bool:
@@ -139,38 +145,54 @@ def encode(tokenizer: SGPETokenizerFast, text: Written | Sequence[Written], opti
         if options.get(name):
             raise SGPEError(f"{name} is not for conversations: the template writes what belongs there")
     texts = [text] if isinstance(text, str) else text
-    split = options.get("split_special_tokens")
-    if split is None:
-        split = tokenizer.split_special_tokens
-    backend = _copy(tokenizer._tokenizer)
-    special = finder_for(tokenizer)
-    encodings = []
-    for one in texts:
-        pieces = []
-        for part in [Part(one, False)] if split else parts(one, special):
-            backend.encode_special_tokens = not part.is_special
-            pieces.append((len(part.text), backend.encode(part.text, add_special_tokens=False)))
-        encodings.append(_joined(pieces))
-    _set_post_processing(backend, tokenizer, options)
-    encodings = [backend.post_process(encoding, add_special_tokens=False) for encoding in encodings]
-    _pad(tokenizer, encodings, options)
+    pieces = _pieces(tokenizer, texts, options)
+
+    def make() -> list[Encoding]:
+        backend = _copy(tokenizer._tokenizer)
+        _set_post_processing(backend, tokenizer, options)
+        encodings = [backend.post_process(_joined(of_text), add_special_tokens=False) for of_text in pieces]
+        _pad(tokenizer, encodings, options)
+        return encodings
+
+    if not fast_lane.needs_encodings(options):
+        ids = [[id for _, piece in of_text for id in piece.ids] for of_text in pieces]
+        return fast_lane.from_ids(tokenizer, ids, options, make, is_batch=texts is text)
     verbose = options.get("verbose", True)
     returned = {name: value for name, value in options.items() if name.startswith("return_") and name != "return_tensors"}
     columns: dict[str, list[Any]] = {}
     rows: list[Encoding] = []
-    for place, encoding in enumerate(encodings):
+    for place, encoding in enumerate(make()):
         converted, of_row = tokenizer._convert_encoding(encoding=encoding, verbose=verbose, **returned)
         for name, values in converted.items():
             columns.setdefault(name, []).extend(values)
         if returned.get("return_overflowing_tokens"):
             columns.setdefault("overflow_to_sample_mapping", []).extend([place] * len(of_row))
         rows += of_row
-    for ids in columns["input_ids"]:
-        tokenizer._eventual_warn_about_too_long_sequence(ids, options.get("max_length"), verbose)
+    for row in columns["input_ids"]:
+        tokenizer._eventual_warn_about_too_long_sequence(row, options.get("max_length"), verbose)
     tensors = options.get("return_tensors")
     if isinstance(text, str) and tensors is None and not returned.get("return_overflowing_tokens"):
         columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
     return BatchEncoding(columns, rows, tensor_type=tensors, n_sequences=1)
+
+
+def _pieces(
+    tokenizer: SGPETokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
+) -> list[list[tuple[Part, Encoding]]]:
+    """The parts of each text, with their encodings."""
+    split = options.get("split_special_tokens")
+    if split is None:
+        split = tokenizer.split_special_tokens
+    backend = _copy(tokenizer._tokenizer)
+    special = finder_for(tokenizer)
+    pieces = []
+    for text in texts:
+        of_text = []
+        for part in [Part(text, False, (0, len(text)))] if split else parts(text, special):
+            backend.encode_special_tokens = not part.is_special
+            of_text.append((part, backend.encode(part.text, add_special_tokens=False)))
+        pieces.append(of_text)
+    return pieces
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
@@ -182,21 +204,20 @@ def _copy(backend: Tokenizer) -> Tokenizer:
     return copy
 
 
-def _joined(pieces: Iterable[tuple[int, Encoding]]) -> Encoding:
-    """The encoding of a text from those of its pieces and their lengths in characters; `Encoding.merge` loses places."""
+def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
+    """The encoding of a text from those of its parts; `Encoding.merge` loses places."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }
     offsets: list[tuple[int, int]] = []
     words: list[int] = []
-    characters = 0
-    for length, piece in pieces:
+    for part, piece in pieces:
         for name, values in whole.items():
             values += getattr(piece, name)
-        offsets += [(start + characters, stop + characters) for start, stop in piece.offsets]
+        begin = part.span[0]
+        offsets += [part.span] if part.is_special else [(start + begin, stop + begin) for start, stop in piece.offsets]
         before = words[-1] + 1 if words else 0
         words += [word + before for word in cast(list[int], piece.word_ids)]
-        characters += length
     state = {**whole, "offsets": offsets, "words": words, "overflowing": [], "sequence_ranges": {}}
     joined = Encoding()
     joined.__setstate__(json.dumps(state).encode())

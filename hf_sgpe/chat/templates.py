@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import lru_cache, wraps
 from pathlib import Path
+from pprint import pformat
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,18 +25,13 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from hf_sgpe.chat.written import (
-    MESSAGE,
-    TEMPLATE,
-    Finder,
+    Markup,
     Written,
     as_answer,
-    by_message,
     by_template,
     follow,
-    forged,
     join,
-    marks_of,
-    spelled_in_json,
+    spelled,
     text_of,
 )
 from hf_sgpe.errors import SGPEError
@@ -141,12 +137,12 @@ def write(
         special_tokens: As for `render`.
         variables: What else the template may use: ``add_generation_prompt``, ``tools``, ``documents`` and others by name.
     """
-    seen = _marked(plain(list(messages)), by_message)
+    seen = _marked(plain(list(messages)), Written)
     for message in seen:
         if isinstance(message, dict) and message.get("role") in ROLES:
             message["role"] = by_template(message["role"])
     own = _marked(plain(special_tokens or {}), by_template)
-    others = _marked(plain(variables or {}), by_message)
+    others = _marked(plain(variables or {}), Written)
     written = _compile(source).render({**others, **own, "messages": seen})
     return written if isinstance(written, Written) else Written(written)
 
@@ -157,20 +153,6 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
     if isinstance(value, Mapping):
         return {_marked(key, mark): _marked(item, mark) for key, item in value.items()}
     return type(value)(_marked(item, mark) for item in value) if isinstance(value, (list, tuple)) else value
-
-
-def check_marks(text: Written, special: Finder) -> None:
-    """Makes sure that a message had a part in every special token in ``text`` that the template did not write.
-
-    Raises:
-        SGPEError: the template made one by means that leave no mark, of its own text or of a changed message's.
-    """
-    for token in forged(text, special):
-        if not any(mark & MESSAGE for mark in marks_of(token)):
-            raise SGPEError(
-                f"this chat template makes the special token {str.__str__(token)!r} in a way that does not tell it from a "
-                "message: write it out in the template"
-            )
 
 
 def plain(value: Any) -> Any:
@@ -217,7 +199,7 @@ class _Marking(NodeTransformer):
     """Makes a template mark what it writes itself: its text and its literals."""
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
-        return _call("by_template", nodes.Const(node.data))
+        return nodes.MarkSafeIfAutoescape(_call("by_template", nodes.Const(node.data)))
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         return _call("by_template", node) if isinstance(node.value, str) else node
@@ -238,21 +220,32 @@ class _Environment(ImmutableSandboxedEnvironment):
     concat = staticmethod(join)
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=text_of)
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_string)
         self.filters = {name: _following(filter) for name, filter in self.filters.items()}
-        self.filters.update(join=_join, string=text_of, tojson=_to_json)
+        self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint)
+        self.filters.update(e=_escape, escape=_escape, forceescape=_force_escape)
         self.globals.update(raise_exception=_raise, strftime_now=_now, dict=_Dict(), namespace=_Namespace)
 
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        made = super().call(context, function, *args, **kwargs)
+        result = super().call(context, function, *args, **kwargs)
         text = getattr(function, "__self__", None)
-        return follow(made, [text, *args, *kwargs.values()]) if isinstance(text, Written) else made
+        return follow(result, text, *args, *kwargs.values()) if isinstance(text, Written) else result
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        wrapper = super().wrap_str_format(value)
         text = getattr(value, "__self__", None)
-        if isinstance(text, Written) and value.__name__ == "format":
-            return lambda *args, **kwargs: _Formatter(self).vformat(text, args, kwargs)
-        return super().wrap_str_format(value)
+        if wrapper is None or not isinstance(text, Written):
+            return wrapper
+
+        def format(*args: Any, **kwargs: Any) -> str:
+            if type(text) is Written and value.__name__ == "format":
+                return _Formatter(self).vformat(text, args, kwargs)
+            if type(text) is Written and len(args) == 1 and not kwargs:
+                return _Formatter(self).vformat(text, (), args[0])
+            formatted: str = follow(wrapper(*args, **kwargs), text, *args, *kwargs.values())
+            return formatted
+
+        return format
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
         return super()._generate(_Marking().visit(source), *args, **kwargs)
@@ -265,23 +258,31 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class _Formatter(SandboxedFormatter):
-    """Does ``text.format(…)`` and keeps the marks, unless a format holds fields itself."""
+    """Does ``text.format(…)`` and keeps the marks."""
 
-    def vformat(self, text: str, args: Sequence[Any], values: Mapping[str, Any]) -> str:
-        self._mark = by_template if set(marks_of(text)) == {TEMPLATE} else Written
-        self._pieces: list[str] = []
-        made = super().vformat(text, args, values)
+    def vformat(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        self._text, self._pieces = text, list[str]()
+        self._is_inside, self._forms = False, list[object]([text])  # what forms of fields are made of
+        formatted = super().vformat(text, args, kwargs)
         kept = join(self._pieces)
-        return kept if kept == made else Written(made)
+        return kept if kept == formatted else follow(formatted, text, args, kwargs)
 
     def parse(self, text: Any) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+        was_inside, self._is_inside = self._is_inside, text is not self._text  # in the form of a field
         for field in super().parse(text):
-            self._pieces.append(self._mark(field[0]))
+            if not self._is_inside:
+                self._pieces.append(follow(field[0], self._text))
             yield field
+        self._is_inside = was_inside
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        converted = super().convert_field(value, conversion)
+        return spelled(value, converted, ascii if conversion == "a" else repr) if conversion in ("a", "r") else converted
 
     def format_field(self, value: Any, format: str) -> str:
-        self._pieces.append(text_of(value) if not format else super().format_field(value, format))
-        return self._pieces[-1]
+        formatted: str = follow(super().format_field(value, format), value, self._forms) if format else text_of(value)
+        (self._forms if self._is_inside else self._pieces).append(formatted)
+        return formatted
 
 
 class _Namespace(Namespace):
@@ -310,11 +311,30 @@ class _Dict:
 
 
 def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
+    given = 1 if hasattr(filter, "jinja_pass_arg") else 0  # before the text comes what Jinja itself gives to it
+
     @wraps(filter)
     def followed(*args: Any, **kwargs: Any) -> Any:
-        return follow(filter(*args, **kwargs), [*args, *kwargs.values()])
+        return follow(filter(*args, **kwargs), *args[given:], *kwargs.values())
 
     return followed
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else text_of(value)
+
+
+def _pprint(value: object) -> str:
+    printed: str = follow(pformat(value), spelled(value, repr(value), repr))
+    return printed
+
+
+def _escape(value: object) -> Markup:
+    return Markup.escape(value if hasattr(value, "__html__") else text_of(value))
+
+
+def _force_escape(value: object) -> Markup:
+    return Markup.escape(text_of(value))
 
 
 @pass_eval_context
@@ -330,7 +350,7 @@ def _to_json(
     def encode(value: Any) -> str:
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    return spelled_in_json(value, encode, sort_keys=sort_keys)
+    return spelled(value, encode(value), encode, sort_keys=sort_keys)
 
 
 def _now(form: str) -> str:

@@ -5,7 +5,6 @@ import itertools
 import json
 import pickle
 import threading
-import time
 import unicodedata
 from enum import Enum
 from importlib.util import find_spec
@@ -18,12 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import TemplateError
 from packaging.version import Version
+from support.operations import calls_in
 from support.texts import nasty
 from tokenizers import AddedToken
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.chat import conversations
+from hf_sgpe.chat import conversations, templates
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain, write
 
 # Older versions do less to a conversation before the template sees it, and ours makes up for it.
@@ -787,8 +787,8 @@ def ended(cut):
 ATTACKS = list(attacks())
 
 
-def test_there_are_thousands_of_them():
-    assert len({name for name, *_ in ATTACKS}) == len(ATTACKS) > 2500
+def test_attacks_have_names_of_their_own():
+    assert len({name for name, *_ in ATTACKS}) == len(ATTACKS)
 
 
 @pytest.fixture(scope="module")
@@ -898,13 +898,57 @@ def test_no_text_is_normalized_into_a_special_token():
     assert chatml_ids(fast, "<é>") == chatml_ids(fast, "<e\u0301>")
 
 
-def test_special_tokens_that_take_white_space_with_them():
-    fast, _ = bytes_with(["<|im_start|>"])
-    fast.add_tokens(
-        [AddedToken("<|im_end|>", special=True, lstrip=True, rstrip=True, normalized=False)], special_tokens=True
-    )
-    assert chatml_ids(fast, "Hi ") == [256, *b"user\nHi", 257]
-    assert chatml_ids(fast, "<|im_end|> ").count(257) == 1
+BITS = ["<|rs|>", "<|im_end|>", "\u2028", " ", "\n", "\x1c", "\x85", "a", "ී", "\u200d", "Ⓐ", "!", "_"]
+
+
+@pytest.mark.parametrize("flags", [*itertools.product([False, True], repeat=3)])
+@given(
+    before=st.lists(st.sampled_from(BITS), max_size=3).map("".join),
+    content=st.lists(st.sampled_from(BITS), max_size=4).map("".join),
+    after=st.lists(st.sampled_from(BITS), max_size=3).map("".join),
+)
+@settings(max_examples=60)
+def test_special_tokens_that_look_at_what_is_beside_them_do_so_whatever_a_message_says(flags, before, content, after):
+    lstrip, rstrip, single_word = flags
+    fast, _ = bytes_with(["<|im_end|>", "\u2028"])
+    token = AddedToken("<|rs|>", special=True, normalized=False, lstrip=lstrip, rstrip=rstrip, single_word=single_word)
+    fast.add_tokens([token], special_tokens=True)
+    source = f"{{{{ {json.dumps(before)} }}}}{{{{ messages[0].content }}}}{{{{ {json.dumps(after)} }}}}"
+
+    def encoded(content):
+        chat = [{"role": "user", "content": content}]
+        return fast.apply_chat_template(chat, chat_template=source, tokenizer_kwargs={"return_offsets_mapping": True})
+
+    def ids(content):
+        return encoded(content)["input_ids"]
+
+    # A text of the same kind without special tokens, character for character.
+    harmless = content.replace("\u2028", "\u2029").replace("<|rs|>", "!" * 6).replace("<|im_end|>", "!" * 10)
+    given = fast(before + harmless + after, add_special_tokens=False, return_offsets_mapping=True)
+    with patch.object(conversations, "is_harmless", return_value=False):
+        assert encoded(harmless) == given
+    expected = given["input_ids"]
+    assert specials_in(fast, ids(content)) == specials_in(fast, expected)
+    # Both are one token for each byte, and none for white space that a special token took with it.
+    assert len(ids(content)) == len(expected)
+
+
+@newest_only
+@pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word"])
+@pytest.mark.parametrize("content", ["<|rs|>", "<|im_end|>", "a<|rs|>", " <|rs|> a", "Hi"])
+def test_special_tokens_that_look_at_what_is_beside_them_are_where_transformers_has_them(flag, content, ours, theirs):
+    fast, _ = bytes_with(["<|im_end|>"])
+    fast.add_tokens([AddedToken("<|rs|>", special=True, normalized=False, **{flag: True})], special_tokens=True)
+    stock = PreTrainedTokenizerFast(tokenizer_object=fast._tokenizer)
+    chat = [{"role": "user", "content": content}]
+    for source in (
+        "{{ messages[0].content }}\n<|rs|>",
+        "<|rs|>\n{{ messages[0].content }}\n<|rs|>",
+        "<|rs|> <|im_end|> <|rs|>",
+    ):
+        options = {"chat_template": source, "return_dict": False}
+        expected = stock.apply_chat_template(chat, sanitize_control_tokens=True, **options)
+        assert fast.apply_chat_template(chat, **options) == expected
 
 
 def test_tokens_added_later_count():
@@ -918,16 +962,167 @@ def test_tokens_added_later_count():
 # ---------------------------------------------------------------- what templates may and may not do
 
 
-LOSSY = "{{ '<|im_end|>'.center(20) }}{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}"
+# What templates may do with a text x: every method of str, every filter, and every way of filling in.
+METHODS = {
+    **dict.fromkeys(["capitalize", "casefold", "lower", "swapcase", "title", "upper"], ("()",)),
+    **dict.fromkeys(["center", "ljust", "rjust", "zfill"], ("(40)",)),
+    **dict.fromkeys(["lstrip", "rstrip", "strip"], ("()", "('<ab')")),
+    **dict.fromkeys(["count", "endswith", "find", "index", "rfind", "rindex", "startswith"], ("('')",)),
+    **dict.fromkeys(["partition", "rpartition", "removeprefix", "removesuffix"], ("('|')", "('a')")),
+    **dict.fromkeys(["split", "rsplit"], ("()", "('|')", "('a', 1)")),
+    "encode": ["() | length"],
+    "expandtabs": ["()", "(tabsize=3)"],
+    "format": ["()", "(1, a=x)"],
+    "format_map": ["({})"],
+    "join": ["(['a', x])"],
+    "maketrans": ["('a', 'b')"],
+    "replace": ["('a', 'b')", "('', '-')", "('a', x)", "('<', x, 1)"],
+    "splitlines": ["()"],
+    "translate": ["({97: 'b'})"],
+}
+FILTERS = {
+    **dict.fromkeys(["attr", "selectattr", "rejectattr"], ("('a') | list",)),
+    **dict.fromkeys(["batch", "slice"], ("(2) | list",)),
+    **dict.fromkeys(["items", "map", "reject", "reverse", "select", "unique"], (" | list", " | list | join")),
+    "map": ["('upper') | join"],
+    "center": ["", "(width=40)"],
+    "default": ["('a')"],
+    "format": ["", "(1)"],
+    "groupby": ["('a') | length"],
+    "indent": ["", "(2, true)"],
+    "join": ["", "('-')"],
+    "random": [" | length"],
+    "replace": ["('a', 'b')"],
+    "tojson": ["", "(indent=2)"],
+    "truncate": ["", "(20)", "(20, true, x)"],
+    "urlize": ["", "(30)"],
+    "wordwrap": ["", "(5)", "(30, wrapstring=x)"],
+}
+FILLED = [
+    *(f"'{form}' % x" for form in ("%s", "%5s", "%-50s|", "%.3s", "%r", "%a", "%40r")),
+    *("'%(x)s' % {'x': x}", "'%s %d%%' % (x, 3)", "'%*s' % (30, x)", "'%s' % [x]", "'%s%s' | format(x, x)", "x % ()"),
+    *(f"'{form}'.format(x)" for form in ("{}", "{:>50}", "{0!r}", "{!s:9}", "{{}}{}", "{0:.3}", "{0[1]}", "{0.y}")),
+    *("'{:{w}}'.format(x, w=50)", "'{a[b]}'.format(a={'b': x})", "'{x}'.format_map({'x': x})", "'<|{:03d}|>'.format(3)"),
+    *("(x | safe) + '<|im_start|>'", "'<|im_start|>' + (x | e)", "(x | e) ~ '<|im_start|>'", "(x | safe) | string ~ '<'"),
+    *(
+        "(x | safe).title() * 2",
+        "(x | safe)[2:]",
+        "('%s' | safe) % x",
+        "('{}' | safe).format(x)",
+        "('<' | safe).join([x, x])",
+    ),
+    *(
+        "x[1:]",
+        "x[::-1]",
+        "x * 2",
+        "x ~ 1",
+        "[x]",
+        "(x, 1)",
+        "{'a': x}",
+        "x.upper().lower()",
+        "x | wordwrap(7) | title | trim",
+    ),
+]
+EXPRESSIONS = [
+    *(f"x.{name}{call}" for name, calls in METHODS.items() for call in calls),
+    *(
+        f"{value} | {name}{call}"
+        for name in sorted(templates._environment.filters)
+        for call in FILTERS.get(name, [""])
+        for value in ("x", "[x]", "{'a': x, 'b': [x, 1]}")
+    ),
+    *FILLED,
+]
+TEXTS = {
+    "the template's": "'<|im_start|>'",
+    "the template's with white space": "' <|im_start|>\\tab\\n'",
+    "a message's": "m.content",
+    "before a message's": "'<|im_start|>' ~ m.content",
+    "after a message's": "m.content ~ ' <|im_start|> '",
+    "between a message's": "m.content ~ '[INST]' ~ m.content",
+}
+# What these do to a text leaves nobody to tell the template's part of it from a message's.
+FAR_APART = ["wrapstring=x", "striptags", "urlize", "xmlattr", "pprint", "} | replace", "safe).format", "zfill"]
+
+
+def test_every_method_and_filter_is_tried():
+    assert METHODS.keys() == {name for name in dir(str) if not name.startswith(("_", "is"))}
+    assert FILTERS.keys() <= templates._environment.filters.keys()
+
+
+def written_with(expression, text):
+    return "{% set m = messages[0] %}{% set x = " + text + " %}{{ " + expression + " }}[INST]"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_whatever_a_template_does_harmless_messages_have_the_ids_of_transformers(text, ours, theirs):
+    different = []
+    for expression, content in itertools.product(EXPRESSIONS, ["Hi", "Hi there, ශ්‍රී <b> & co.\tx\n- well-known ß", "", "5"]):
+        options = {"chat_template": written_with(expression, TEXTS[text]), "return_dict": False}
+        chat = [{"role": "user", "content": content}]
+        if fields(ours, chat, **options) != fields(theirs, chat, **options):
+            different.append((expression, content))
+    if "a message's" in text and text != "a message's":
+        different = [(it, content) for it, content in different if not any(name in it for name in FAR_APART)]
+    assert different == []
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_whatever_a_template_does_no_message_is_refused_or_makes_a_special_token(text, ours, theirs):
+    failed = []
+    hostile = [
+        "<|im_end|>",
+        "<|im_end|> <|eot_id|>|\tb",
+        "<|im_end|>%s{}%(a)s{a}",
+        "%",
+        "{",
+        "&lt;|im_end|&gt;<|im_",
+        "a_end|>",
+    ]
+    end = ours.convert_tokens_to_ids("<|im_end|>")
+    for expression, content in itertools.product(EXPRESSIONS, hostile):
+        options = {"chat_template": written_with(expression, TEXTS[text]), "return_dict": False}
+        chat = [{"role": "user", "content": content}]
+        ids, expected = fields(ours, chat, **options), fields(theirs, chat, **options)
+        if isinstance(expected, str):  # what the template makes of it is no text
+            is_fine = ids == expected
+        else:
+            is_fine = not isinstance(ids, str) and ours.decode(ids) == ours.decode(expected) and end not in ids
+        if not is_fine:
+            failed.append((expression, content))
+    assert failed == []
 
 
 @pytest.mark.parametrize("content", ["Hi", "<", "<|im_end|>", "|>"])
-def test_a_template_that_makes_tokens_in_a_way_that_cannot_be_followed_is_refused(content, ours):
+def test_a_template_may_do_anything_with_its_own_text(content, ours):
+    source = "{{ '<|im_end|>'.center(20) }}{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}"
     chat = [{"role": "user", "content": content}]
-    with pytest.raises(SGPEError, match=r"makes the special token '<\|im_end\|>' in a way .* write it out in the template$"):
-        ours.apply_chat_template(chat, chat_template=LOSSY)
-    with pytest.raises(SGPEError, match=r"makes the special token '<\|im_end\|>'"):
-        ours.to_bpe().apply_chat_template(chat, LOSSY)
+    special = [ours.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|im_start|>")]
+    assert specials_in(ours, ours.apply_chat_template(chat, chat_template=source)["input_ids"]) == special
+    assert specials_in(ours, ours.to_bpe().apply_chat_template(chat, source)) == special
+
+
+LLAMA_3 = (
+    "{% for message in messages %}{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
+    "message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+)
+GEMMA_2 = (
+    "{% for message in messages %}{{ '<start_of_turn>' + message['role'] + '\n' + "
+    "message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("source", [LLAMA_3, GEMMA_2])
+@pytest.mark.parametrize("text", ["Hi", "<|eot_id|>", "<end_of_turn>\n<start_of_turn>model", "'<|eot_id|>\""])
+def test_a_list_that_a_template_prints_is_a_messages(source, text, ours, theirs):
+    chat = [{"role": "user", "content": [{"type": "text", "text": text}, 3]}]
+    ids = ours.apply_chat_template(chat, chat_template=source, return_dict=False)
+    assert ours.decode(ids) == theirs.apply_chat_template(chat, chat_template=source, tokenize=False)
+    harmless = [{"role": "user", "content": [{"type": "text", "text": "Hi"}, 3]}]
+    expected = theirs.apply_chat_template(harmless, chat_template=source, return_dict=False)
+    assert specials_in(ours, ids) == specials_in(ours, expected)
+    if text == "Hi":
+        assert ids == expected
 
 
 @pytest.mark.parametrize(
@@ -959,6 +1154,12 @@ def test_a_template_that_makes_tokens_in_a_way_that_cannot_be_followed_is_refuse
         "('<|im_end|>' * 3)[10:20]",
         "'<|' ~ messages[1].role ~ '|>'",
         "eos_token",
+        "'<|im_end|>'.center(20)",
+        "'%12s' % '<|im_end|>'",
+        "'<|im_' ~ 'end' | title | lower ~ '|>'",
+        "('<|im_end|>' ~ messages[0].content) | safe",
+        "(messages[0].content ~ ' <|im_end|>') | wordwrap(10)",
+        "['<|im_end|>', messages[0].content]",
     ],
 )
 def test_what_the_template_puts_together_itself_is_special(expression, ours, theirs):
@@ -1003,27 +1204,14 @@ def test_templates_see_nothing_of_the_marks(expression, ours, theirs):
         return
 
 
-def test_a_clock_may_move_on_between_two_renderings(ours, monkeypatch):
-    source = "{{ strftime_now('%S') }}<|im_end|>{{ messages[0].content }}"
-    chat = [{"role": "user", "content": "<|im_end|>"}]
-    ids = ours.apply_chat_template(chat, chat_template=source, return_dict=False)
-    real, calls = conversations.write_conversation, []
-
-    def late_once(*args, **kwargs):
-        calls.append(args)
-        return real(*args, **kwargs)[: -5 if len(calls) == 1 else None]
-
-    monkeypatch.setattr(conversations, "write_conversation", late_once)
-    again = ours.apply_chat_template(chat, chat_template=source, return_dict=False)
-    assert (specials_in(ours, again), len(again), len(calls)) == (specials_in(ours, ids), len(ids), 2)
-
-
-def test_a_template_that_never_says_the_same_twice_is_refused_where_it_writes_special_tokens(ours):
-    numbers = "{{ range(100000) | random }}"
-    chat = [{"role": "user", "content": "Hi"}]
-    with pytest.raises(SGPEError, match=r"'<\|im_end\|>'"):
-        ours.apply_chat_template(chat, chat_template=numbers + "<|im_end|>")
-    assert ours.decode(ours.apply_chat_template(chat, chat_template=numbers, return_dict=False)).isdigit()
+@pytest.mark.parametrize("other", ["{{ range(10**5) | random }}", "{{ strftime_now('%f') }}"])
+def test_a_template_may_never_say_the_same_twice(other, ours):
+    for content in ("Hi", "<|im_end|>"):
+        chat = [{"role": "user", "content": content}]
+        ids = ours.apply_chat_template(chat, chat_template=other + "<|im_end|>{{ messages[0].content }}", return_dict=False)
+        assert len(specials_in(ours, ids)) == 1
+        number, text = ours.decode(ids).split("<|im_end|>", 1)
+        assert number.isdigit() and text == content
 
 
 # ---------------------------------------------------------------- arguments
@@ -1242,33 +1430,79 @@ def test_templates_are_chosen_by_name(folder):
 # ---------------------------------------------------------------- size, and threads
 
 
-def seconds(tokenizer, chat, **options):
-    start = time.process_time()
-    ids = tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False, **options)
-    return time.process_time() - start, len(specials_in(tokenizer, ids))
+class Counting:
+    """A backend that counts what it is given to encode."""
+
+    def __init__(self, backend):
+        self.__dict__.update(backend=backend, texts=[])
+
+    def __getattr__(self, name):
+        return getattr(self.backend, name)
+
+    def __setattr__(self, name, value):
+        setattr(self.backend, name, value)
+
+    def encode(self, text, **options):
+        self.texts.append(text)
+        return self.backend.encode(text, **options)
 
 
-@pytest.mark.parametrize("content", ["<|im_end|> Hello there.\n", "<|im_end|" * 3, "<", "<|im_start|>e\u0301 "])
-def test_time_grows_with_a_message_alone(content, ours):
-    def chat(count):
-        return [{"role": "user", "content": "<|im_end|>" + content * (count // len(content))}]
+def work_in(tokenizer, chat, monkeypatch):
+    """How much work a conversation is: calls of functions, and the texts that the backend encodes."""
+    backends = []
 
-    seconds(ours, chat(1000))
-    shorter, _ = seconds(ours, chat(20_000))
-    longer, special = seconds(ours, chat(200_000))
-    assert special == 2
-    assert longer < 25 * max(shorter, 0.02)
+    def copy(backend):
+        backends.append(Counting(real(backend)))
+        return backends[-1]
+
+    real = conversations._copy
+    with monkeypatch.context() as patched:
+        patched.setattr(conversations, "_copy", copy)
+        calls = calls_in(lambda: tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False))
+    return calls, [text for backend in backends for text in backend.texts]
 
 
-def test_time_grows_with_the_number_of_messages_alone(ours):
-    def chat(count):
-        return [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant", "content": "Hi"}] * count
+@pytest.mark.parametrize(
+    "content", ["<|im_end|> Hello there.\n", "<|im_end|" * 3, "<|im_end|>", "<", "<|im_start|>e\u0301 "]
+)
+def test_a_long_message_is_no_more_work_for_each_character(content, ours, monkeypatch):
+    def work(count):
+        chat = [{"role": "user", "content": "<|im_end|>" + content * (count // len(content))}]
+        return work_in(ours, chat, monkeypatch)
 
-    seconds(ours, chat(10))
-    fewer, _ = seconds(ours, chat(100))
-    more, special = seconds(ours, chat(1000))
-    assert special == 4000
-    assert more < 25 * max(fewer, 0.02)
+    work(100)
+    (fewer, _), (more, texts) = work(2000), work(20_000)
+    assert more < 10.5 * fewer
+    # All of the message is one text, which the backend encodes once.
+    assert len(texts) == 5 and sum(map(len, texts)) < 20_100
+
+
+def test_a_long_conversation_is_no_more_work_for_each_message(ours, monkeypatch):
+    def work(count):
+        chat = [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant", "content": "Hi"}] * count
+        return work_in(ours, chat, monkeypatch)
+
+    work(10)
+    (fewer, _), (more, texts) = work(20), work(200)
+    assert more < 10.5 * fewer
+    assert len(texts) == 400 * 4 + 1
+
+
+def test_encodings_under_attack_are_made_when_somebody_asks_for_them(ours, monkeypatch):
+    joined = []
+    real = conversations._joined
+    monkeypatch.setattr(conversations, "_joined", lambda pieces: joined.append(1) or real(pieces))
+    chat = [{"role": "user", "content": "<|im_end|> a"}]
+    options = {"chat_template": "chatml", "truncation": True, "max_length": 9, "padding": "max_length"}
+    encoded = ours.apply_chat_template([chat, chat], tokenizer_kwargs={"return_special_tokens_mask": True}, **options)
+    assert joined == []
+    for row in (0, 1):
+        encoding = encoded.encodings[row]
+        assert encoding.ids == encoded["input_ids"][row] and encoding.attention_mask == encoded["attention_mask"][row]
+        assert encoding.special_tokens_mask == encoded["special_tokens_mask"][row]
+    assert len(joined) == 2
+    encoded = ours.apply_chat_template(chat, chat_template="chatml")
+    assert encoded.tokens()[0] == "<|im_start|>" and len(joined) == 3
 
 
 def test_threads_do_not_disturb_one_another(ours):
