@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import types
 from contextlib import contextmanager
 
@@ -388,31 +387,21 @@ HOSTILE = {
 
 @needs_native
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_time_grows_about_linearly_on_hostile_words(kind, tokenizer):
-    def seconds(n):
-        text = HOSTILE[kind](n)
-        started = time.process_time()
-        assert tokenizer.decode(tokenizer.encode(text, allowed_special="all")) == normalize(text, "nfc")
-        config = TrainingConfig(vocab_size=600, recipe="bpe", pattern="o200k", normalization="nfc")
-        train_from_counts(WordCounts.from_texts([text, "a"], config), config)
-        return time.process_time() - started
-
-    seconds(1000)
-    # A quadratic path would take sixteen times as long for four times as much, and hours for the megabyte.
-    small, large = seconds(250_000), seconds(1_000_000)
-    assert large < 10 * small + 1
-    assert large < 60
+def test_a_megabyte_of_hostile_words_is_encoded_and_learned_from(kind, tokenizer):
+    # A quadratic path would take hours.
+    text = HOSTILE[kind](1_000_000)
+    assert tokenizer.decode(tokenizer.encode(text, allowed_special="all")) == normalize(text, "nfc")
+    config = TrainingConfig(vocab_size=600, recipe="bpe", pattern="o200k", normalization="nfc")
+    train_from_counts(WordCounts.from_texts([text, "a"], config), config)
 
 
 @needs_native
-def test_many_special_tokens_cost_no_more_than_few():
+def test_the_beginnings_of_many_special_tokens_are_ordinary_text():
     text = "<" * 300_000
-    started = time.process_time()
     tokenizer = BPETokenizer(
         {token: id for id, token in enumerate(BYTES)}, [], special_tokens={f"<|{i}|>": 256 + i for i in range(5000)}
     )
     assert len(tokenizer.encode(text, allowed_special="all")) == len(text)
-    assert time.process_time() - started < 10
 
 
 @needs_native
