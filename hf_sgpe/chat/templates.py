@@ -229,7 +229,9 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = super().call(context, function, *args, **kwargs)
         text = getattr(function, "__self__", None)
-        return follow(result, text, *args, *kwargs.values()) if isinstance(text, Written) else result
+        if not isinstance(text, Written) or type(result) is Written:
+            return result
+        return follow(result, text, *args, *kwargs.values())
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         wrapper = super().wrap_str_format(value)

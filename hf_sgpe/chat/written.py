@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
+from operator import or_
 from typing import Any, NamedTuple, SupportsIndex
 
 import markupsafe
@@ -141,11 +142,17 @@ class Written(str):
         return found
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Written:
-        between = new if isinstance(new, Written) else Written(new)
         if old:
-            return between.join(self.split(old, count))
-        places = count.__index__() if 0 <= count.__index__() <= len(self) else len(self) + 1
-        return between.join(["", *self[: places - 1], self[places - 1 :]]) if places else self
+            pieces = super().split(old, count)
+        else:
+            most = count.__index__() if 0 <= count.__index__() <= len(self) else len(self) + 1
+            text = str.__str__(self)
+            pieces = ["", *text[: most - 1], text[most - 1 :]] if most else [text]
+        marks, place = [], 0
+        for piece in pieces:
+            marks.append(self._marks[place : place + len(piece)])
+            place += len(piece) + len(old)
+        return Written(super().replace(old, new, count), marks_of(new).join(marks))
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
@@ -211,19 +218,21 @@ def follow(result: Any, text: object, *others: object) -> Any:
     """What an operation that knows no marks made of ``text`` and ``others``, with marks if it is text.
 
     It is the template's if all is that the operation was given. If only the ``others`` are, marks go with the characters of
-    ``text``, which may stand between others, in another case and with other white space. What cannot be told counts as a
-    message's.
+    ``text``, where these are all there, between others or with nothing but case and white space changed. What cannot be told
+    counts as a message's.
 
-    >>> marks_of(follow("*<S> A*", by_template("<s>") + "a"))
-    b'\\x00\\x01\\x01\\x01\\x00\\x00\\x00'
+    >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
+    b'\\x00\\x01\\x01\\x01\\x00\\x00'
     """
-    if not isinstance(result, str) or not _is_bare(result):
-        return result
-    marks = None
+    if not isinstance(result, str) or (isinstance(result, Written) and not isinstance(text, str)):
+        return result  # an item of a list knows who wrote it
+    marks = marks_of(result)
     if _is_own(others):
-        of_text = text_of(text)
-        own = bytes([min(marks_of(of_text), default=TEMPLATE)]) * len(result)  # part of an answer, if all of the text is
-        marks = own if _is_own(text) else _carried(of_text, result)
+        given = text_of(text)
+        if _is_own(text):  # part of an answer, if all of it is
+            marks = bytes([min(marks_of(given), default=TEMPLATE)]) * len(result)
+        elif carried := _carried(given, result):
+            marks = bytes(map(or_, marks, carried))
     written = Written(str.__str__(result), marks)
     return Markup(written) if isinstance(result, markupsafe.Markup) else written
 

@@ -1040,9 +1040,21 @@ TEXTS = {
     "before a message's": "'<|im_start|>' ~ m.content",
     "after a message's": "m.content ~ ' <|im_start|> '",
     "between a message's": "m.content ~ '[INST]' ~ m.content",
+    "around a message's": "'<|im_start|>\\n' ~ m.content ~ '\\n[INST]'",
 }
 # What these do to a text leaves nobody to tell the template's part of it from a message's.
-FAR_APART = ["wrapstring=x", "striptags", "urlize", "xmlattr", "pprint", "} | replace", "safe).format", "zfill"]
+FAR_APART = [
+    "wrapstring=x",
+    "striptags",
+    "urlize",
+    "xmlattr",
+    "pprint",
+    "translate",
+    "] | replace",
+    "} | replace",
+    "safe).format",
+    "zfill",
+]
 
 
 def test_every_method_and_filter_is_tried():

@@ -297,9 +297,17 @@ def test_what_was_made_of_nothing_but_the_templates_is_the_templates(text, other
     assert marks_of(result) == bytes([is_own * TEMPLATE] * 3)
 
 
-def test_what_has_marks_and_what_is_no_text_is_left_alone():
-    for result in (by_template("a") + "b", as_answer("ab"), 3, ["ab"], None):
+def test_what_has_marks_keeps_them_and_what_is_no_text_is_left_alone():
+    for result in (3, ["ab"], None):
         assert follow(result, by_template("c")) is result
+    for result in (by_template("a") + "b", as_answer("ab"), Written("ab")):
+        assert follow(result, [by_template("c")]) is result
+        check(follow(result, Written("c")), pairs(result))
+    # Of some operations a part knows.
+    check(
+        follow(by_template("a") + "\n b", by_template("a") + "\n" + by_template("b")),
+        pairs(by_template("a") + "\n " + by_template("b")),
+    )
     assert type(follow(markupsafe.Markup("a"), by_template("a"))) is Markup
 
 
