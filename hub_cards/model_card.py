@@ -29,19 +29,13 @@ from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hub_cards import plots
 from hub_cards.comparison import REFERENCE, Comparison, Word
 from hub_cards.languages import Language, language
+from hub_cards.plots import PICTURES
 from hub_cards.push import CARD_FILE, PAGE_FILE
 from hub_cards.seal import CARD_MARK, is_generated, is_measured, is_of_another, seal
 from hub_cards.token_view import STYLE, tokens_html
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
-
-PICTURES = {
-    "tokens_per_word": "Tokens per word by language",
-    "token_lengths": "Length of tokens in characters",
-    "compression": "Bytes per token by size of the vocabulary",
-}
-"""Name of each picture's file, without its ending → what it shows."""
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
 HIGH_FALLBACK = 0.01

@@ -25,6 +25,13 @@ _ELSEWHERE = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Ar
 FONTS = ", ".join(("'Noto Sans'", *(f"'Noto Sans {script}'" for script in _NOTO), *_ELSEWHERE))
 """The families of fonts that a browser looks through for each character."""
 
+PICTURES = {
+    "tokens_per_word": "Tokens per word by language",
+    "token_lengths": "Length of tokens in characters",
+    "compression": "Bytes per token by size of the vocabulary",
+}
+"""Name of each picture's file, without its ending → what it shows."""
+
 INK, MUTED, FAINT, PAPER = "#1b2330", "#5b6675", "#dfe4ea", "#fffefc"
 OURS, BASELINES = "#0b5fc4", ("#c2410c", "#0f7b5f", "#a3419a", "#8a6100", "#56606d")
 COLOURS = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", OURS: "ours"}

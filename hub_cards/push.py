@@ -15,6 +15,7 @@ from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKE
 from hf_sgpe.hub import HubUnreachableError, check_name, conversation
 from hub_cards import seal
 from hub_cards.metrics import load
+from hub_cards.plots import PICTURES
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, HfApi
@@ -25,8 +26,8 @@ CARD_FILE, PAGE_FILE = "README.md", "index.html"
 LARGE = 10 * 2**20
 """The Hub keeps files of more bytes beside git, as large files (LFS or Xet)."""
 
-# Folders of which files go: the pattern of their names.
-_FOLDERS = {"additional_chat_templates": "*.jinja", "pictures": "[!.]*"}
+# Folders of which files go: the patterns of their names.
+_FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def push(
 ) -> Pushed:
     """Uploads a tokenizer's folder to the Hub in one commit, and creates the repository and the branch if need be.
 
-    What belongs to the tokenizer goes, nothing else in the folder does, and nothing that is in the repository is deleted.
+    What belongs to the tokenizer goes (its own files, its card's page, and of ``pictures`` those that `write_card` draws),
+    nothing else in the folder does, and nothing that is in the repository is deleted. A link goes as the file it leads to, which
+    must lie in the folder and not be hidden there; in a snapshot of the Hub's cache it may be one of that repository's blobs.
 
     Args:
         folder: Where the tokenizer was saved.
@@ -106,8 +109,8 @@ def push(
         dry_run: Only look, and send nothing. Without a network it looks at the folder alone.
 
     Raises:
-        SGPEError: the folder holds no sound tokenizer, or another one's card; the Hub refused something, or the connection
-            failed. The commit is made as a whole or not at all.
+        SGPEError: the folder holds no sound tokenizer, or another one's card, or a link that leads out of it where a file
+            should be; the Hub refused something, or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -175,7 +178,8 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """What in a tokenizer's folder belongs to the tokenizer, and what does not.
 
     Raises:
-        SGPEError: it holds no tokenizer that loads, or the card of another, or lacks a file that the tokenizer needs.
+        SGPEError: it holds no tokenizer that loads, or the card of another, or lacks a file that the tokenizer needs, or one
+            that belongs to it leads elsewhere.
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
@@ -194,12 +198,29 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
         inside = sorted(entry.iterdir()) if entry.name in _FOLDERS and entry.is_dir() else [entry]
         for path in inside:
             name = path.relative_to(folder).as_posix()
-            belongs = name in wanted if path is entry else path.match(_FOLDERS[entry.name])
+            belongs = name in wanted if path is entry else any(map(path.match, _FOLDERS[entry.name]))
             if belongs and path.is_file():
+                _check_place(folder, name)
                 paths.append(name)
             else:
                 left_out.append(f"{name}/" if path.is_dir() else name)
     return paths, tuple(left_out)
+
+
+def _check_place(folder: Path, name: str) -> None:
+    """Makes sure that a file of a folder is no link to what the folder's owner may not know to be in it.
+
+    Folders are copied and cloned with their links, so that one can lead to a password on this machine or to ``.git/config``.
+
+    Raises:
+        SGPEError: it is one.
+    """
+    home = folder.resolve()
+    place = (home / name).resolve()
+    if home.parent.name == "snapshots" and place.parent == home.parent.parent / "blobs":
+        return
+    if not place.is_relative_to(home) or any(part.startswith(".") for part in place.relative_to(home).parts):
+        raise SGPEError(f"{folder / name}: a link to {place}, which is not to be published: put a file in its place")
 
 
 def _modules(settings: Mapping[str, Any]) -> Iterator[str]:

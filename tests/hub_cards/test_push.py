@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.hub import READ, STRANGER, WRITE, contents
@@ -41,8 +42,9 @@ def folder(saved, card, tmp_path):
         **contents(saved),
         "README.md": card.encode(),
         "index.html": b"<!doctype html>",
-        "pictures/one.svg": b"<svg/>",
+        "pictures/compression.svg": b"<svg/>",
         "pictures/.hidden": b"",
+        "pictures/holiday.jpg": b"",
         "chat_template.jinja": b"{{ messages }}",
         "additional_chat_templates/tools.jinja": b"{{ tools }}",
         "additional_chat_templates/notes.txt": b"",
@@ -57,7 +59,7 @@ def folder(saved, card, tmp_path):
 # Of the client itself, where it sends large files.
 of_the_client = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
-LEFT_OUT = ("additional_chat_templates/notes.txt", "checkpoint-1/", "notes.txt", "pictures/.hidden")
+LEFT_OUT = ("additional_chat_templates/notes.txt", "checkpoint-1/", "notes.txt", "pictures/.hidden", "pictures/holiday.jpg")
 
 
 def test_the_card_of_a_tokenizer_that_is_no_longer_there_does_not_go(here, saved, tmp_path):
@@ -144,12 +146,12 @@ def test_a_dry_run_changes_nothing(hub, folder):
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{hub.address}/me/tok: nothing was sent; you see no such repository, so it would be created" in done.stdout
-    hub.add("me/tok", {"index.html": b"<!doctype html>", "pictures/one.svg": b"<svg>old</svg>"})
+    hub.add("me/tok", {"index.html": b"<!doctype html>", "pictures/compression.svg": b"<svg>old</svg>"})
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b" " * 11_000_000)
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run", "--revision", "v2", "--pull-request", HF_TOKEN="")
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()}
     assert lines["index.html"] == "0.0 kB unchanged"
-    assert lines["pictures/one.svg"] == "0.0 kB changed"
+    assert lines["pictures/compression.svg"] == "0.0 kB changed"
     assert lines["README.md"] == "0.2 kB new"
     assert lines["tokenizer.json"].endswith("kB new, as a large file (LFS)")
     assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
@@ -445,7 +447,7 @@ def test_somebody_who_was_faster_is_not_overwritten(here, folder, monkeypatch):
 def test_what_the_repository_ignores_is_named(here, folder):
     here.add("me/tok", {".gitignore": b"*.html\n*.svg\n"})
     with pytest.raises(
-        SGPEError, match=r"me/tok: the \.gitignore of the repository keeps out index\.html, pictures/one\.svg"
+        SGPEError, match=r"me/tok: the \.gitignore of the repository keeps out index\.html, pictures/compression\.svg"
     ):
         push(folder, "me/tok")
 
@@ -465,6 +467,60 @@ def test_a_revision_that_cannot_be_made_is_missing(here, saved):
     with pytest.raises(SGPEError, match="me/new: no such repository on the Hub"):
         push(saved, "me/new", revision="refs/pr/1")
     assert list(here.repositories) == ["me/tok"]
+
+
+NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "tokenization_sgpe.py", "chat_template.jinja"]
+NAMES += ["pictures/compression.svg", "additional_chat_templates/tools.jinja"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
+    secret = tmp_path / "secret"
+    hidden = folder / ".git" / "config"
+    hidden.parent.mkdir()
+    content = (folder / name).read_bytes()
+    for target in (secret, hidden):
+        target.write_bytes(content)
+        (folder / name).unlink()
+        (folder / name).symlink_to(target)
+        message = f"{folder / name}: a link to {target.resolve()}, which is not to be published: put a file in its place"
+        with pytest.raises(SGPEError, match=f"^{re.escape(message)}$"):
+            push(folder, "me/tok", dry_run=True)
+    assert here.requests == []
+
+
+def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
+    (folder / "pictures").rename(tmp_path / "elsewhere")
+    (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg: a link to .*elsewhere/compression\.svg, which is not"):
+        push(folder, "me/tok")
+    (tmp_path / "elsewhere" / "compression.svg").unlink()
+    assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
+
+
+def test_links_inside_the_folder_and_the_folder_itself_are_followed(here, folder, tmp_path):
+    (folder / "index.html").rename(folder / "page-2.html")
+    (folder / "index.html").symlink_to("page-2.html")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to("nowhere.md")
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    pushed = push(tmp_path / "link", "me/tok")
+    assert there(here)["index.html"] == b"<!doctype html>"
+    assert {"README.md", "page-2.html"} <= set(pushed.left_out)
+
+
+def test_a_snapshot_of_the_cache_goes_with_its_blobs_alone(here, folder, tmp_path):
+    push(folder, "me/tok")
+    from huggingface_hub import snapshot_download
+
+    snapshot = Path(snapshot_download("me/tok", cache_dir=tmp_path / "cache"))
+    assert (snapshot / "pictures" / "compression.svg").is_symlink()
+    push(snapshot, "me/copy")
+    assert there(here, "me/copy") == there(here)
+    (snapshot / "index.html").unlink()
+    (snapshot / "index.html").symlink_to(snapshot.parent.parent / "refs" / "main")
+    with pytest.raises(SGPEError, match=r"index\.html: a link to .*refs.main, which is not to be published"):
+        push(snapshot, "me/copy")
 
 
 def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_path):
