@@ -138,10 +138,10 @@ def write_card(
         tuple(map(_dataset, datasets)),
         tuple(tags),
     )
-    pictures = draw(evaluations) if evaluations else {}
+    pictures, narrow = (draw(evaluations, paper) if evaluations else {} for paper in (plots.WIDE, plots.NARROW))
     files = {f"pictures/{name}.svg": svg for name, svg in pictures.items()}
     files[CARD_FILE] = card.readme(pictures)
-    files[PAGE_FILE] = card.page(pictures)
+    files[PAGE_FILE] = card.page(pictures, narrow)
     with atomic_directory(folder) as temporary:
         for path, text in files.items():
             (temporary / path).parent.mkdir(exist_ok=True)
@@ -191,7 +191,7 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
         language(code)
 
 
-def draw(comparison: Comparison) -> dict[str, str]:
+def draw(comparison: Comparison, paper: plots.Paper = plots.WIDE) -> dict[str, str]:
     """The pictures of a comparison: name → SVG. Languages without spaces between words are in no count of words."""
     values = {
         code: {name: value for name in row if (value := comparison.measure("tokens_per_word", code, name)) is not None}
@@ -207,9 +207,9 @@ def draw(comparison: Comparison) -> dict[str, str]:
                 baselines.setdefault(code, {})[name] = (evaluation.vocab_size, evaluation.bytes_per_token)
     pictures = {}
     if worded := {code: row for code, row in values.items() if row}:
-        pictures["tokens_per_word"] = plots.tokens_per_word(worded)
-    pictures["token_lengths"] = plots.token_lengths(lengths)
-    pictures["compression"] = plots.compression(comparison.compression, baselines)
+        pictures["tokens_per_word"] = plots.tokens_per_word(worded, paper)
+    pictures["token_lengths"] = plots.token_lengths(lengths, paper)
+    pictures["compression"] = plots.compression(comparison.compression, baselines, paper)
     return pictures
 
 
@@ -233,11 +233,11 @@ class Card:
         template = _environment().get_template("model_card.md.jinja")
         return seal(template.render(card=self, captions=PICTURES, pictures=pictures, mark=CARD_MARK), self.tokenizer)
 
-    def page(self, pictures: Mapping[str, str]) -> str:
-        """The card as one page, with the pictures (name → SVG) in it."""
-        shown = {name: Markup(plots.for_page(svg)) for name, svg in pictures.items()}
+    def page(self, pictures: Mapping[str, str], narrow: Mapping[str, str]) -> str:
+        """The card as one page, with the pictures (name → SVG) in it, those for wide and those for narrow windows."""
+        shown, small = ({name: Markup(plots.for_page(svg)) for name, svg in drawn.items()} for drawn in (pictures, narrow))
         style = {"fonts": Markup(plots.FONTS), "token_style": Markup(STYLE)}
-        return _environment().get_template("page.html.jinja").render(card=self, captions=PICTURES, pictures=shown, **style)
+        return _environment().get_template("page.html.jinja").render(card=self, pictures=shown, narrow=small, **style)
 
     # ---------------------------------------------------------------- what it is
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import html
 import io
 import re
+import textwrap
+import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from math import ceil, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
 from hub_cards.languages import language
@@ -42,8 +43,33 @@ LONGEST = 12
 """Tokens of so many characters and more share a bar."""
 
 _MARKERS = "Ds^vP"
-_WIDTH, _MARGIN = 8.6, 0.25
+_MARGIN = 0.25
+_LANE = 0.14
+"""Markers whose middles are as far apart as this do not touch."""
 _FONT = "DejaVu Sans"
+
+
+class Paper(NamedTuple):
+    """What a picture is drawn on.
+
+    Attributes:
+        suffix: What the names of parts of the picture end in, so that pictures on several papers can stand in one page.
+        width: In inches.
+        size: Of labels, the smallest text there is, in points.
+    """
+
+    suffix: str
+    width: float
+    size: float
+
+    @property
+    def inner(self) -> float:
+        """The width between the margins."""
+        return self.width - 2 * _MARGIN
+
+
+WIDE, NARROW = Paper("", 8.6, 10.0), Paper("-narrow", 4.2, 12.0)
+"""For README.md and wide windows, and for narrow ones."""
 
 
 def check_matplotlib() -> None:
@@ -58,8 +84,8 @@ def check_matplotlib() -> None:
         raise SGPEError("pictures need matplotlib: pip install matplotlib") from None
 
 
-def tokens_per_word(values: Mapping[str, Mapping[str, float]]) -> str:
-    """A row for each language, a dot for each tokenizer, and their numbers beside them.
+def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WIDE) -> str:
+    """A row for each language, a marker for each tokenizer, and their numbers: beside them if there is room, else above.
 
     Args:
         values: Code of a language → name of a tokenizer → tokens per word.
@@ -69,88 +95,131 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]]) -> str:
     """
     names = list(next(iter(values.values())))
     rows = sorted(values, key=lambda code: (values[code][names[0]], code))
-    column = 0.25 + 0.085 * max(5, *map(len, names))
-    ends = [_WIDTH - _MARGIN - column * place for place in reversed(range(len(names)))]
-    left, right = 2.55, ends[0] - column
-    top, step = 1.42, 0.3
-    bottom = top + step * len(rows)
     most = max(2.0, *(value for row in values.values() for value in row.values()))
+    line, column = 1.5 * paper.size / 72, 0.15 + _room("88.88", paper.size)
+    beside = paper.inner - 2.4 - column * len(names) >= 2.0
+    if not beside:
+        column += 0.15  # for a marker at each number
+    left, right = (2.65, paper.width - _MARGIN - column * len(names) - 0.1) if beside else (_MARGIN, paper.width - _MARGIN)
+    if not beside:
+        # Room for half a marker and half a number at both ends.
+        left, right = left + 0.1, right - 0.1
+    a_line = max(1, int(paper.inner / column))
 
     def x_of(value: float) -> float:
         return left + (right - left) * log2(value / 0.93) / log2(most * 1.06 / 0.93)
 
-    with _canvas(bottom + 0.65) as (axis, svg):
-        _title(axis, "Tokens per word", "Fewer is better. A word is what stands between spaces; the scale is logarithmic.")
-        for power in range(int(log2(most)) + 1):
-            axis.plot([x_of(2**power)] * 2, [top, bottom], color=FAINT, lw=0.8)
-            axis.text(x_of(2**power), bottom + 0.2, f"{2**power}", ha="center", color=MUTED, fontsize=9)
-        axis.text((left + right) / 2, bottom + 0.42, "tokens per word", ha="center", color=MUTED, fontsize=9)
-        for place, name in enumerate(names):
-            colour, marker = _style(place)
-            axis.plot(ends[place] - 0.07, top - 0.37, marker, ms=7, color=colour)
-            axis.text(ends[place], top - 0.12, name, ha="right", color=colour, weight="bold", fontsize=9)
-        for number, code in enumerate(rows):
-            row = values[code]
-            y = top + step * (number + 0.5)
-            known = language(code)
-            axis.text(_MARGIN, y + 0.05, known.english, color=INK, fontsize=10)
-            if str(known) != known.english:
-                axis.text(_MARGIN + 1.1, y + 0.05, known.native, color=MUTED, fontsize=10)
-            axis.plot([x_of(min(row.values())), x_of(max(row.values()))], [y, y], color=FAINT, lw=3.5)
-            # The first comes last, to lie above the others.
-            for place, name in reversed([*enumerate(names)]):
+    with _canvas(paper) as (axis, svg):
+        about = "Fewer is better. A word is what stands between spaces; the scale is logarithmic."
+        top = _legend(axis, paper, _title(axis, paper, "Tokens per word", about), names, 0)
+        ends = [_MARGIN + column * (place % a_line + 1) for place in range(len(names))]
+        if beside:
+            ends = [right + 0.1 + column * (place + 1) for place in range(len(names))]
+            for place in range(len(names)):
                 colour, marker = _style(place)
-                axis.plot(x_of(row[name]), y, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
-                look = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
-                axis.text(ends[place], y + 0.05, f"{row[name]:.2f}", ha="right", fontsize=10, **look)
-        return svg("tokens-per-word", f"Tokens per word in {len(rows)} languages: {', '.join(names)}")
+                axis.plot(ends[place] - 0.25, top + 0.1, marker, ms=6.5, color=colour)
+            top += 0.2
+        y = top
+        for code in rows:
+            row = values[code]
+            lanes = _lanes([x_of(row[name]) for name in names])
+            strip = max(line if beside else 0.2, _LANE * (max(lanes) + 1)) + 0.08
+            known = language(code)
+            numbers = y + strip / 2 + 0.05
+            if not beside:
+                y += line
+                numbers = y + line
+                y = numbers + line * ((len(names) - 1) // a_line) + 0.08
+            middle = y + strip / 2
+            base = middle + 0.05 if beside else numbers - line
+            axis.text(_MARGIN, base, known.english, color=INK, fontsize=paper.size, weight="normal" if beside else "bold")
+            if str(known) != known.english:
+                native = _MARGIN + max(1.1 if beside else 0, _room(f"{known.english} ", paper.size, bold=not beside))
+                axis.text(native, base, known.native, color=MUTED, fontsize=paper.size)
+            for power in range(int(log2(most)) + 1):
+                axis.plot([x_of(2**power)] * 2, [y, y + strip], color=FAINT, lw=0.8, zorder=1)
+            axis.plot([x_of(min(row.values())), x_of(max(row.values()))], [middle, middle], color=FAINT, lw=3.5, zorder=1)
+            for place, name in enumerate(names):
+                colour, marker = _style(place)
+                lane = middle + _LANE * (lanes[place] - max(lanes) / 2)
+                axis.plot(x_of(row[name]), lane, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
+                look: dict[str, Any] = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
+                height = numbers if beside else numbers + line * (place // a_line)
+                if not beside:
+                    axis.plot(ends[place] - column + 0.07, height - 0.05, marker, ms=6, color=colour)
+                    look["ha"] = "left"
+                end = ends[place] if beside else ends[place] - column + 0.18
+                axis.text(end, height, f"{row[name]:.2f}", fontsize=paper.size, **{"ha": "right", **look})
+            y += strip + (0 if beside else 0.08)
+        for power in range(int(log2(most)) + 1):
+            axis.text(x_of(2**power), y + line, f"{2**power}", ha="center", color=MUTED, fontsize=paper.size)
+        axis.text((left + right) / 2, y + 2 * line, "tokens per word", ha="center", color=MUTED, fontsize=paper.size)
+        return svg(
+            "tokens-per-word", f"Tokens per word in {len(rows)} languages: {', '.join(names)}", y + 2 * line + _MARGIN
+        )
 
 
-def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> str:
+def _lanes(places: Sequence[float]) -> list[int]:
+    """For each of some markers in a row the lowest lane in which it touches none before it.
+
+    >>> _lanes([1.0, 1.05, 2.0, 1.1])
+    [0, 1, 0, 2]
+    """
+    lanes: list[int] = []
+    for number, place in enumerate(places):
+        taken = {lane for lane, other in zip(lanes, places[:number], strict=False) if abs(place - other) < _LANE}
+        lanes.append(next(lane for lane in range(number + 1) if lane not in taken))
+    return lanes
+
+
+def token_lengths(lengths: Mapping[str, Mapping[int | None, int]], paper: Paper = WIDE) -> str:
     """How long the tokens of running text are: for each tokenizer the share of its tokens by their length in characters.
 
     Args:
         lengths: Name of a tokenizer → length in characters → number of tokens, with None for mere parts of a character.
     """
     bins = [None, *range(1, LONGEST + 1)]
-    bar = (_WIDTH - 2 * _MARGIN) / (len(bins) + 0.6)
+    bar = paper.inner / (len(bins) + 0.6)
     shares = {name: _shares(counts) for name, counts in lengths.items()}
     most = max(share for row in shares.values() for share in row.values())
-    # One scale for all, and for each as much room as its highest bar takes.
-    floors = [*accumulate((0.7 + 1.3 * max(row.values()) / most for row in shares.values()), initial=0.92)][1:]
+    line = 1.5 * paper.size / 72
 
     def x_of(place: int) -> float:
         return _MARGIN + bar * (place + 0.5 + 0.6 * (place > 0))
 
-    with _canvas(floors[-1] + 0.65) as (axis, svg):
-        _title(axis, "Length of tokens", "Share of the tokens of all texts, by their length in characters.")
-        for place, ((name, row), floor) in enumerate(zip(shares.items(), floors, strict=True)):
-            colour, marker = _style(place)
-            head = floor - 1.3 * max(row.values()) / most - 0.35
-            axis.plot(_WIDTH - _MARGIN - 0.07, head, marker, ms=7, color=colour)
-            axis.text(_WIDTH - _MARGIN - 0.22, head + 0.05, name, ha="right", color=colour, weight="bold", fontsize=10)
-            axis.plot([_MARGIN, _WIDTH - _MARGIN], [floor, floor], color=FAINT, lw=0.8)
+    with _canvas(paper) as (axis, svg):
+        about = "Per cent of the tokens of all texts, by their length in characters. Hatched: only a part of one."
+        y = _title(axis, paper, "Length of tokens", about)
+        for place, (name, row) in enumerate(shares.items()):
+            y = _legend(axis, paper, y, [name], place)
+            # One scale for all, and for each as much room as its highest bar takes.
+            y += line + 1.3 * max(row.values()) / most
+            axis.plot([_MARGIN, paper.width - _MARGIN], [y, y], color=FAINT, lw=0.8)
+            colour, _ = _style(place)
             for number, length in enumerate(bins):
                 share = row[length]
                 height = 1.3 * share / most
                 # Parts of characters are hatched: nobody can read them.
                 look: dict[str, Any] = {"fc": "none", "ec": colour, "hatch": "////"} if length is None else {"fc": colour}
-                axis.bar(x_of(number), -height, bottom=floor, width=0.8 * bar, **look)
+                axis.bar(x_of(number), -height, bottom=y, width=0.8 * bar, **look)
                 tone = INK if share else MUTED
-                axis.text(x_of(number), floor - height - 0.06, _percent(share), ha="center", color=tone, fontsize=8)
-        bottom = floors[-1]
+                axis.text(x_of(number), y - height - 0.06, _percent(share), ha="center", color=tone, fontsize=paper.size)
+            y += 0.25
         for number, length in enumerate(bins):
-            label = "part of a" if length is None else f"{length}" if length < LONGEST else f"≥ {length}"
-            axis.text(x_of(number), bottom + 0.2, label, ha="center", color=MUTED, fontsize=9)
-        axis.text(x_of(0), bottom + 0.36, "character", ha="center", color=MUTED, fontsize=9)
-        axis.text(x_of(6), bottom + 0.42, "characters in a token", ha="center", color=MUTED, fontsize=9)
-        return svg("token-lengths", f"Share of the tokens by length in characters: {', '.join(shares)}")
+            label = "part" if length is None else f"{length}" if length < LONGEST else f"{length}+"
+            axis.text(x_of(number), y, label, ha="center", color=MUTED, fontsize=paper.size)
+        y += line
+        axis.text(x_of(6), y, "characters in a token", ha="center", color=MUTED, fontsize=paper.size)
+        return svg("token-lengths", f"Share of the tokens by length in characters: {', '.join(shares)}", y + _MARGIN)
 
 
 def _percent(share: float) -> str:
-    if 0 < share < 0.0005:
-        return "< 0.1 %"
-    return f"{100 * share:.{0 if share >= 0.0995 or not share else 1}f} %"
+    """A share in per cent, in three characters: thirteen of them stand side by side.
+
+    >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
+    ('12', '1.2', '0.0', '0')
+    """
+    return f"{100 * share:.{0 if share >= 0.0995 or not share else 1}f}"
 
 
 def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
@@ -163,7 +232,9 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
 
 
 def compression(
-    curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
+    curves: Mapping[str, Mapping[int, float]],
+    baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None,
+    paper: Paper = WIDE,
 ) -> str:
     """A panel for each language: bytes per token against the size of the vocabulary, and where the baselines are.
 
@@ -177,50 +248,55 @@ def compression(
     points += [point for row in baselines.values() for point in row.values()]
     smallest, largest = min(size for size, _ in points), max(size for size, _ in points)
     highest = ceil(max(value for _, value in points))
-    line = next(line for line in (1, 2, 5, 10, 20, 50, 100) if highest / line <= 4)
-    columns = min(4, len(curves))
-    width, step, top = (_WIDTH - 2 * _MARGIN) / columns, 1.95, 1.5 if names else 1.15
+    rung = next(rung for rung in (1, 2, 5, 10, 20, 50, 100) if highest / rung <= 4)
+    columns = min(int(paper.inner / 1.8), len(curves))
+    width, step = paper.inner / columns, 2.1
+    line = 1.5 * paper.size / 72
 
-    with _canvas(top + step * ceil(len(curves) / columns)) as (axis, svg):
+    with _canvas(paper) as (axis, svg):
         points_are = " Points: baselines." if names else ""
         about = f"Up: bytes per token, more is better. Right: tokens in the vocabulary.{points_are}"
-        _title(axis, "Compression, by size of the vocabulary", about)
-        end = _MARGIN
-        for place, name in enumerate(names, 1):
-            colour, marker = _style(place)
-            axis.plot(end + 0.07, top - 0.45, marker, ms=6.5, color=colour)
-            axis.text(end + 0.22, top - 0.4, name, color=colour, weight="bold", fontsize=9)
-            end += 0.6 + 0.09 * len(name)
+        top = _title(axis, paper, "Compression by vocabulary size", about)
+        top = _legend(axis, paper, top, names, 1) + 0.25
         for number, (code, curve) in enumerate(curves.items()):
-            left, right = (_MARGIN + width * (number % columns + part) for part in (0.09, 0.86))
+            corner = _MARGIN + width * (number % columns)
+            left, right = corner + _room("88", paper.size) + 0.05, corner + width - 0.22
             head = top + step * (number // columns)
-            floor = head + step - 0.5
+            floor = head + step - 2 * line
 
             def x_of(size: int, left: float = left, right: float = right) -> float:
                 return left + (right - left) * (
                     log2(size / smallest) / log2(largest / smallest) if largest > smallest else 0.5
                 )
 
-            def y_of(value: float, floor: float = floor) -> float:
-                return floor - (step - 0.88) * value / highest
+            def y_of(value: float, floor: float = floor, head: float = head) -> float:
+                return floor - (floor - head - 0.25) * value / highest
 
-            axis.text(left - 0.15, head + 0.02, str(language(code)), color=INK, fontsize=10, weight="bold")
-            for height in range(0, highest + 1, line):
+            known = language(code)
+            number_room = _room("88.88 ", paper.size, bold=True)
+            fits = _room(str(known), paper.size, bold=True) + number_room <= right - corner
+            title = str(known) if fits else _shortened(known.english, right - corner - number_room, paper.size)
+            axis.text(corner, head + 0.02, title, color=INK, fontsize=paper.size, weight="bold")
+            for height in range(0, highest + 1, rung):
                 axis.plot([left, right], [y_of(height)] * 2, color=FAINT, lw=0.8)
-                axis.text(left - 0.05, y_of(height) + 0.04, f"{height}", ha="right", color=MUTED, fontsize=8)
+                axis.text(left - 0.05, y_of(height) + 0.04, f"{height}", ha="right", color=MUTED, fontsize=paper.size)
             for size in _ticks(smallest, largest):
-                axis.text(x_of(size), floor + 0.17, _in_thousands(size), ha="center", color=MUTED, fontsize=8)
+                axis.text(x_of(size), floor + line, _in_thousands(size), ha="center", color=MUTED, fontsize=paper.size)
+            axis.plot([*map(x_of, curve)], [*map(y_of, curve.values())], color=OURS, lw=1.8)
+            size, value = list(curve.items())[-1]
+            axis.plot(x_of(size), y_of(value), "o", ms=7, mfc=OURS, mec=PAPER, mew=0.8)
+            axis.text(right, head + 0.02, f"{value:.2f}", ha="right", color=OURS, weight="bold", fontsize=paper.size)
             for place, name in enumerate(names, 1):
                 if name in baselines.get(code, {}):
                     size, value = baselines[code][name]
                     colour, marker = _style(place)
-                    axis.plot(x_of(size), y_of(value), marker, ms=6, mfc=colour, mec=PAPER, mew=0.8)
-            axis.plot([*map(x_of, curve)], [*map(y_of, curve.values())], color=OURS, lw=1.8)
-            size, value = list(curve.items())[-1]
-            axis.plot(x_of(size), y_of(value), "o", ms=7, mfc=OURS, mec=PAPER, mew=0.8)
-            axis.text(right, head + 0.2, f"{value:.2f}", ha="right", color=OURS, weight="bold", fontsize=9)
+                    # Hollow: where two are at one place, both are seen.
+                    axis.plot(x_of(size), y_of(value), marker, ms=6, mfc="none", mec=colour, mew=1.5)
+        bottom = top + step * ceil(len(curves) / columns)
         return svg(
-            "compression", f"Bytes per token against the number of tokens in the vocabulary, in {len(curves)} languages"
+            "compression",
+            f"Bytes per token against the number of tokens in the vocabulary, in {len(curves)} languages",
+            bottom,
         )
 
 
@@ -239,14 +315,61 @@ def _style(place: int) -> tuple[str, str]:
     return (BASELINES[other], _MARKERS[other]) if place else (OURS, "o")
 
 
-def _title(axis: Any, title: str, about: str) -> None:
-    axis.text(_MARGIN, 0.42, title, color=INK, weight="bold", fontsize=15)
-    axis.text(_MARGIN, 0.68, about, color=MUTED, fontsize=10)
+def _room(text: str, size: float, *, bold: bool = False) -> float:
+    """Inches that a text takes at most, in whatever font the reader's browser has."""
+    return sum(map(_width, text)) * size / 72 * (1.15 if bold else 1)
+
+
+def _width(character: str) -> float:
+    category = unicodedata.category(character)
+    if category in ("Mn", "Me", "Cf", "Mc"):
+        return 0.5 if category == "Mc" else 0.0
+    if character >= "\u0900" or character in "mwMW@%…":
+        return 1.0
+    return 0.4 if character in " .,:;!'|()[]-fijlt" else 0.72 if character.isupper() else 0.6
+
+
+def _shortened(text: str, room: float, size: float) -> str:
+    """A bold text, with its middle left out if it takes more room than there is."""
+    short = text
+    while _room(short, size, bold=True) > room and len(short) > 3:
+        half = (len(short) - 2) // 2
+        short = f"{text[:half]}…{text[len(text) - half :]}"
+    return short
+
+
+def _title(axis: Any, paper: Paper, title: str, about: str) -> float:
+    """A title and, in as many lines as it takes, what it is about; returns where the next line stands."""
+    y = 0.42
+    size = min(15.0, 15.0 * paper.inner / _room(title, 15.0, bold=True))
+    axis.text(_MARGIN, y, title, color=INK, weight="bold", fontsize=max(size, paper.size))
+    # As many letters as fit into a line, in a sentence with its spaces and narrow letters.
+    letters = int(paper.inner * 72 / (0.56 * paper.size))
+    for part in textwrap.wrap(about, letters):
+        y += 1.5 * paper.size / 72
+        axis.text(_MARGIN, y, part, color=MUTED, fontsize=paper.size)
+    return y + 2 * paper.size / 72
+
+
+def _legend(axis: Any, paper: Paper, y: float, names: Sequence[str], first: int) -> float:
+    """Markers and names of tokenizers, the first of which has the place ``first``; returns where the next line stands."""
+    line = 1.6 * paper.size / 72
+    x = _MARGIN
+    for place, name in enumerate(names, first):
+        colour, marker = _style(place)
+        short = _shortened(name, paper.inner - 0.2, paper.size)
+        room = 0.2 + _room(short, paper.size, bold=True)
+        if x > _MARGIN and x + room > paper.width - _MARGIN:
+            x, y = _MARGIN, y + line
+        axis.plot(x + 0.07, y - 0.05, marker, ms=6.5, color=colour)
+        axis.text(x + 0.2, y, short, color=colour, weight="bold", fontsize=paper.size)
+        x += room + 0.15
+    return y + line if names else y
 
 
 @contextmanager
-def _canvas(height: float) -> Iterator[tuple[Any, Callable[[str, str], str]]]:
-    """A paper to draw on, measured in inches from its upper left corner, and a function that gives it as SVG.
+def _canvas(paper: Paper) -> Iterator[tuple[Any, Callable[[str, str, float], str]]]:
+    """What draws on a paper, measured in inches from its upper left corner, and what cuts it at a height and makes it SVG.
 
     The figure belongs to nobody else: no state of matplotlib is changed for longer than the block lasts.
     """
@@ -267,20 +390,21 @@ def _canvas(height: float) -> Iterator[tuple[Any, Callable[[str, str], str]]]:
         matplotlib.rcParams.update(settings)
         # It is the reader's browser that needs the glyphs.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        figure = Figure(figsize=(_WIDTH, height), facecolor=PAPER)
+        figure = Figure(facecolor=PAPER)
         FigureCanvasSVG(figure)
         axis = figure.add_axes((0, 0, 1, 1))
         axis.set_axis_off()
         # What is drawn must not move the corners.
         axis.set_autoscale_on(False)
-        axis.set_xlim(0, _WIDTH)
-        axis.set_ylim(height, 0)
+        axis.set_xlim(0, paper.width)
 
-        def svg(name: str, description: str) -> str:
+        def svg(name: str, description: str, height: float) -> str:
+            figure.set_size_inches(paper.width, height)
+            axis.set_ylim(height, 0)
             file = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
             figure.savefig(file, format="svg", facecolor=PAPER, metadata=nothing)
-            return _tidy(file.getvalue(), name, description)
+            return _tidy(file.getvalue(), name + paper.suffix, description)
 
         yield axis, svg
 

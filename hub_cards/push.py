@@ -92,8 +92,9 @@ def push(
     """Uploads a tokenizer's folder to the Hub in one commit, and creates the repository and the branch if need be.
 
     What belongs to the tokenizer goes (its own files, its card's page, and of ``pictures`` those that `write_card` draws),
-    nothing else in the folder does, and nothing that is in the repository is deleted. A link goes as the file it leads to, which
-    must lie in the folder and not be hidden there; in a snapshot of the Hub's cache it may be one of that repository's blobs.
+    nothing else in the folder does, and nothing that is in the repository is deleted. A link goes as the file it leads to,
+    which must lie in the folder and not be hidden there; in a snapshot of the Hub's cache it may be one of that repository's
+    blobs.
 
     Args:
         folder: Where the tokenizer was saved.

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -470,85 +471,7 @@ _LEGEND = (
     "a character whose bytes are spread over several tokens.</p>"
 )
 
-STYLE = """
-.sgpe-view, .sgpe-tokens {
-  --sgpe-ink: light-dark(#1b1c20, #f1f1f4); --sgpe-paper: light-dark(#fff, #17181b);
-  --sgpe-soft: light-dark(#565961, #bfc2ca); --sgpe-line: light-dark(#dcdde2, #393b42);
-  --sgpe-thin: light-dark(#7a7d86, #9a9ea8); --sgpe-red: light-dark(#c1121f, #ff8585);
-}
-@media print { .sgpe-view, .sgpe-tokens { color-scheme: light } }
-:is([data-jp-theme-light="true"], .vscode-light) .sgpe-view { color-scheme: light }
-:is([data-jp-theme-light="false"], .vscode-dark) .sgpe-view { color-scheme: dark }
-
-.sgpe-view { padding: .75rem 1rem; border-radius: .5rem; background: var(--sgpe-paper); color: var(--sgpe-ink);
-  text-align: left; font: 16px/1.5 system-ui, "Noto Sans", "Noto Sans Sinhala", "Noto Sans Devanagari", "Noto Sans Bengali",
-  "Noto Sans Gurmukhi", "Noto Sans Gujarati", "Noto Sans Oriya", "Noto Sans Tamil", "Noto Sans Telugu",
-  "Noto Sans Kannada", "Noto Sans Malayalam", sans-serif }
-.sgpe-view figure { margin: 0 0 1.5rem; padding: 0 }
-.sgpe-view .sgpe-source { unicode-bidi: plaintext;
-  margin: 0 0 .5rem; max-height: 10.5rem; overflow-y: auto; font-size: 1.125rem;
-  line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere }
-.sgpe-view figcaption { margin: 0 0 .5rem; overflow-x: auto; text-align: left; break-after: avoid }
-.sgpe-view table { border-collapse: collapse; border: 0; margin: 0; color: inherit; font-size: .8125rem;
-  font-variant-numeric: tabular-nums }
-.sgpe-view :is(tr, thead, tbody) { background: none; border: 0 }
-.sgpe-view :is(th, td) { padding: .15rem 1.25rem .15rem 0; border: 0; border-bottom: 1px solid var(--sgpe-line);
-  font-weight: 400; text-align: right; white-space: nowrap }
-.sgpe-view th:first-child { text-align: left }
-.sgpe-view tbody th { font-weight: 600 }
-.sgpe-view thead th, .sgpe-view .sgpe-legend { color: var(--sgpe-soft) }
-.sgpe-view .sgpe-legend { margin: 0; font-size: .8125rem; line-height: 2.2 }
-
-.sgpe-tokens { color: var(--sgpe-ink); white-space: pre-wrap; overflow-wrap: anywhere;
-  -webkit-print-color-adjust: exact; print-color-adjust: exact }
-div.sgpe-tokens { font-size: 1.125rem; line-height: 1 }
-.sgpe-tokens .sgpe-column { display: inline-block; vertical-align: top; max-width: 100% }
-.sgpe-tokens .sgpe-row { display: block; min-height: 2.1em; line-height: 2.1em; text-align: start }
-.sgpe-tokens .sgpe-high { min-height: 3.3em }
-.sgpe-tokens .sgpe-row:last-child:not(:only-child) { margin-bottom: .75rem }
-.sgpe-tokens .sgpe-name { display: inline-block; vertical-align: top; box-sizing: border-box; max-width: 12rem;
-  overflow: hidden; padding-right: 1rem; color: var(--sgpe-soft); font-size: .8125rem; text-overflow: ellipsis;
-  white-space: nowrap }
-.sgpe-tokens .sgpe-row:dir(rtl) > .sgpe-name { padding: 0 0 0 1rem; text-align: right }
-
-.sgpe-tokens .sgpe-0 { background: light-dark(#cfe3fb, #1f456d) }
-.sgpe-tokens .sgpe-1 { background: light-dark(#fde7b0, #5d4712) }
-.sgpe-tokens .sgpe-2 { background: light-dark(#e5dafa, #49396f) }
-.sgpe-tokens .sgpe-3 { background: light-dark(#e2efb5, #42501c) }
-.sgpe-tokens :is(.sgpe-0, .sgpe-1, .sgpe-2, .sgpe-3) { position: relative; padding: .25em 0; border-radius: .2em;
-  -webkit-box-decoration-break: clone; box-decoration-break: clone; cursor: default }
-.sgpe-tokens .sgpe-torn { display: inline-block; margin: 0 1px }
-.sgpe-tokens .sgpe-rtl { direction: rtl }
-.sgpe-tokens .sgpe-rtl::before, .sgpe-tokens .sgpe-rtl::after { content: "\\200F" }
-.sgpe-tokens .sgpe-syllable { padding-bottom: .1em;
-  background: linear-gradient(var(--sgpe-thin), var(--sgpe-thin)) 50% 100% / calc(100% - 3px) 1px no-repeat }
-.sgpe-tokens .sgpe-cut { text-decoration: underline wavy var(--sgpe-red) 1.5px; text-decoration-skip-ink: none;
-  text-underline-offset: .3em }
-.sgpe-tokens .sgpe-shared { display: inline-flex; flex-direction: column; align-items: center; margin: 0 1px;
-  line-height: 1.6em }
-.sgpe-tokens .sgpe-shared > :last-child { display: flex; gap: 1px; margin-top: .15rem; direction: ltr; line-height: 1 }
-.sgpe-tokens [data-part] { padding: .1em .25em; font: .625rem/1.3 ui-monospace, monospace }
-.sgpe-tokens [data-part]::before { content: attr(data-part) }
-.sgpe-tokens .sgpe-space {
-  background: radial-gradient(circle, var(--sgpe-thin) .07em, transparent .1em) 50% 60% / 100% 1em no-repeat }
-.sgpe-tokens .sgpe-accent::before { content: "◌"; color: var(--sgpe-soft) }
-.sgpe-tokens .sgpe-invisible { font-size: 0; line-height: 0; white-space: nowrap }
-.sgpe-tokens [data-mark]::after { content: attr(data-mark); color: var(--sgpe-soft); font-size: .6875rem; line-height: 0;
-  vertical-align: .1rem }
-
-.sgpe-tokens [data-tip]:hover { outline: 2px solid var(--sgpe-ink) }
-.sgpe-tokens [data-tip]:hover::after { content: attr(data-tip); position: absolute; z-index: 9; top: calc(100% + .4rem);
-  left: 0; width: max-content; max-width: 24rem; padding: .35rem .6rem; border-radius: .35rem; background: var(--sgpe-ink);
-  color: var(--sgpe-paper); font: .8125rem/1.6 system-ui, "Noto Sans", sans-serif; text-align: left;
-  white-space: pre-wrap; overflow-wrap: anywhere; pointer-events: none }
-/* Where a browser can, it keeps the tip inside the window. */
-@supports (position-try-fallbacks: flip-inline) {
-  .sgpe-tokens [data-tip]:hover { position: static; anchor-name: --sgpe-token }
-  .sgpe-tokens [data-tip]:hover::after { position: fixed; top: auto; left: auto; margin: .4rem 0;
-    position-anchor: --sgpe-token; position-area: bottom span-right;
-    position-try-fallbacks: flip-inline, flip-block, flip-inline flip-block }
-}
-"""
+STYLE = (files("hub_cards") / "templates" / "token_view.css").read_text(encoding="utf-8")
 """The CSS of `tokens_html`, for a page to hold once. It follows the page's ``color-scheme``: light, or dark."""
 
 _PAGE = """<!DOCTYPE html>

@@ -3,6 +3,8 @@ import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
+from importlib.resources import files
+from itertools import combinations
 
 import pytest
 
@@ -23,6 +25,37 @@ def pictures():
     }
 
 
+CSS = (files("hub_cards") / "templates" / "page.css").read_text(encoding="utf-8")
+REM, NARROWEST = 16, 320
+BESIDE_A_PICTURE = 2 * REM + 2
+"""What stands left and right of it in a narrow window: the page's margins, and its frame."""
+
+
+def drawn_for(languages, names):
+    """The pictures on both kinds of paper, of tokenizers that are all alike: (paper, SVG)."""
+    row = dict.fromkeys(names, 1.5) | {names[0]: 28.25}
+    for paper in (plots.WIDE, plots.NARROW):
+        yield paper, plots.tokens_per_word(dict.fromkeys(languages, row), paper)
+        yield paper, plots.token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}, paper)
+        curves = {code: {1000: 1.0, 2000: 17.25} for code in languages}
+        yield (
+            paper,
+            plots.compression(curves, {code: dict.fromkeys(names[1:], (2000, 17.0)) for code in languages}, paper),
+        )
+
+
+def boxes(svg):
+    """Of each text its size, and the box that it takes at most."""
+    for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
+        style, text = element.get("style"), "".join(element.itertext()).strip()
+        size = float(re.search(r"font-size: ([\d.]+)px", style)[1])
+        width = 72 * plots._room(text, size, bold="font-weight: 700" in style)
+        anchor = re.search(r"text-anchor: (\w+)", style)[1]
+        start = float(element.get("x")) - width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        base = float(element.get("y"))
+        yield text, size, (start, base - 0.8 * size, start + width, base + 0.25 * size)
+
+
 def shown(svg):
     return ["".join(element.itertext()).strip() for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
@@ -30,7 +63,7 @@ def shown(svg):
 def test_text_stays_text_in_the_names_that_speakers_use():
     drawn = pictures()
     assert {"Sinhala", "සිංහල", "தமிழ்", "1.68", "3.50", "mine", "<b>&$x$"} <= set(shown(drawn["tokens_per_word"]))
-    assert {"mine", "<b>&$x$", "< 0.1 %", "99 %", "100 %"} <= set(shown(drawn["token_lengths"]))
+    assert {"mine", "<b>&$x$", "0.0", "99", "100"} <= set(shown(drawn["token_lengths"]))
     assert {"Sinhala සිංහල", "Tamil தமிழ்", "3.50", "4.00", "1k", "64k", "<b>&$x$"} <= set(shown(drawn["compression"]))
     for svg in drawn.values():
         assert "'Noto Sans Sinhala'" in svg
@@ -82,13 +115,57 @@ def test_settings_of_the_machine_make_no_difference():
 
 def test_one_language_one_tokenizer_and_one_size_are_enough():
     assert "1.00" in shown(plots.tokens_per_word({"en": {"mine": 1.0}}))
-    assert "0 %" in shown(plots.token_lengths({"mine": {1: 1}}))
+    assert "0" in shown(plots.token_lengths({"mine": {1: 1}}))
     assert "1.00" in shown(plots.compression({"en": {300: 1.0}}))
 
 
 def test_more_baselines_than_colours():
     names = [f"baseline {number}" for number in range(8)]
     assert set(names) <= set(shown(plots.tokens_per_word({"en": dict.fromkeys(names, 1.5)})))
+
+
+LONG = "a-tokenizer-with-a-long-name-for-all-the-languages-of-south-asia"
+ELEVEN = ["si", "en", "hi", "ta", "bn", "ml", "te", "gu", "mni", "mai", "nb"]
+
+
+@pytest.mark.parametrize("languages", [["si"], ELEVEN])
+@pytest.mark.parametrize("names", [["tok"], [LONG, "o200k", LONG + "-2"], [*"abcde"], [*"abcdefghijkl"]])
+def test_texts_lie_inside_the_picture_and_not_on_each_other(languages, names):
+    for paper, svg in drawn_for(languages, names):
+        left, top, width, height = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
+        assert (left, top, width) == (0, 0, pytest.approx(72 * paper.width))
+        texts = [*boxes(svg)]
+        for text, _, (start, high, end, low) in texts:
+            assert 0 < start < end < width and 0 < high < low < height, (paper, text)
+        for (text, _, one), (other, _, place) in combinations(texts, 2):
+            # Where both are in one line, what they take at most may touch.
+            apart = one[2] < place[0] + 3 or place[2] < one[0] + 3 or one[3] < place[1] + 3 or place[3] < one[1] + 3
+            assert apart, (paper, text, other)
+
+
+def test_labels_are_11_pixels_high_in_every_window():
+    shown_from = REM * float(re.search(r"@container \(min-width:([\d.]+)rem\)\{\.when-wide\{display:block", CSS)[1])
+    narrowest = {plots.WIDE: shown_from, plots.NARROW: NARROWEST - BESIDE_A_PICTURE}
+    for paper, svg in drawn_for(["si", "en"], ["tok", "o200k"]):
+        assert min(size for _, size, _ in boxes(svg)) * narrowest[paper] / (72 * paper.width) >= 11
+
+
+@pytest.mark.parametrize("paper", [plots.WIDE, plots.NARROW])
+@pytest.mark.parametrize("values", [[2.0] * 12, [1.0, 1.01, 1.05, 1.1], [3.0, 1.0], [2.0, 1.99, 2.01]])
+def test_markers_of_the_lead_picture_do_not_touch(values, paper):
+    row = {f"tokenizer {number}": value for number, value in enumerate(values)}
+    svg = plots.tokens_per_word({"si": row, "en": row}, paper)
+    markers = [(float(use.get("x")), float(use.get("y"))) for use in ElementTree.fromstring(svg).iter(f"{SVG}use")]
+    assert len(markers) > 2 * len(values)
+    for (x, y), (other_x, other_y) in combinations(markers, 2):
+        # The largest is 8.5 wide, the others are 6.
+        assert max(abs(x - other_x), abs(y - other_y)) > 8, (x, y)
+
+
+def test_markers_at_one_place_of_the_compression_picture_are_hollow():
+    svg = plots.compression({"si": {1000: 2.0}}, {"si": {"a": (1000, 2.0), "b": (1000, 2.0)}})
+    styles = [use.get("style") for use in ElementTree.fromstring(svg).iter(f"{SVG}use")]
+    assert ["fill-opacity: 0" in style for style in styles] == [False, False, False, True, True]
 
 
 def test_without_matplotlib_one_line_says_what_to_install(monkeypatch):

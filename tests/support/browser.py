@@ -1,0 +1,71 @@
+"""What a page looks like in a browser, where one is installed: sizes and places of what it shows, in CSS pixels."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+# A frame for each width: no window of the browser itself may be narrower than some hundred pixels.
+_PAGE = """<!DOCTYPE html><body style="margin:0"><script>
+const rect = element => {
+  const {left, top, right, bottom} = element.getBoundingClientRect();
+  return [left, top, right, bottom];
+};
+const measure = frame => {
+  const page = frame.contentDocument, root = page.documentElement, style = frame.contentWindow.getComputedStyle;
+  const shown = element => element.getClientRects().length > 0;
+  const walker = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT), sizes = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode, parent = node.parentElement;
+    if (!node.data.trim() || !shown(parent) || parent.closest("svg,style")) continue;
+    sizes.push([parseFloat(style(parent).fontSize), node.data.trim().slice(0, 40)]);
+  }
+  const pictures = [...page.querySelectorAll(".picture svg")].filter(shown).map(svg => {
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const texts = [...svg.querySelectorAll("text")].map(text =>
+      [text.textContent.trim(), parseFloat(style(text).fontSize) * scale, rect(text)]);
+    const markers = [...svg.querySelectorAll("use")].map(rect);
+    const box = svg.closest(".picture");
+    return {frame: rect(svg), texts, markers, scrolls: box.scrollWidth > box.clientWidth};
+  });
+  const outside = [...page.body.querySelectorAll("*")].filter(one => shown(one) && !one.closest("svg,.wide,pre")
+    && one.getBoundingClientRect().right > root.clientWidth + 0.5).map(one => one.outerHTML.slice(0, 80));
+  const scrolling = [...page.querySelectorAll(".wide, pre")].filter(one => shown(one)
+    && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent.trim().slice(0, 40));
+  const [width, scrolled] = [root.clientWidth, root.scrollWidth];
+  return {width, scrolled, scrolling, outside, pictures, sizes: sizes.filter(([size]) => size)};
+};
+const frames = WIDTHS.map(width => {
+  const frame = document.createElement("iframe");
+  frame.style = `width:${width}px;height:2000px;border:0;display:block`;
+  frame.src = "PAGE";
+  document.body.append(frame);
+  return frame;
+});
+onload = () => {
+  const result = document.createElement("pre");
+  result.id = "result";
+  result.textContent = JSON.stringify(frames.map(measure));
+  document.body.replaceChildren(result);
+};
+</script></body>"""
+
+
+def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
+    """How a page is laid out in windows of some widths: ``folder`` is for what the browser needs."""
+    frames = folder / "frames.html"
+    frames.write_text(_PAGE.replace("WIDTHS", json.dumps(widths)).replace("PAGE", page.resolve().as_uri()), encoding="utf-8")
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command += ["--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--window-size=1600,2000"]
+    done = subprocess.run([*command, "--dump-dom", frames.as_uri()], capture_output=True, text=True, timeout=120)
+    match = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match, done.stderr
+    result: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    return result
