@@ -10,11 +10,13 @@ from html.parser import HTMLParser
 
 import pytest
 from huggingface_hub import ModelCard
+from transformers import AutoTokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import tokenizer_json
 from hub_cards import compare, evaluate, write_card
 from hub_cards.comparison import texts_of
-from hub_cards.model_card import MEASURES, check_card
+from hub_cards.model_card import MEASURES, Card, check_card
 from hub_cards.seal import CARD_MARK, is_generated
 
 PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/tokens_per_word.svg"]
@@ -227,6 +229,47 @@ def test_a_tokenizer_by_the_trainer_of_the_document(tmp_path, sample):
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "| Tokens of their own | letters and syllables that occur 20 times or more |" in text
     assert re.search(r"have the SHA-256 `[0-9a-f]{64}`", text)
+
+
+def test_the_card_warns_of_training_anew_without_syllables(readme, plain, tmp_path):
+    limits = readme.split("## Limits")[1]
+    assert '`SGPETokenizerFast.from_pretrained("me/tok").train_new_from_iterator`' in limits
+    assert "hf-sgpe train" in limits
+    write_card(tmp_path, plain)
+    assert "train_new_from_iterator" not in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_the_card_warns_of_is_so(saved, sample):
+    lines = sample["si"].splitlines()
+    new = [
+        loader.from_pretrained(saved).train_new_from_iterator(lines, 2000) for loader in (AutoTokenizer, SGPETokenizerFast)
+    ]
+    plain, ours = (evaluate(tokenizer_json.from_transformers(tokenizer), lines).cut_syllable_share for tokenizer in new)
+    assert ours < plain
+
+
+def test_parts_of_special_tokens_and_lengths_are_told(tokenizer, tmp_path, monkeypatch):
+    def facts(tokenizer):
+        return dict(Card(tokenizer, "tok").facts())
+
+    assert facts(tokenizer)["Parts of special tokens"] == (
+        "`bos_token` `<|endoftext|>`; `eos_token` `<|endoftext|>`; `pad_token` none; `unk_token` none"
+    )
+    assert "Longest input" not in facts(tokenizer)
+    config = TrainingConfig(vocab_size=300, recipe="bpe", chat_template="chatml", special_tokens=["<s>", "[MASK]"])
+    chatty = train_from_counts(WordCounts.from_texts(["a"], config), config)
+    chatty.roles = {"bos_token": "<s>", "mask_token": "[MASK]", "eos_token": "<|im_end|>"}
+    assert facts(chatty)["Parts of special tokens"] == (
+        "`bos_token` `<s>`; `eos_token` `<|im_end|>`; `pad_token` none; `unk_token` none; `mask_token` `[MASK]`; "
+        "end of a turn in chats `<|im_end|>`"
+    )
+    chatty.chat_template = "{{ messages }}"
+    assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats none that is a special token")
+    chatty.special_tokens, chatty.roles, chatty.chat_template = {}, {}, None
+    assert "Parts of special tokens" not in facts(chatty)
+    settings = tokenizer_json.config
+    monkeypatch.setattr(tokenizer_json, "config", lambda one: settings(one) | {"model_max_length": 8192})
+    assert facts(tokenizer)["Longest input"] == "8,192 tokens (`model_max_length`)"
 
 
 # ---------------------------------------------------------------- the page
