@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 
 
 def make_batch(
@@ -62,5 +62,5 @@ def _tensor(rows: list[list[int]], kind: str | None) -> Any:
     try:
         import torch
     except ImportError:
-        raise SGPEError("return_tensors='pt' needs PyTorch: pip install torch") from None
+        raise not_installed("return_tensors='pt' needs PyTorch", "torch") from None
     return torch.from_numpy(array)

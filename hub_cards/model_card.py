@@ -633,8 +633,8 @@ _FALLBACK, _CUT_SYLLABLES, _PARITY = (
 _RARE_SYLLABLES = "Syllables too rare for a token of their own are cut: in {language}, where they are most, {value} of all."
 _COSTLY = "The same text takes {value} times as many tokens in {language} as in English; in no language measured is it more."
 _RETRAINED = (
-    "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without the "
-    "merges that keep syllables whole: 6.87 % of them were cut where it was measured, against 0.96 %. Call "
+    "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without "
+    "the merges that keep syllables whole: 6.87 % of them were cut where it was measured, against 0.96 %. Call "
     "`SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or `hf-sgpe train`."
 )
 _COMPARED = ("tokens_per_word", "parity", "cut_syllable_share", "cut_letter_share")

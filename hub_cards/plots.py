@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from math import ceil, log2
 from typing import Any, NamedTuple
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import not_installed
 from hub_cards.languages import language
 
 _NOTO = ("Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam")
@@ -81,7 +81,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise SGPEError("pictures need matplotlib: pip install matplotlib") from None
+        raise not_installed("pictures need matplotlib", "matplotlib", extra="plots") from None
 
 
 def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WIDE) -> str:

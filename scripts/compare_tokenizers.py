@@ -32,6 +32,7 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.words import RECIPES
 from hf_sgpe.quiet import somebody_watches
+from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
 from trainers.training_runs import (
@@ -120,10 +121,7 @@ def run(args: argparse.Namespace) -> None:
 def check(args: argparse.Namespace) -> None:
     """Finds what is wrong with the arguments before anything takes time."""
     require_pytorch()
-    try:
-        import matplotlib  # noqa: F401 - better missed now than after an hour
-    except ImportError:
-        raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
+    check_matplotlib()  # better missed now than after an hour
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
         raise SGPEError("nothing to compare: give two tokenizers or more, by --recipe and --tokenizer")

@@ -29,7 +29,7 @@ from typing import Any
 from hf_sgpe.atomic import atomic_file, check_file
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.quiet import somebody_watches
 from trainers import TrainingConfig, find_files, source_of
 from trainers.counting import check_workers
@@ -309,7 +309,7 @@ def _run_on_ray(steps: dict[str, Any], work: Path, args: Any) -> None:
     try:
         import ray
     except ImportError:
-        raise SGPEError("--executor ray needs Ray: pip install ray") from None
+        raise not_installed("--executor ray needs Ray", "ray") from None
     from datatrove.executor import RayPipelineExecutor
     from datatrove.utils.logging import logger
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_sgpe.atomic import check_file
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import counts_file
 from hf_sgpe.word_counts import make_word_counter
 from trainers import TrainingConfig
@@ -45,7 +45,7 @@ def count(args: Any) -> None:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise SGPEError("counting on Spark needs pyspark: pip install pyspark") from None
+        raise not_installed("counting on Spark needs pyspark", "pyspark") from None
 
     check_file(args.out)
     scripts = tuple(args.script or ("all",))

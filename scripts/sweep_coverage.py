@@ -26,6 +26,7 @@ from hf_sgpe.cli.app import named_numbers
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.quiet import somebody_watches
 from hub_cards.metrics import evaluate
+from hub_cards.plots import check_matplotlib
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 LETTERS = (0.999, 0.9995, 0.9999, 0.99999, 1.0)
@@ -51,10 +52,7 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    try:
-        import matplotlib  # noqa: F401 - better missed now than after an hour
-    except ImportError:
-        raise SGPEError("the picture needs matplotlib: pip install matplotlib") from None
+    check_matplotlib()  # better missed now than after an hour
     weights = named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float)
     options: dict[str, Any] = {
         "vocab_size": args.vocab_size,

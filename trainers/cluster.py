@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import scratch_directory
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats.counts_file import (
     BUCKETS,
     CountsInfo,
@@ -34,7 +34,7 @@ try:
     from datatrove.data import Document
     from datatrove.pipeline.base import PipelineStep
 except ImportError:
-    raise SGPEError("counting on a cluster needs datatrove: pip install 'hf-sgpe[cluster]'") from None
+    raise not_installed("counting on a cluster needs datatrove", "datatrove", extra="cluster") from None
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.pretokenizers.stream import cut_stream
 from trainers.hub_files import PREFIX, HubFile, find_hub_files
 
@@ -220,7 +220,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise SGPEError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
+        raise not_installed(f"{path}: reading Parquet needs pyarrow", "pyarrow", extra="corpora") from None
     size, reported = size_of(path), 0
     with tempfile.TemporaryFile() as unpacked, path.open("rb") as opened:
         source: IO[bytes] = opened
@@ -330,7 +330,7 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise SGPEError(f"{path}: reading .zst needs zstandard: pip install zstandard") from None
+        raise not_installed(f"{path}: reading .zst needs zstandard", "zstandard", extra="corpora") from None
     frame = None
     try:
         # What one call unpacks is in memory at once, and four bytes can stand for 128 kB.

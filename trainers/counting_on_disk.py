@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.atomic import scratch_directory
 from hf_sgpe.bpe.codec import available_cores
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats.counts_file import (
     MOST_FILES,
     READER_BYTES,
@@ -168,7 +168,7 @@ def _room(memory_limit: int | None, workers: int) -> int:
     try:
         import psutil
     except ImportError:
-        raise SGPEError("counting to a file needs psutil: pip install 'hf-sgpe[corpora]'") from None
+        raise not_installed("counting to a file needs psutil", "psutil", extra="corpora") from None
 
     taken = psutil.Process().memory_info().rss
     besides = taken + workers * _WORKER_BYTES + _WRITER_BYTES

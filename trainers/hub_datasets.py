@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe import hub
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.quiet import somebody_watches
 
 _BATCH_ROWS = 1000
@@ -102,7 +102,7 @@ def read_dataset(
     try:
         import datasets
     except ImportError:
-        raise SGPEError("reading datasets needs the package of that name: pip install datasets") from None
+        raise not_installed("reading datasets needs the package of that name", "datasets", extra="datasets") from None
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():

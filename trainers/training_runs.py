@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import check_name, conversation, download
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
@@ -419,7 +419,7 @@ def require_pytorch() -> None:
     """
     for name in ("torch", "accelerate"):
         if find_spec(name) is None:
-            raise SGPEError(f"training language models needs {name}: pip install torch accelerate")
+            raise not_installed(f"training language models needs {name}", "torch", "accelerate", extra="train")
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:

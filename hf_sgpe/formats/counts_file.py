@@ -22,7 +22,7 @@ from zlib import crc32
 import numpy as np
 
 from hf_sgpe.atomic import atomic_file
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
         import pyarrow.compute
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        raise SGPEError(f"{os.fspath(path)}: files of counts need pyarrow: pip install 'hf-sgpe[corpora]'") from None
+        raise not_installed(f"{os.fspath(path)}: files of counts need pyarrow", "pyarrow", extra="corpora") from None
 
 
 def table_of(words: Sequence[bytes], counts: Iterable[int]) -> pa.Table:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.model import BPETokenizer
 from hf_sgpe.pretokenizers.patterns import COVERING
 
@@ -82,7 +82,7 @@ def to_tiktoken(tokenizer: BPETokenizer, name: str = "hf_sgpe") -> Encoding:
     try:
         import tiktoken
     except ImportError:
-        raise SGPEError("this needs the package tiktoken: pip install tiktoken") from None
+        raise not_installed("this needs the package tiktoken", "tiktoken", extra="tiktoken") from None
     _check(tokenizer)
     try:
         return tiktoken.Encoding(
