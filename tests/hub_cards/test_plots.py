@@ -48,8 +48,8 @@ def boxes(svg):
     """Of each text its size, and the box that it takes at most."""
     for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
         style, text = element.get("style"), "".join(element.itertext()).strip()
-        size = float(re.search(r"font-size: ([\d.]+)px", style)[1])
-        width = 72 * plots._room(text, size, bold="font-weight: 700" in style)
+        size = float(re.search(r"([\d.]+)px", style)[1])
+        width = 72 * plots._room(text, size, bold=bool(re.search(r"\b700\b", style)))
         anchor = re.search(r"text-anchor: (\w+)", style)[1]
         start = float(element.get("x")) - width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         base = float(element.get("y"))
