@@ -98,65 +98,66 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
     most = max(2.0, *(value for row in values.values() for value in row.values()))
     line, column = 1.5 * paper.size / 72, 0.15 + _room("88.88", paper.size)
     beside = paper.inner - 2.4 - column * len(names) >= 2.0
-    if not beside:
+    if beside:
+        left, right = 2.65, paper.width - _MARGIN - column * len(names) - 0.1
+        columns, first, key = len(names), right + 0.1, 0.25
+    else:
+        left, right = _MARGIN + 0.1, paper.width - _MARGIN - 0.1  # half a marker or number may stand out
         column += 0.15  # for a marker at each number
-    left, right = (2.65, paper.width - _MARGIN - column * len(names) - 0.1) if beside else (_MARGIN, paper.width - _MARGIN)
-    if not beside:
-        # Room for half a marker and half a number at both ends.
-        left, right = left + 0.1, right - 0.1
-    a_line = max(1, int(paper.inner / column))
+        columns, first, key = max(1, int(paper.inner / column)), _MARGIN, column - 0.07
+    # What a row has above its markers.
+    head = 0.0 if beside else line * (1 + ceil(len(names) / columns)) + 0.08
+    powers = range(int(log2(most)) + 1)
 
     def x_of(value: float) -> float:
         return left + (right - left) * log2(value / 0.93) / log2(most * 1.06 / 0.93)
 
+    def end_of(place: int, y: float) -> tuple[float, float]:
+        """Where the number of a tokenizer ends, if the first line of them stands at ``y``."""
+        return first + column * (place % columns + 1), y + line * (place // columns)
+
     with _canvas(paper) as (axis, svg):
-        about = "Fewer is better. A word is what stands between spaces; the scale is logarithmic."
-        top = _legend(axis, paper, _title(axis, paper, "Tokens per word", about), names, 0)
-        ends = [_MARGIN + column * (place % a_line + 1) for place in range(len(names))]
-        if beside:
-            ends = [right + 0.1 + column * (place + 1) for place in range(len(names))]
+
+        def keys(y: float) -> None:
+            """The markers that say whose the numbers are."""
             for place in range(len(names)):
                 colour, marker = _style(place)
-                axis.plot(ends[place] - 0.25, top + 0.1, marker, ms=6.5, color=colour)
-            top += 0.2
-        y = top
+                end, base = end_of(place, y)
+                axis.plot(end - key, base - 0.05, marker, ms=6.5, color=colour)
+
+        about = "Fewer is better. A word is what stands between spaces; the scale is logarithmic."
+        y = _legend(axis, paper, _title(axis, paper, "Tokens per word", about), names, 0)
+        if beside:
+            keys(y + 0.15)
+            y += 0.2
         for code in rows:
-            row = values[code]
+            row, known = values[code], language(code)
             lanes = _lanes([x_of(row[name]) for name in names])
-            strip = max(line if beside else 0.2, _LANE * (max(lanes) + 1)) + 0.08
-            known = language(code)
-            numbers = y + strip / 2 + 0.05
-            if not beside:
-                y += line
-                numbers = y + line
-                y = numbers + line * ((len(names) - 1) // a_line) + 0.08
-            middle = y + strip / 2
-            base = middle + 0.05 if beside else numbers - line
+            strip = max(0.2, _LANE * (max(lanes) + 1)) + 0.08
+            middle = y + head + strip / 2
+            base = middle + 0.05 if beside else y + line
+            numbers = base if beside else base + line
             axis.text(_MARGIN, base, known.english, color=INK, fontsize=paper.size, weight="normal" if beside else "bold")
             if str(known) != known.english:
                 native = _MARGIN + max(1.1 if beside else 0, _room(f"{known.english} ", paper.size, bold=not beside))
                 axis.text(native, base, known.native, color=MUTED, fontsize=paper.size)
-            for power in range(int(log2(most)) + 1):
-                axis.plot([x_of(2**power)] * 2, [y, y + strip], color=FAINT, lw=0.8, zorder=1)
+            for power in powers:
+                axis.plot([x_of(2**power)] * 2, [y + head, y + head + strip], color=FAINT, lw=0.8, zorder=1)
             axis.plot([x_of(min(row.values())), x_of(max(row.values()))], [middle, middle], color=FAINT, lw=3.5, zorder=1)
+            if not beside:
+                keys(numbers)
             for place, name in enumerate(names):
                 colour, marker = _style(place)
                 lane = middle + _LANE * (lanes[place] - max(lanes) / 2)
                 axis.plot(x_of(row[name]), lane, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
-                look: dict[str, Any] = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
-                height = numbers if beside else numbers + line * (place // a_line)
-                if not beside:
-                    axis.plot(ends[place] - column + 0.07, height - 0.05, marker, ms=6, color=colour)
-                    look["ha"] = "left"
-                end = ends[place] if beside else ends[place] - column + 0.18
-                axis.text(end, height, f"{row[name]:.2f}", fontsize=paper.size, **{"ha": "right", **look})
-            y += strip + (0 if beside else 0.08)
-        for power in range(int(log2(most)) + 1):
+                look = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
+                axis.text(*end_of(place, numbers), f"{row[name]:.2f}", ha="right", fontsize=paper.size, **look)
+            y += head + strip
+        for power in powers:
             axis.text(x_of(2**power), y + line, f"{2**power}", ha="center", color=MUTED, fontsize=paper.size)
-        axis.text((left + right) / 2, y + 2 * line, "tokens per word", ha="center", color=MUTED, fontsize=paper.size)
-        return svg(
-            "tokens-per-word", f"Tokens per word in {len(rows)} languages: {', '.join(names)}", y + 2 * line + _MARGIN
-        )
+        y += 2 * line
+        axis.text((left + right) / 2, y, "tokens per word", ha="center", color=MUTED, fontsize=paper.size)
+        return svg("tokens-per-word", f"Tokens per word in {len(rows)} languages: {', '.join(names)}", y + _MARGIN)
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
@@ -284,14 +285,14 @@ def compression(
                 axis.text(x_of(size), floor + line, _in_thousands(size), ha="center", color=MUTED, fontsize=paper.size)
             axis.plot([*map(x_of, curve)], [*map(y_of, curve.values())], color=OURS, lw=1.8)
             size, value = list(curve.items())[-1]
-            axis.plot(x_of(size), y_of(value), "o", ms=7, mfc=OURS, mec=PAPER, mew=0.8)
+            axis.plot(x_of(size), y_of(value), "o", ms=6, mfc=OURS, mec=PAPER, mew=0.8)
             axis.text(right, head + 0.02, f"{value:.2f}", ha="right", color=OURS, weight="bold", fontsize=paper.size)
             for place, name in enumerate(names, 1):
                 if name in baselines.get(code, {}):
                     size, value = baselines[code][name]
                     colour, marker = _style(place)
                     # Hollow: where two are at one place, both are seen.
-                    axis.plot(x_of(size), y_of(value), marker, ms=6, mfc="none", mec=colour, mew=1.5)
+                    axis.plot(x_of(size), y_of(value), marker, ms=8, mfc="none", mec=colour, mew=1.5)
         bottom = top + step * ceil(len(curves) / columns)
         return svg(
             "compression",
