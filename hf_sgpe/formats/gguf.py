@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.byte_strings import bytes_to_string
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
@@ -117,7 +117,7 @@ def write(
     try:
         import gguf
     except ImportError:
-        raise SGPEError("writing GGUF needs the package gguf: pip install gguf") from None
+        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
         raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
