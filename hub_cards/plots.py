@@ -100,20 +100,20 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
     beside = paper.inner - 2.4 - column * len(names) >= 2.0
     if beside:
         left, right = 2.65, paper.width - _MARGIN - column * len(names) - 0.1
-        columns, first, key = len(names), right + 0.1, 0.25
+        columns, first, key, side = len(names), right + 0.1, 0.25, "right"
     else:
         left, right = _MARGIN + 0.1, paper.width - _MARGIN - 0.1  # half a marker or number may stand out
         column += 0.15  # for a marker at each number
-        columns, first, key = max(1, int(paper.inner / column)), _MARGIN, column - 0.07
+        columns, first, key, side = max(1, int(paper.inner / column)), _MARGIN - column + 0.18, 0.11, "left"
     # What a row has above its markers.
-    head = 0.0 if beside else line * (1 + ceil(len(names) / columns)) + 0.08
+    head = 0.0 if beside else line * (1 + ceil(len(names) / columns)) + 0.16
     powers = range(int(log2(most)) + 1)
 
     def x_of(value: float) -> float:
         return left + (right - left) * log2(value / 0.93) / log2(most * 1.06 / 0.93)
 
-    def end_of(place: int, y: float) -> tuple[float, float]:
-        """Where the number of a tokenizer ends, if the first line of them stands at ``y``."""
+    def place_of(place: int, y: float) -> tuple[float, float]:
+        """Where the ``side`` of a tokenizer's number is, if the first line of them stands at ``y``."""
         return first + column * (place % columns + 1), y + line * (place // columns)
 
     with _canvas(paper) as (axis, svg):
@@ -122,8 +122,8 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
             """The markers that say whose the numbers are."""
             for place in range(len(names)):
                 colour, marker = _style(place)
-                end, base = end_of(place, y)
-                axis.plot(end - key, base - 0.05, marker, ms=6.5, color=colour)
+                x, base = place_of(place, y)
+                axis.plot(x - key, base - 0.05, marker, ms=6.5, color=colour)
 
         about = "Fewer is better. A word is what stands between spaces; the scale is logarithmic."
         y = _legend(axis, paper, _title(axis, paper, "Tokens per word", about), names, 0)
@@ -135,7 +135,7 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
             lanes = _lanes([x_of(row[name]) for name in names])
             strip = max(0.2, _LANE * (max(lanes) + 1)) + 0.08
             middle = y + head + strip / 2
-            base = middle + 0.05 if beside else y + line
+            base = middle + 0.05 if beside else y + line + 0.08
             numbers = base if beside else base + line
             axis.text(_MARGIN, base, known.english, color=INK, fontsize=paper.size, weight="normal" if beside else "bold")
             if str(known) != known.english:
@@ -151,7 +151,7 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
                 lane = middle + _LANE * (lanes[place] - max(lanes) / 2)
                 axis.plot(x_of(row[name]), lane, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
                 look = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
-                axis.text(*end_of(place, numbers), f"{row[name]:.2f}", ha="right", fontsize=paper.size, **look)
+                axis.text(*place_of(place, numbers), f"{row[name]:.2f}", ha=side, fontsize=paper.size, **look)
             y += head + strip
         for power in powers:
             axis.text(x_of(2**power), y + line, f"{2**power}", ha="center", color=MUTED, fontsize=paper.size)

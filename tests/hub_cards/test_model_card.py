@@ -248,12 +248,12 @@ def test_what_the_card_warns_of_is_so(saved, sample):
     assert ours < plain
 
 
-def test_parts_of_special_tokens_and_lengths_are_told(tokenizer, tmp_path, monkeypatch):
+def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     def facts(tokenizer):
         return dict(Card(tokenizer, "tok").facts())
 
     assert facts(tokenizer)["Parts of special tokens"] == (
-        "`bos_token` `<|endoftext|>`; `eos_token` `<|endoftext|>`; `pad_token` none; `unk_token` none"
+        "`bos_token` `<|endoftext|>`; `eos_token` `<|endoftext|>`; `pad_token` `<|endoftext|>`; `unk_token` none"
     )
     assert "Longest input" not in facts(tokenizer)
     config = TrainingConfig(vocab_size=300, recipe="bpe", chat_template="chatml", special_tokens=["<s>", "[MASK]"])
@@ -267,9 +267,8 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer, tmp_path, monke
     assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats none that is a special token")
     chatty.special_tokens, chatty.roles, chatty.chat_template = {}, {}, None
     assert "Parts of special tokens" not in facts(chatty)
-    settings = tokenizer_json.config
-    monkeypatch.setattr(tokenizer_json, "config", lambda one: settings(one) | {"model_max_length": 8192})
-    assert facts(tokenizer)["Longest input"] == "8,192 tokens (`model_max_length`)"
+    chatty.model_max_length = 8192
+    assert facts(chatty)["Longest input"] == "8,192 tokens (`model_max_length`)"
 
 
 # ---------------------------------------------------------------- the page
