@@ -38,14 +38,24 @@ class Kind(NamedTuple):
 
 
 ENGINES = {
-    "mlx": Kind("MLXEngine", ("mlx.core", "mlx_lm"), ("mlx-lm", "mlx"), "pip install 'hf-sgpe[mlx]'"),
+    "mlx": Kind(
+        "MLXEngine",
+        ("mlx.core", "mlx_lm"),
+        ("mlx-lm", "mlx"),
+        "pip install mlx-lm 'mlx[cpu]' (or the extra [mlx])",
+    ),
     "openvino": Kind(
         "OpenVINOEngine",
         ("openvino", "optimum.intel"),
         ("optimum-intel", "openvino"),
-        "pip install 'hf-sgpe[openvino]'",
+        "pip install optimum-intel openvino (or the extra [openvino])",
     ),
-    "llama.cpp": Kind("LlamaCppEngine", ("llama_cpp",), ("llama-cpp-python",), "pip install 'hf-sgpe[llama-cpp]'"),
+    "llama.cpp": Kind(
+        "LlamaCppEngine",
+        ("llama_cpp",),
+        ("llama-cpp-python",),
+        "pip install llama-cpp-python gguf (or the extra [llama-cpp])",
+    ),
     "transformers": Kind("TransformersEngine", ("torch",), ("transformers", "torch"), "pip install torch"),
 }
 """Name → engine."""

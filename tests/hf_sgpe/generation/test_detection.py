@@ -251,7 +251,7 @@ def test_wrong_names_are_refused(model, tmp_path):
 
 def test_a_missing_engine_is_one_line_with_the_command(model, monkeypatch):
     monkeypatch.setitem(ENGINES, "mlx", ENGINES["mlx"]._replace(imports=("no_such_package",), packages=("no-such-package",)))
-    with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install 'hf-sgpe\[mlx\]'$"):
+    with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install mlx-lm 'mlx\[cpu\]' \(or the extra \[mlx\]\)$"):
         load_engine(model("transformers"), "mlx")
 
 
