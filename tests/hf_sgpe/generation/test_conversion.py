@@ -1,6 +1,5 @@
 """Conversions are made once, whole or not at all, and by several processes at a time if need be."""
 
-import os
 import threading
 
 import pytest
@@ -102,17 +101,3 @@ def test_what_cannot_be_asked_of_a_model_leaves_its_conversion(source):
         with pytest.raises(SGPEError, match="no such device"):
             load_converted(source, "kind", copy, load)
         assert len(list(cache_folder().iterdir())) == 1
-
-
-def test_what_a_killed_process_left_goes_after_a_day(source):
-    made = converted(source, "kind", copy)
-    (made / DONE_FILE).unlink()
-    old, new, other = (
-        made.with_name(name) for name in (f".{made.name}-abcdefgh", f".{made.name}-hgfedcba", ".mine-12345678")
-    )
-    for folder in (old, new, other):
-        folder.mkdir()
-    os.utime(old, (0, 0))
-    os.utime(other, (0, 0))
-    converted(source, "kind", copy)
-    assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
