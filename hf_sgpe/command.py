@@ -21,6 +21,7 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def error(self, message: str) -> NoReturn:
+        open_standard_streams()
         print(f"error: {message}: see --help", file=sys.stderr)
         sys.exit(2)
 
