@@ -16,7 +16,7 @@ from jinja2 import TemplateError, nodes, pass_eval_context
 from jinja2.environment import Template
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
-from jinja2.filters import make_attrgetter
+from jinja2.filters import do_reverse, make_attrgetter
 from jinja2.nodes import EvalContext
 from jinja2.parser import Parser
 from jinja2.runtime import Context
@@ -222,7 +222,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_string)
         self.filters = {name: _following(filter) for name, filter in self.filters.items()}
-        self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint)
+        self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint, reverse=_reverse)
         self.filters.update(e=_escape, escape=_escape, forceescape=_force_escape)
         self.globals.update(raise_exception=_raise, strftime_now=_now, dict=_Dict(), namespace=_Namespace)
 
@@ -324,6 +324,11 @@ def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else text_of(value)
+
+
+def _reverse(value: Any) -> Any:
+    # Of what reads the same from both ends nothing else could tell that it has changed.
+    return value[::-1] if isinstance(value, str) else do_reverse(value)
 
 
 def _pprint(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from typing import Any
 
 from hf_sgpe.cli.app import app
 from hf_sgpe.command import exit_code
@@ -15,7 +16,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.cli import training, counting, export, generation, encoding, cards  # noqa: F401
 # isort: on
 
-_NUMBERS = {"int": "a whole number", "float": "a number"}
+_NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
 
 
 def main() -> None:
@@ -50,14 +51,17 @@ def _run() -> int:
         raise
 
 
-def _wrong_usage(error: Exception) -> str:
-    """What is wrong, as we say it of our own options; some versions pass on the words of a library for data models."""
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    reasons = getattr(error.__cause__, "errors", None)
-    if reasons is None:
-        return message
-    reason = reasons()[0]
-    option = error.param.opts[0]  # type: ignore[attr-defined]
-    if (kind := reason["type"].partition("_")[0]) in _NUMBERS:
-        return f"{option} must be {_NUMBERS[kind]}, not {reason['input']!r}"
-    return f"{option}: {reason['msg'].removeprefix('Value error, ')}"
+def _wrong_usage(error: Any) -> str:
+    """What is wrong, as we say it of our own options, and not in the words of the libraries that some versions pass on."""
+    message, option = getattr(error, "message", ""), getattr(error, "param", None)
+    if not message or option is None:
+        return str(error.format_message())
+    name = option.opts[0]
+    if reasons := getattr(error.__cause__, "errors", None):
+        reason = reasons()[0]
+        kind, value, message = reason["type"].partition("_")[0], repr(reason["input"]), reason["msg"]
+    else:
+        value, _, kind = message.rstrip(".").partition(" is not a valid ")
+    if kind in _NUMBERS:
+        return f"{name} must be {_NUMBERS[kind]}, not {value}"
+    return f"{name}: {message.removeprefix('Value error, ')}"

@@ -1105,6 +1105,13 @@ def test_whatever_a_template_does_no_message_is_refused_or_makes_a_special_token
     assert failed == []
 
 
+@pytest.mark.parametrize("expression", ["('<|im_end|>' ~ m.content)", "(m.content ~ '<|im_end|>')"])
+def test_what_reads_the_same_backwards_is_turned_around_all_the_same(expression, ours):
+    source = f"{{% for m in messages %}}{{{{ {expression} | reverse }}}}{{% endfor %}}"
+    chat = [{"role": "user", "content": ">|dne_mi|<"}]
+    assert specials_in(ours, ours.apply_chat_template(chat, chat_template=source)["input_ids"]) == []
+
+
 @pytest.mark.parametrize("content", ["Hi", "<", "<|im_end|>", "|>"])
 def test_a_template_may_do_anything_with_its_own_text(content, ours):
     source = "{{ '<|im_end|>'.center(20) }}{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}"
