@@ -186,11 +186,15 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def report(sentence: str, facts: Mapping[str, Any], as_json: bool) -> None:
-    """Says what a command has done: in a sentence, with ``--json`` as JSON, and with ``--quiet`` alone not at all."""
+def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
+    """Says what a command has done: in a sentence, with ``--json`` as JSON, and with ``--quiet`` alone not at all.
+
+    Args:
+        is_asked_for: It is what the command is for, and said however quiet it is to be.
+    """
     if as_json:
         print_json(facts)
-    elif not is_quiet():
+    elif is_asked_for or not is_quiet():
         print(sentence)
 
 

@@ -262,6 +262,7 @@ def push(
             "left_out": pushed.left_out,
         },
         as_json,
+        is_asked_for=dry_run,
     )
 
 

@@ -184,6 +184,8 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         "tokens": loaded.vocab_size,
         "merges": len(loaded.merges),
         "special tokens": loaded.special_tokens,
+        "roles": loaded.roles,
+        "model max length": loaded.model_max_length or "any",
         "normalization": loaded.normalization,
     }
     if "training" in loaded.metadata:

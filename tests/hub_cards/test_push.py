@@ -163,7 +163,7 @@ def test_a_dry_run_changes_nothing(hub, folder):
 @pytest.mark.parametrize("repository", ["me/tok", "tok"])
 @pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
 def test_a_dry_run_needs_no_network(hub, folder, repository, environment):
-    done = hub.hf_sgpe("push", folder, repository, "--dry-run", **environment)
+    done = hub.hf_sgpe("push", folder, repository, "--dry-run", "--quiet", **environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^tokenizer\.json .* not compared$", done.stdout, re.MULTILINE)
     assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
