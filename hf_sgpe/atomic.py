@@ -176,20 +176,28 @@ def _make_locked(start: Path, make: Callable[[Path], None]) -> tuple[Path, int |
         make(path)
         try:
             lock = _try_lock(path)
-        except FileNotFoundError:
-            continue  # before it was locked, it was taken for somebody's leftover
+        except (FileNotFoundError, BlockingIOError):
+            continue  # before it was locked, another process took it for a leftover
         if lock is None or path.exists():
             return path, lock
         os.close(lock)
 
 
 def _try_lock(path: Path) -> int | None:
-    """An open file with the lock of a file or folder; None if another process has it, or there are no locks."""
+    """An open file with the lock of a file or folder; None where there are no locks.
+
+    Raises:
+        FileNotFoundError: it is not there any more.
+        BlockingIOError: another process has the lock.
+    """
     if fcntl is None:
         return None
     opened = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(opened)
+        raise
     except OSError:
         os.close(opened)
         return None
@@ -199,7 +207,7 @@ def _try_lock(path: Path) -> int | None:
 def _remove_leftovers(place: Path) -> None:
     """Removes what processes that are no more left behind of writing into a folder."""
     for path in place.glob(f".*-????????{_SUFFIX}"):
-        with suppress(OSError):  # another process removes it, too, or it is not ours to remove
+        with suppress(OSError):  # another process is at it, or it is not ours to remove
             lock = _try_lock(path)
             if lock is not None:
                 _remove(path)

@@ -1,11 +1,14 @@
 """Writing whole or not at all; most of it is tested where files are written."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from hf_sgpe.atomic import atomic_directory, atomic_file, check_directory, scratch_directory
+fcntl = pytest.importorskip("fcntl", reason="Windows has no locks that go with the process")
+
+from hf_sgpe.atomic import atomic_directory, atomic_file, check_directory, scratch_directory  # noqa: E402
 
 WRITERS = {"atomic_file": atomic_file, "atomic_directory": atomic_directory, "scratch_directory": scratch_directory}
 
@@ -30,7 +33,6 @@ def begin(writer, target):
     return running
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks that go with the process")
 @pytest.mark.parametrize("next_writer", WRITERS)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_a_killed_process_left_goes_with_the_next_and_what_another_writes_stays(tmp_path, writer, next_writer):
@@ -74,3 +76,26 @@ def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_made(tmp_pat
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="is a file"):
         check_directory(tmp_path / "file", ["tokenizer.json"])
+
+
+def test_what_is_taken_for_a_leftover_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    taken = []
+
+    def touch(path):
+        path.touch(exist_ok=False)
+        if len(taken) < 2:  # another process is faster
+            opened = os.open(path, os.O_RDONLY)
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            if not taken:
+                path.unlink()
+            taken.append((path, opened))
+
+    monkeypatch.setattr("hf_sgpe.atomic._make_file", touch)
+    with atomic_file(tmp_path / "file") as temporary:
+        assert len(taken) == 2
+        assert temporary not in [path for path, _ in taken]
+        for path, opened in taken:
+            path.unlink(missing_ok=True)
+            os.close(opened)
+        temporary.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
