@@ -89,7 +89,10 @@ def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> 
     """
     _check_folder(Path(directory))
     for name in names:
-        check_file(Path(directory) / name)
+        path = Path(directory) / name
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder, and a file is to be written there: remove it, or choose another")
+        check_file(path)
 
 
 def _check_folder(target: Path) -> None:
@@ -114,7 +117,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 def _folder_above(target: Path) -> Path:
     """The nearest folder above ``target`` that is there already."""
-    above = next(parent for parent in target.parents if parent.exists())
+    above = next(parent for parent in target.absolute().parents if parent.exists())
     if not above.is_dir():
         raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
     return above
@@ -152,7 +155,7 @@ def _parents(target: Path) -> Iterator[None]:
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary file or folder in ``place`` for making what is called ``name``; what is left of it goes with the block."""
     _remove_leftovers(place)
-    path, lock = _make_locked(place / f".{name}", make)
+    path, lock = _make_locked(place, name, make)
     try:
         yield path
     finally:
@@ -169,10 +172,10 @@ def _make_file(path: Path) -> None:
     path.touch(exist_ok=False)
 
 
-def _make_locked(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """A new file or folder whose name begins so, and the open file that holds its lock; None where there are no locks."""
+def _make_locked(place: Path, name: str, make: Callable[[Path], None]) -> tuple[Path, int | None]:
+    """A new file or folder for ``name``, and the open file that holds its lock; None where there are no locks."""
     while True:
-        path = start.with_name(f"{start.name}-{token_hex(4)}{_SUFFIX}")
+        path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
         make(path)
         try:
             lock = _try_lock(path)

@@ -23,6 +23,7 @@ from hf_sgpe.model import BPETokenizer
 from hf_sgpe.normalization import normalize
 from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
+from hf_sgpe.word_counts import only_texts
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -176,7 +177,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evalu
     result = Evaluation()
     if isinstance(token_ends, Measurable):
         result.vocab_size = token_ends.vocab_size
-    for line in lines:
+    for line in only_texts(lines):
         text = normalize(line, "nfc")
         if isinstance(token_ends, Measurable):
             ids, ends = token_ends.encode(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -110,19 +110,20 @@ def tokenizer_and_rest(
     return tokenizer, rest, []
 
 
-def named_tokenizers(given: list[str], option: str = "--baseline") -> dict[str, str]:
-    """Name → tokenizer of options such as ``--baseline llama3=llama3-hf``; one without a name is called as it is written.
+def named_tokenizers(first: Iterable[str], given: list[str] | None, option: str = "--baseline") -> dict[str, str]:
+    """Name → tokenizer: the first ones, which are called as they are written, and those of ``--baseline llama3=llama3-hf``.
 
     Raises:
         SGPEError: a part is empty, or a name comes twice.
     """
-    tokenizers: dict[str, str] = {}
-    for text in given:
-        name, equals, tokenizer = text.partition("=")
+    tokenizers = {name: name for name in first}
+    for text in given or ():
+        # A path may have an equals sign, too.
+        name, equals, tokenizer = (text, "", "") if Path(text).exists() else text.partition("=")
         if not name or (equals and not tokenizer):
             raise SGPEError(f"{option} {text!r}: write TOKENIZER or NAME=TOKENIZER")
         if name in tokenizers:
-            raise SGPEError(f"{option} {text!r}: {name!r} is another one already")
+            raise SGPEError(f"{option} {text!r}: two tokenizers are called {name}: write NAME=TOKENIZER with another name")
         tokenizers[name] = tokenizer or name
     return tokenizers
 

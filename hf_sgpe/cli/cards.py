@@ -59,7 +59,7 @@ def evaluate(
     if not corpus:
         raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
     paths = find_files(corpus)
-    names = {name: name for name in (first, *others)} | named_tokenizers(baseline or [])
+    names = named_tokenizers((first, *others), baseline)
     measured = {name: load_measurable(source) for name, source in names.items()}
     found = {}
     runs = len(paths) * len(measured)
@@ -177,7 +177,7 @@ def card(
     if text:
         check_matplotlib()
         texts = texts_of(text, text_field=text_field)
-        baselines = {name: load(source) for name, source in named_tokenizers(baseline or []).items()}
+        baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(
         folder,

@@ -88,7 +88,8 @@ def count(
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    report(f"{out}: {info.summary()}", {"out": str(out), **vars(info)}, as_json)
+    whole = "" if recipe == "bpe" else f"\nsyllables of {', '.join(config.scripts)} stay whole"
+    report(f"{out}: {info.summary()}{whole}", {"out": str(out), **vars(info)}, as_json)
 
 
 @counts.command(
@@ -149,8 +150,8 @@ def _bytes(text: str) -> int:
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)
     """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kMGT])(i?)B?", text.strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT])(i?)B?", text.strip())
     if found is None:
         raise SGPEError(f"--memory-limit {text!r}: write a number and a unit, such as 500MB or 8GB")
     number, unit, is_binary = found.groups()
-    return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit))
+    return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit.replace("K", "k")))

@@ -69,8 +69,7 @@ def encode(
     if html:
         if special is not Specials.none or add_special_tokens:
             raise SGPEError("--html shows the text's own tokens: leave out --special and --add-special-tokens")
-        tokenizers = {source: source for source in (name, *others)} | named_tokenizers(baseline or [])
-        _write_page(html, texts, tokenizers, as_json)
+        _write_page(html, texts, named_tokenizers((name, *others), baseline), as_json)
         return
     if others or baseline:
         raise SGPEError("one tokenizer at a time: only --html shows several")

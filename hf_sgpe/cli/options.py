@@ -102,7 +102,8 @@ def find_scripts(
     if recipe == "bpe":
         return {}
     if counts:
-        return {"scripts": read_info(counts[0]).counting["scripts"]}
+        # Where there are none, the counts are of another recipe, which is told when they are read.
+        return {"scripts": counted} if (counted := read_info(counts[0]).counting.get("scripts")) else {}
 
     def beginning() -> Iterator[str]:
         return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))

@@ -171,8 +171,10 @@ def write(
     schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
     with (
         atomic_file(path) as temporary,
+        # By its name pyarrow opens only what is UTF-8.
+        temporary.open("wb") as opened,
         # Each word occurs once, so a dictionary of them saves nothing.
-        pq.ParquetWriter(temporary, schema, compression="zstd", use_dictionary=False) as writer,
+        pq.ParquetWriter(opened, schema, compression="zstd", use_dictionary=False) as writer,
     ):
         for table in _rows(tables):
             words, lengths, counts = columns(table)
@@ -404,6 +406,8 @@ def _said(file: Any) -> tuple[CountsInfo, list[int]]:
         raise ValueError("its metadata is not as it must be")
     if len(first_buckets) != file.metadata.num_row_groups:
         raise ValueError("it was written by something else")
+    if info.distinct != file.metadata.num_rows:
+        raise ValueError("its words are not those that its hash is of")
     return info, first_buckets
 
 

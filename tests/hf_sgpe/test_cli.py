@@ -150,6 +150,32 @@ def test_closed_streams_change_nothing(workplace, arguments, closed):
     assert (workplace / "out" / "tokenizer.json").exists() == arguments.startswith("train good")
 
 
+def test_the_folder_that_one_stands_in_can_be_written_to(workplace):
+    (workplace / "here").mkdir()
+    hf_sgpe("train", "../good.txt", "--out", ".", "--vocab-size", 400, cwd=workplace / "here")
+    hf_sgpe("export", "../tok", "--out", ".", cwd=workplace / "here")
+    hf_sgpe("card", ".", cwd=workplace / "here")
+    assert {file.name for file in (workplace / "here").iterdir()} >= {"tokenizer.json", "README.md"}
+
+
+def test_names_that_are_no_utf8_can_be_written(workplace):
+    names = [b"o\xff.parquet", b"good\xff.txt"]
+    (workplace / os.fsdecode(names[1])).write_bytes((workplace / "good.txt").read_bytes())
+    command = [sys.executable, "-m", "hf_sgpe", "count", names[1], "--out", names[0]]
+    assert subprocess.run(command, cwd=workplace, capture_output=True).returncode == 0
+    assert WordCounts.load(workplace / os.fsdecode(names[0])).total()
+
+
+def test_a_baseline_takes_no_tokenizers_place(workplace):
+    (workplace / "a=b").symlink_to("tok")
+    for command in (["evaluate", "tok", "good.txt"], ["encode", "tok", "x", "--html", "page.html"]):
+        for baseline in ("tok=damaged", "tok"):
+            done = hf_sgpe(*command, "--baseline", baseline, check=False, cwd=workplace)
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert "two tokenizers are called tok" in done.stderr
+    assert "a=b" in hf_sgpe("evaluate", "tok", "good.txt", "--baseline", "a=b", cwd=workplace).stdout
+
+
 def test_a_full_disk_is_one_line(saved):
     done = subprocess.run(
         ["bash", "-c", f"{shlex.quote(sys.executable)} -m hf_sgpe info {saved} > /dev/full"], capture_output=True, text=True
@@ -271,6 +297,7 @@ def workplace(tmp_path, saved):
         ("counts info nowhere", "nowhere: No such file"),
         ("counts add good.txt --out out", r"good\.txt: not a file of word counts"),
         ("train --out out", "nothing to train on"),
+        ("evaluate tok good.txt --baseline =tok", "--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
         ("train --out out --counts good.txt", r"good\.txt: not a file of word counts"),
         ("train deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
         ("train good.txt --out out --pad-token x", "special token 'x' is too short"),
@@ -362,7 +389,8 @@ def test_parts_of_special_tokens_and_length_are_options(workplace):
 def test_counts_can_be_trained_on_later(workplace):
     hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, cwd=workplace)
     done = hf_sgpe("count", "good.txt", "--out", "counts", cwd=workplace)
-    assert re.fullmatch(r"counts: [\d,]+ words \([\d,]+ distinct\), SHA-256 [0-9a-f]{64}\n", done.stdout)
+    counted = r"counts: [\d,]+ words \([\d,]+ distinct\), SHA-256 [0-9a-f]{64}\nsyllables of sinhala stay whole\n"
+    assert re.fullmatch(counted, done.stdout)
     hf_sgpe("train", "--counts", "counts", "--out", "b", "--vocab-size", 400, cwd=workplace)
     assert (workplace / "a" / "tokenizer.json").read_bytes() == (workplace / "b" / "tokenizer.json").read_bytes()
     hf_sgpe("train", "good.txt", "--counts", "counts", "--out", "c", "--vocab-size", 400, cwd=workplace)
