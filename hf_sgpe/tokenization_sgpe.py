@@ -84,7 +84,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """Loads a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
-        if path.is_dir():
+        if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
+            # One question, where transformers would ask the Hub again and again for what is not there.
             tokenizer_json.find(pretrained_model_name_or_path, **where)
         is_ours = False
         try:
