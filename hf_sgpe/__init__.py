@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from hf_sgpe.counts.word_counts import WordCounts
     from hf_sgpe.errors import SGPEError
-    from hf_sgpe.model import BPETokenizer
-    from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
-    from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
-    from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
-    from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
     from hf_sgpe.sgpe import SGPEEncoder, SGPEVocabulary
+    from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+    from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+    from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
+    from hf_sgpe.splitting.words import LinguisTriePreTokenizer
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+    from hf_sgpe.tokenizer import BPETokenizer
     from hf_sgpe.training import TrainingConfig, train_from_counts
-    from hf_sgpe.word_counts import WordCounts
 
 _HOMES = {
-    "BPETokenizer": "model",
-    "LinguisTrie": "pretokenizers.linguis_trie",
-    "LinguisTriePreTokenizer": "pretokenizers.words",
-    "RegexPreTokenizer": "pretokenizers.regex",
+    "BPETokenizer": "tokenizer",
+    "LinguisTrie": "splitting.syllables",
+    "LinguisTriePreTokenizer": "splitting.words",
+    "RegexPreTokenizer": "splitting.regex_splits",
     "SGPEEncoder": "sgpe",
     "SGPEError": "errors",
     "SGPETokenizerFast": "tokenization_sgpe",
     "SGPEVocabulary": "sgpe",
-    "SPLIT_PATTERNS": "pretokenizers.patterns",
+    "SPLIT_PATTERNS": "splitting.patterns",
     "TrainingConfig": "training",
-    "WordCounts": "word_counts",
-    "segment_into_words": "pretokenizers.linguis_trie",
+    "WordCounts": "counts.word_counts",
+    "segment_into_words": "splitting.syllables",
     "train_from_counts": "training",
 }
 

@@ -22,8 +22,8 @@ from hf_sgpe.errors import SGPEError
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from hf_sgpe.model import BPETokenizer
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+    from hf_sgpe.tokenizer import BPETokenizer
 
 # Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much: so many
 # characters for each token.

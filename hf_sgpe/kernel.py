@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import Ranges, Script, runs
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.scripts import Ranges, Script, runs
 
 if TYPE_CHECKING:
     from hf_sgpe._native import Scanner, Syllables

@@ -17,14 +17,14 @@ from functools import cached_property, lru_cache
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges, spell_tokens
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.abugidas import resolve_script
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, is_boundary, segment_into_words
-from hf_sgpe.pretokenizers.words import sgpe_pattern
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
+from hf_sgpe.splitting.scripts import resolve_script
+from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_words
+from hf_sgpe.splitting.words import sgpe_pattern
+from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training import Track, known_runs
-from hf_sgpe.word_counts import WordCounts
 
 logger = logging.getLogger(__name__)
 

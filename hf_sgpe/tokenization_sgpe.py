@@ -28,7 +28,7 @@ from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.special_tokens import roles_of_template
 
 if TYPE_CHECKING:
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
 # Keys that loading leaves in the init arguments and that would otherwise be saved with the tokenizer.
 _LEAKED = ("is_local", "local_files_only", "backend", "added_tokens_decoder", "files_loaded")
@@ -361,8 +361,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """
         from dataclasses import fields
 
+        from hf_sgpe.counts.word_counts import WordCounts
         from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
-        from hf_sgpe.word_counts import WordCounts
 
         trained_with = self.to_bpe()
         values = dict(trained_with.metadata.get("training") or _config_of(trained_with))

@@ -17,16 +17,16 @@ from hf_sgpe.bpe.encoder import Pair, merge_words, spell_tokens
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, order_units
 from hf_sgpe.byte_strings import reads_as_bytes
+from hf_sgpe.counts.files import different
+from hf_sgpe.counts.word_counts import WordCounts, exact_weight
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.counts_file import different
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.normalization import NORMALIZATIONS, normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS, resolve_scripts
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
-from hf_sgpe.pretokenizers.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template, trained_roles
-from hf_sgpe.word_counts import WordCounts, exact_weight
+from hf_sgpe.splitting.normalization import NORMALIZATIONS, normalize
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.splitting.scripts import SCRIPTS, resolve_scripts
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.splitting.words import RECIPES, LinguisTriePreTokenizer, make_pre_tokenizer
+from hf_sgpe.tokenizer import BPETokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import language, language_in_name
 from hub_cards.metrics import (
     Evaluation,

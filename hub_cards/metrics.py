@@ -17,13 +17,13 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.counts.word_counts import only_texts
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
-from hf_sgpe.word_counts import only_texts
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

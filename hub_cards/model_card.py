@@ -25,9 +25,9 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.text import end_of_turn
 from hf_sgpe.hub import check_name
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards import plots
 from hub_cards.comparison import REFERENCE, Comparison, Word
 from hub_cards.languages import Language, language

@@ -7,7 +7,7 @@ import json
 import re
 
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer
 
 CARD_MARK = "<!-- card: hf_sgpe -->"
 """The line that a generated card has after its metadata."""

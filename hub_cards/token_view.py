@@ -22,10 +22,10 @@ import regex
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.metrics import Evaluation, foreign_backend
 
 

@@ -57,7 +57,7 @@ def train_hf_sgpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
 def train_tokenizers(docs: Docs, pattern: str, size: int, threads: int) -> Any:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-    from hf_sgpe.pretokenizers.patterns import resolve_pattern
+    from hf_sgpe.splitting.patterns import resolve_pattern
 
     def train() -> Any:
         tokenizer = Tokenizer(models.BPE())
@@ -75,7 +75,7 @@ def train_tokenizers(docs: Docs, pattern: str, size: int, threads: int) -> Any:
 def train_rustbpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
     import rustbpe
 
-    from hf_sgpe.pretokenizers.patterns import resolve_pattern
+    from hf_sgpe.splitting.patterns import resolve_pattern
 
     def train() -> Any:
         tokenizer = rustbpe.Tokenizer()
@@ -101,7 +101,7 @@ def train_gigatoken(docs: Docs, pattern: str, size: int, threads: int) -> Any:
 def train_bpeasy(docs: Docs, pattern: str, size: int, threads: int) -> Any:
     import bpeasy
 
-    from hf_sgpe.pretokenizers.patterns import resolve_pattern
+    from hf_sgpe.splitting.patterns import resolve_pattern
 
     return lambda: bpeasy.train_bpe(iter(docs), resolve_pattern(pattern), 128, size)
 

@@ -29,9 +29,9 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.words import RECIPES
 from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.words import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama

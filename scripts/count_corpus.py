@@ -125,7 +125,7 @@ def count(args: Any) -> None:
     if args.executor == "slurm":
         print(f"submitted; {args.out} will be there when the last job is done, and {work} can be removed then")
         return
-    from hf_sgpe.formats.counts_file import read_info
+    from hf_sgpe.counts.files import read_info
 
     info = read_info(args.out)
     print(f"{args.out}: {info.summary()}")

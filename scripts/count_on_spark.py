@@ -17,9 +17,9 @@ from typing import Any
 
 from hf_sgpe.atomic import check_file
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.counts import files as counts_file
+from hf_sgpe.counts.word_counts import make_word_counter
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats import counts_file
-from hf_sgpe.word_counts import make_word_counter
 from trainers import TrainingConfig
 
 # Of distinct words that a worker holds before it hands them on.

@@ -19,11 +19,11 @@ from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, k
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.command import ArgumentParser
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
+from hf_sgpe.counts.word_counts import LONGEST_WORD
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.word_counts import LONGEST_WORD
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (

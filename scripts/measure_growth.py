@@ -31,9 +31,9 @@ from tqdm import tqdm
 from hf_sgpe import WordCounts
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.counts.word_counts import make_word_counter
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.word_counts import make_word_counter
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
 
 MEGABYTE = 1_000_000

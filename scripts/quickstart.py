@@ -22,8 +22,8 @@ from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 

@@ -15,7 +15,7 @@ import pytest
 from support.hub import running
 
 from hf_sgpe import WordCounts
-from hf_sgpe.formats.counts_file import read_info
+from hf_sgpe.counts.files import read_info
 from trainers import TrainingConfig, add_files
 
 pytest.importorskip("datatrove", reason="counting on a cluster needs datatrove: pip install datatrove")

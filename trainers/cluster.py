@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import scratch_directory
-from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats.counts_file import (
+from hf_sgpe.counts.files import (
     BUCKETS,
     CountsInfo,
     Source,
@@ -25,6 +24,7 @@ from hf_sgpe.formats.counts_file import (
     sum_of,
     write,
 )
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.training import TrainingConfig
 from trainers.corpora import CorpusFile, read_texts
 from trainers.counting_on_disk import RareWords, count_to_file

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, AnyStr
 
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.pretokenizers.stream import cut_stream
+from hf_sgpe.splitting.streams import cut_stream
 from trainers.hub_files import PREFIX, HubFile, find_hub_files
 
 TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)

@@ -19,11 +19,11 @@ from tqdm import tqdm
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.codec import available_cores
+from hf_sgpe.counts.files import check_same_settings, read_info
+from hf_sgpe.counts.word_counts import NativeWordCounter, WordCounter, WordCounts, in_batches, make_word_counter, only_texts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.counts_file import check_same_settings, read_info
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.training import TrainingConfig
-from hf_sgpe.word_counts import NativeWordCounter, WordCounter, WordCounts, in_batches, make_word_counter, only_texts
 from trainers.corpora import CorpusFile, read_texts, size_of
 
 # Below this, starting processes takes longer than counting.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.atomic import scratch_directory
 from hf_sgpe.bpe.codec import available_cores
-from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats.counts_file import (
+from hf_sgpe.counts.files import (
     MOST_FILES,
     READER_BYTES,
     CountsInfo,
@@ -29,8 +28,9 @@ from hf_sgpe.formats.counts_file import (
     sum_of,
     write,
 )
+from hf_sgpe.counts.word_counts import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.training import TrainingConfig
-from hf_sgpe.word_counts import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
 from trainers.counting import check_workers, share_out
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
 from trainers.embeddings import RowMap, map_rows
 

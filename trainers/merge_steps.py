@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hf_sgpe.bpe.encoder import Pair
 from hf_sgpe.bpe.trainer import Word, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
-from hf_sgpe.word_counts import WordCounts
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 
 Pieces = tuple[bytes, ...]
 

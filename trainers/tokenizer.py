@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training import TrainingConfig, train_from_counts
-from hf_sgpe.word_counts import WordCounts
 from trainers.corpora import find_files, read_text_file
 from trainers.counting import bar_disabled, count_files, count_texts
 from trainers.hub_files import HubFile

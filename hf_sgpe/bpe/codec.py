@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 
 if TYPE_CHECKING:
     import numpy as np

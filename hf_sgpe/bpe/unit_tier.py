@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie
+from hf_sgpe.splitting.syllables import LinguisTrie
 
 BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
 """The tokens that every vocabulary begins with: id = byte."""

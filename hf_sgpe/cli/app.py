@@ -19,8 +19,8 @@ from typer.core import TyperCommand
 
 from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.normalization import normalize
 from hf_sgpe.quiet import be_quiet, is_quiet, somebody_watches
+from hf_sgpe.splitting.normalization import normalize
 
 app = typer.Typer(
     name="hf-sgpe",

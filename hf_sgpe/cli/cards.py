@@ -153,7 +153,7 @@ def card(
 ) -> None:
     """Write the tokenizer's card: README.md, the same as one page, index.html, and pictures."""
     from hf_sgpe.hub import check_name, split_name
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
     from hub_cards.comparison import compare, texts_of
     from hub_cards.metrics import load
     from hub_cards.model_card import check_card, check_metadata, write_card

@@ -119,7 +119,7 @@ def info(
     quiet: Quiet = False,
 ) -> None:
     """Show what a file of counts holds and how its words were cut."""
-    from hf_sgpe.formats.counts_file import read_info
+    from hf_sgpe.counts.files import read_info
 
     found = read_info(file)
     if as_json:

@@ -26,7 +26,7 @@ from hf_sgpe.cli.app import (
     well_formed,
 )
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 
 
 class Specials(str, Enum):
@@ -63,7 +63,7 @@ def encode(
 
     --baseline is for --html, and shows the tokens of other tokenizers below.
     """
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
     name, texts, others = tokenizer_and_rest(tokenizer, text, older)
     if html:
@@ -114,7 +114,7 @@ def decode(
 
     With --json each line of the output is an object with "ids" and "text".
     """
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
     name, given, others = tokenizer_and_rest(tokenizer, ids, older)
     if others:
@@ -175,7 +175,7 @@ def _versions() -> dict[str, Any]:
 
 
 def _facts(tokenizer: str) -> dict[str, Any]:
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
     facts = {

@@ -58,7 +58,7 @@ def export(
 ) -> None:
     """Write a tokenizer in another form, with the same ids, or a model with its tokenizer as GGUF."""
     from hf_sgpe.formats import sgpe_vocab, tiktoken
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
     if output is Export.gguf:
         if special_token or pattern:
@@ -95,7 +95,7 @@ def export(
 def _export_gguf(source: Path, out: Path, weight_type: str | None, tokenizer: str | None) -> tuple[str, dict[str, Any]]:
     """Writes a model as GGUF, and says so in a sentence and as facts."""
     from hf_sgpe.formats import gguf
-    from hf_sgpe.model import BPETokenizer
+    from hf_sgpe.tokenizer import BPETokenizer
 
     if not source.is_dir():
         raise SGPEError(f"{source}: no folder: give that of a model of transformers")

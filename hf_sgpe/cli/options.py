@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS, scripts_in
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.scripts import SCRIPTS, scripts_in
 
 if TYPE_CHECKING:
     from trainers.corpora import CorpusFile
@@ -94,7 +94,7 @@ def find_scripts(
     Raises:
         SGPEError: nothing of the corpus is written in a script whose syllables can be kept whole.
     """
-    from hf_sgpe.formats.counts_file import read_info
+    from hf_sgpe.counts.files import read_info
     from trainers.corpora import beginning_of, beginnings
 
     if script:

@@ -25,9 +25,9 @@ from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
 from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS
 from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter

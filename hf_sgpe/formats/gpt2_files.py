@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer
 
 
 def read(

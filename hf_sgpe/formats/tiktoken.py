@@ -19,8 +19,8 @@ from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.patterns import COVERING
+from hf_sgpe.splitting.patterns import COVERING
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

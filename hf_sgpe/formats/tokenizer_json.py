@@ -17,9 +17,9 @@ from hf_sgpe import hub, kernel
 from hf_sgpe.atomic import check_directory
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.model import BPETokenizer
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, covers_all, is_name
 from hf_sgpe.special_tokens import Template
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

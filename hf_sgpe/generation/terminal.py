@@ -18,7 +18,7 @@ from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.generation.text import Chat, TextGenerator
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 
 HELP = """\
 /reset          forget what was said

@@ -16,7 +16,7 @@ from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf import check_tokenizer
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions
-from hf_sgpe.model import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -11,7 +11,7 @@ from hf_sgpe.cli.export import Export, export
 from hf_sgpe.formats import gguf as our_gguf
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")

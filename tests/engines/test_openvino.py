@@ -13,7 +13,7 @@ from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, tr
 from hf_sgpe.generation import GenerationOptions, Machine, TextGenerator, best_engine, load_engine
 from hf_sgpe.generation.conversion import cache_folder
 from hf_sgpe.generation.detection import ENGINES
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 
 pytest.importorskip("openvino", reason="needs OpenVINO: pip install optimum-intel")
 pytest.importorskip("optimum.intel", reason="needs OpenVINO: pip install optimum-intel")

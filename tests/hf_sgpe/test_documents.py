@@ -17,8 +17,8 @@ from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import MergeJob, Word, learn_merges
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.regex import engines_agree
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.regex_splits import engines_agree
 from trainers import train_bpe
 
 BYTES = [bytes([byte]) for byte in range(256)]

@@ -40,10 +40,10 @@ from hf_sgpe.bpe import codec
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.words import LinguisTriePreTokenizer
-from hf_sgpe.word_counts import make_word_counter
+from hf_sgpe.counts.word_counts import make_word_counter
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 from trainers.counting import count_texts
 
 native = kernel.native()

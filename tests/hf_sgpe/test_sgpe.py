@@ -9,8 +9,8 @@ from support.texts import indic, texts
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEEncoder, SGPEError, SGPEVocabulary, TrainingConfig, WordCounts
 from hf_sgpe.formats import sgpe_vocab
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
 from hf_sgpe.sgpe import learn_vocabulary
+from hf_sgpe.splitting.scripts import SCRIPTS
 from trainers import read_texts
 
 WORDS = TrainingConfig(vocab_size=256, recipe="sgpe", special_tokens=())

@@ -10,7 +10,7 @@ from support.unit_level import UnitLevelEncoder
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.bpe.unit_tier import choose_units, order_units
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 
 
 def train(text, **options):

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import gpt2_files
-from hf_sgpe.normalization import normalize
+from hf_sgpe.splitting.normalization import normalize
 from hub_cards import evaluate, load_measurable
 from hub_cards.metrics import (
     MEASURES,

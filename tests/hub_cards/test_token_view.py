@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, SGPETokenizerFast
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards import TokenView, evaluate, load_measurable, tokens_html
 
 TEXT = "ශ්‍රී ලංකාව, स्त्री AM 👩‍👩‍👧 (ක්‍රි)\n"

@@ -8,7 +8,7 @@ from support.texts import indic
 from hf_sgpe import LinguisTrie
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges, apply_merges_by_rescan
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units, order_units
-from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script
 
 
 def units_of(counts, trie, **options):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import regex
 
-from hf_sgpe.pretokenizers.regex import engines_agree
+from hf_sgpe.splitting.regex_splits import engines_agree
 
 _WORD = r"[\p{L}\p{N}]"
 # Marks that every named pattern parts from a letter before them. The danda is none: SGPE's words may hold it.

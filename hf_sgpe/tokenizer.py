@@ -17,10 +17,10 @@ from hf_sgpe.batch import make_batch
 from hf_sgpe.bpe.codec import CacheInfo, make_codec
 from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.normalization import NORMALIZATIONS
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
-from hf_sgpe.pretokenizers.stream import cut_stream
 from hf_sgpe.special_tokens import Template, any_of, roles_of
+from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.splitting.streams import cut_stream
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,8 +170,8 @@ class BPETokenizer:
         Raises:
             SGPEError: a value is out of range or the iterator gives no text.
         """
+        from hf_sgpe.counts.word_counts import make_word_counter, only_texts
         from hf_sgpe.training import TrainingConfig, train_from_counts
-        from hf_sgpe.word_counts import make_word_counter, only_texts
 
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
@@ -412,7 +412,7 @@ class BPETokenizer:
         Pieces of UTF-8 bytes may be cut inside a character, too. What is not UTF-8 in them becomes U+FFFD.
 
         Ids come as soon as no later piece can change them; memory grows with the longest stretch without a place where
-        that is sure (see `hf_sgpe.pretokenizers.stream`), not with the text. This holds for the named split patterns.
+        that is sure (see `hf_sgpe.splitting.streams`), not with the text. This holds for the named split patterns.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")

@@ -3,7 +3,7 @@ import unicodedata
 import pytest
 from support.data import DATA, needs_data
 
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS
 
 ROLES = {
     "Consonant": "C",

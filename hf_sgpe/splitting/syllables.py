@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from hf_sgpe import kernel
-from hf_sgpe.pretokenizers.abugidas import Grammar, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts import Grammar, resolve_script, resolve_scripts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class LinguisTrie:
     For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case.
 
     Args:
-        scripts: Names of `hf_sgpe.pretokenizers.abugidas.SCRIPTS` whose syllables are to be found, or ``all``.
+        scripts: Names of `hf_sgpe.splitting.scripts.SCRIPTS` whose syllables are to be found, or ``all``.
 
     Raises:
         SGPEError: a script is unknown.

@@ -5,7 +5,7 @@ from support.data import corpus, needs_data
 from support.texts import texts
 
 from hf_sgpe import LinguisTrie, SGPEError, segment_into_words
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS
 
 HAL, ZWJ = "\u0dca", "\u200d"
 # The SGPE document's grammar as one regular expression, written from its section 2, not from the tables under test.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.scripts import SCRIPTS
 
 NINE = [name for name in SCRIPTS if name != "sinhala"]
 

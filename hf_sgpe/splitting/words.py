@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.abugidas import ZWJ, ZWNJ, resolve_script, runs
-from hf_sgpe.pretokenizers.linguis_trie import LinguisTrie, segment_into_words
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script, runs
+from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
 if TYPE_CHECKING:
     from tokenizers import PreTokenizedString

@@ -19,7 +19,7 @@ from hf_sgpe import (
     train_from_counts,
 )
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
-from hf_sgpe.model import Template
+from hf_sgpe.tokenizer import Template
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
 

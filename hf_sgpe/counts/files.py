@@ -40,7 +40,7 @@ and ``pair``, the most occurrences that any pair of tokens can have lost."""
 MOST = 1 << 60
 """Running words that there can be: whoever adds up counts of pairs, or several files, does so in 64 bits."""
 
-_KEY = "hf_sgpe.word_counts"
+_KEY = "hf_sgpe.counts.word_counts"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Rows that are read and written together; a megabyte or two.

@@ -16,7 +16,7 @@ import regex
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.pretokenizers.patterns import SPLIT_PATTERNS, resolve_pattern
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, resolve_pattern
 
 if TYPE_CHECKING:
     from tokenizers import NormalizedString, PreTokenizedString

@@ -5,8 +5,8 @@ from support.data import corpus, needs_data
 from support.texts import NEWEST, newest, texts
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTriePreTokenizer, RegexPreTokenizer
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.stream import cut_stream
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.streams import cut_stream
 
 SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
 SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k").patterns)

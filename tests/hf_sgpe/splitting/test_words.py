@@ -6,8 +6,8 @@ from tokenizers import PreTokenizedString
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, segment_into_words
-from hf_sgpe.pretokenizers.abugidas import SCRIPTS
-from hf_sgpe.pretokenizers.words import make_pre_tokenizer
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.words import make_pre_tokenizer
 
 CASES = [
     (("sinhala",), "o200k"),

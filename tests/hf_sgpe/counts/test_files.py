@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts
-from hf_sgpe.formats import counts_file
+from hf_sgpe.counts import files as counts_file
 
 pa = pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -87,7 +87,7 @@ def test_no_more_is_read_than_the_buckets_need(tmp_path, monkeypatch):
 
 
 def test_native_counters_write_the_same_file(tmp_path, sample, config):
-    from hf_sgpe.word_counts import WordCounter, make_word_counter
+    from hf_sgpe.counts.word_counts import WordCounter, make_word_counter
 
     counters = [make_word_counter(config), WordCounter(config)]
     for number, counter in enumerate(counters):
@@ -111,10 +111,10 @@ def test_sources_come_along_and_make_no_other_counts(tmp_path):
 def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
     """The file with other words, counts or metadata."""
     table = pq.read_table(path)
-    said = json.loads(pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"])
+    said = json.loads(pq.read_metadata(path).metadata[b"hf_sgpe.counts.word_counts"])
     words, counts = change(table["word"].to_pylist(), table["count"].to_pylist())
     columns = {"word": pa.array(words, pa.large_binary()), "count": pa.array(counts, pa.int64())}
-    made = pa.table(columns).replace_schema_metadata({"hf_sgpe.word_counts": json.dumps(said | metadata)})
+    made = pa.table(columns).replace_schema_metadata({"hf_sgpe.counts.word_counts": json.dumps(said | metadata)})
     pq.write_table(made, path)
 
 
@@ -143,7 +143,7 @@ def test_files_of_other_kinds_are_named(tmp_path):
     with pytest.raises(SGPEError, match=r"text\.parquet: not a file of word counts.*does not say how its words were cut"):
         counts_file.read_info(tmp_path / "text.parquet")
     path, _ = saved(tmp_path / "counts", {b"a": 1})
-    said = {"hf_sgpe.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"]}
+    said = {"hf_sgpe.counts.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.counts.word_counts"]}
     pq.write_table(pa.table({"word": ["a"], "count": [1]}).replace_schema_metadata(said), path)
     with pytest.raises(SGPEError, match="its columns are not word and count"):
         counts_file.read_info(path)

@@ -17,8 +17,7 @@ from math import gcd, isfinite, lcm
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import kernel
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.counts_file import (
+from hf_sgpe.counts.files import (
     BUCKETS,
     MOST,
     CountsInfo,
@@ -32,9 +31,10 @@ from hf_sgpe.formats.counts_file import (
     table_of,
     write,
 )
-from hf_sgpe.normalization import normalize
-from hf_sgpe.pretokenizers.regex import RegexPreTokenizer
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import any_of
+from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -308,7 +308,7 @@ class WordCounter:
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """What was counted so far, as `hf_sgpe.formats.counts_file.read` gives it, and forgets it in the end.
+        """What was counted so far, as `hf_sgpe.counts.files.read` gives it, and forgets it in the end.
 
         Args:
             threads: To sort words by, if the kernel can; 1 for none besides the caller's.

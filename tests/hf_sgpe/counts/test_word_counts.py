@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.texts import texts
 
 from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, kernel, train_from_counts
-from hf_sgpe.formats.counts_file import bucket_of, read_info, table_of, write
-from hf_sgpe.word_counts import LONGEST_WORD, pieces_of
+from hf_sgpe.counts.files import bucket_of, read_info, table_of, write
+from hf_sgpe.counts.word_counts import LONGEST_WORD, pieces_of
 from trainers.counting_on_disk import add_files
 
 
@@ -57,7 +57,7 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
 def rewrite(path, change=lambda facts: facts, words=None, counts=None):
     """Writes a file of counts anew, with other facts about itself, words or counts."""
     table = pq.read_table(path)
-    key = b"hf_sgpe.word_counts"
+    key = b"hf_sgpe.counts.word_counts"
     facts = json.dumps(change(json.loads(pq.read_metadata(path).metadata[key])))
     columns = {
         "word": pa.array(words, pa.large_binary()) if words else table["word"],
