@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from hf_sgpe.version import __version__
 
 if TYPE_CHECKING:
     from hf_sgpe.counts.word_counts import WordCounts
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from hf_sgpe.sgpe import SGPEEncoder, SGPEVocabulary
     from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
     from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+    from hf_sgpe.splitting.splitting import Splitting
     from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
     from hf_sgpe.splitting.words import LinguisTriePreTokenizer
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
     from hf_sgpe.tokenizer import BPETokenizer
-    from hf_sgpe.training import TrainingConfig, train_from_counts
+    from hf_sgpe.training import train_from_counts
+    from hf_sgpe.training_config import TrainingConfig
 
 _HOMES = {
     "BPETokenizer": "tokenizer",
@@ -32,7 +34,8 @@ _HOMES = {
     "SGPETokenizerFast": "tokenization_sgpe",
     "SGPEVocabulary": "sgpe",
     "SPLIT_PATTERNS": "splitting.patterns",
-    "TrainingConfig": "training",
+    "Splitting": "splitting.splitting",
+    "TrainingConfig": "training_config",
     "WordCounts": "counts.word_counts",
     "segment_into_words": "splitting.syllables",
     "train_from_counts": "training",
@@ -48,6 +51,7 @@ __all__ = [
     "SGPEError",
     "SGPETokenizerFast",
     "SGPEVocabulary",
+    "Splitting",
     "TrainingConfig",
     "WordCounts",
     "__version__",

@@ -13,17 +13,16 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from transformers import BatchEncoding
+from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_json import from_transformers
+from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
-
-    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
-    from hf_sgpe.tokenizer import BPETokenizer
 
 # Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much: so many
 # characters for each token.
@@ -36,20 +35,23 @@ _WORTH_LOOKING = 16
 _BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "return_offsets_mapping", "stride")
 
 
-def encode(tokenizer: SGPETokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
+def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
     """What ``tokenizer._encode_plus(text, **options)`` gives, or None if that is a matter for the backend."""
     if needs_encodings(options) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
     if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(one, str) for one in texts):
         return None
-    native = kernel.native()
-    if native is None or any(map(native.has_surrogates, texts)):  # the backend refuses those
+    if not kernel.is_native():
+        return None
+    from hf_sgpe import _native
+
+    if any(map(_native.has_surrogates, texts)):  # the backend refuses those
         return None
     lane = _lane_of(tokenizer, texts)
     if lane is None:
         return None
-    return lane.encode(tokenizer, texts, options, is_batch=texts is text)
+    return lane.batch_encoding(tokenizer, texts, options, is_batch=texts is text)
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
@@ -63,7 +65,7 @@ def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool
 
 
 def from_ids(
-    tokenizer: SGPETokenizerFast,
+    tokenizer: PreTrainedTokenizerFast,
     rows: list[list[int]],
     options: Mapping[str, Any],
     make: Callable[[], list[Encoding]],
@@ -100,21 +102,21 @@ def from_ids(
     return BatchEncoding(single, encodings, n_sequences=1)
 
 
-def tokenize(tokenizer: SGPETokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
+def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
     """What ``tokenizer.tokenize`` gives without further options, or None if that is a matter for the backend."""
-    encoded = encode(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
+    encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
     return [tokenizer._tokenizer.id_to_token(id) for id in encoded["input_ids"]]
 
 
-def open_for(tokenizer: SGPETokenizerFast, bpe: BPETokenizer) -> None:
+def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
     """Opens the lane of a tokenizer that was made from ``bpe``, unless it was given further tokens."""
     if tokenizer.get_added_vocab() == bpe.special_tokens | bpe.added_tokens:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
 
-def close_for(tokenizer: SGPETokenizerFast) -> None:
+def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
     """Closes the lane of a tokenizer whose tokens are about to change; it opens again by itself."""
     for encodings in list(_waiting.pop(tokenizer, ())):
         encodings.make()  # as the tokenizer was when they were asked for
@@ -140,8 +142,8 @@ class _Lane:
             # Any but all equal type ids are left to the backend.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
-    def encode(
-        self, tokenizer: SGPETokenizerFast, texts: Sequence[str], options: dict[str, Any], *, is_batch: bool
+    def batch_encoding(
+        self, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], options: dict[str, Any], *, is_batch: bool
     ) -> BatchEncoding | None:
         get = options.get
         add_special_tokens = get("add_special_tokens", True)
@@ -177,7 +179,7 @@ class _Lane:
 
 
 def _columns(
-    tokenizer: SGPETokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
+    tokenizer: PreTrainedTokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a call returns for rows of ids that begin with ``before`` and end in ``after`` special tokens, padded."""
     lengths = [len(row) for row in rows]
@@ -213,23 +215,23 @@ def _columns(
     return data
 
 
-_lanes: WeakKeyDictionary[SGPETokenizerFast, _Lane] = WeakKeyDictionary()
+_lanes: WeakKeyDictionary[PreTrainedTokenizerFast, _Lane] = WeakKeyDictionary()
 # Encodings that nobody has asked for yet.
-_waiting: WeakKeyDictionary[SGPETokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
+_waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
 
 # By tokenizer, not in it: tokenizers are pickled, copied and hashed by what is in them.
-_locks: WeakKeyDictionary[SGPETokenizerFast, RLock] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):  # a thread that held one does not go on in the child
     os.register_at_fork(after_in_child=_locks.clear)
 
 
-def backend_lock(tokenizer: SGPETokenizerFast) -> RLock:
+def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
     """What a thread must hold while it sets the backend's truncation and padding, which are state of it, and encodes."""
     lock = _locks.get(tokenizer)  # which is faster, at every call, than making one for nothing
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
 
-def _lane_of(tokenizer: SGPETokenizerFast, texts: Sequence[str]) -> _Lane | None:
+def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
     """The lane of a tokenizer as it is now, once it is worth having one."""
     lane = _lanes.get(tokenizer)
     if lane is None:
@@ -245,7 +247,7 @@ def _lane_of(tokenizer: SGPETokenizerFast, texts: Sequence[str]) -> _Lane | None
         if lane.waiting < _WORTH_OPENING * fingerprint[0]:
             return None
         try:
-            lane = _Lane(tokenizer.to_bpe(), fingerprint)
+            lane = _Lane(BPETokenizer.of(from_transformers(tokenizer)), fingerprint)
         except SGPEError:
             lane = _Lane(None, fingerprint)
         _lanes[tokenizer] = lane
@@ -263,7 +265,7 @@ _MODEL_OPTIONS = (
 )
 
 
-def _fingerprint(tokenizer: SGPETokenizerFast) -> tuple[Any, ...] | None:
+def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
     """What decides the ids that the backend gives, as far as it can be had in microseconds; None for parts made in Python.
 
     The vocabulary and the merges are represented by their size: another model of the same size put into the backend is not
@@ -300,7 +302,7 @@ def _missing(lengths: list[int], options: Mapping[str, Any]) -> list[int]:
 class _Encodings(Sequence[Any]):
     """The backend's encodings of a batch, made when the first of them is asked for. Pickled and copied as a list."""
 
-    def __init__(self, tokenizer: SGPETokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
         self._tokenizer = tokenizer
         self._size = size
         self._make = make
@@ -324,7 +326,7 @@ class _Encodings(Sequence[Any]):
 
 
 def _maker(
-    tokenizer: SGPETokenizerFast,
+    tokenizer: PreTrainedTokenizerFast,
     texts: list[str],
     settings: dict[str, Any],
     add_special_tokens: bool,

@@ -29,6 +29,11 @@ def somebody_watches() -> bool:
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
+def bar_disabled(progress: bool | None) -> bool:
+    """tqdm's ``disable`` for our ``progress``: None leaves it to whether somebody watches."""
+    return not (somebody_watches() if progress is None else progress)
+
+
 def quiet_libraries() -> None:
     """For commands: keeps libraries that are imported later from logging.
 

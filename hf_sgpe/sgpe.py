@@ -1,35 +1,29 @@
 """SGPE as its architecture document has it: a vocabulary of whole syllables with merges over them, and its encoder.
 
-`SGPEVocabulary` is what the document's ``vocab.json`` holds, `learn_vocabulary` learns one from counted words, `SGPEEncoder`
-encodes with it as the document does: a syllable that is not in the vocabulary becomes ``[UNK]``. `SGPEVocabulary.to_bpe`
-gives the same tokens with the same ids in a lossless byte-level tokenizer, which loads everywhere.
+`SGPEEncoder` encodes as the document does: a syllable that is not in the vocabulary becomes ``[UNK]``.
+`SGPEVocabulary.to_bpe` gives the same tokens with the same ids in a lossless byte-level tokenizer, which loads everywhere.
+A vocabulary is learned by `hf_sgpe.training.learn_vocabulary`.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges, spell_tokens
-from hf_sgpe.bpe.trainer import learn_merges
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges, spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
-from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import sgpe_files
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
 from hf_sgpe.splitting.scripts import resolve_script
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_words
-from hf_sgpe.splitting.words import sgpe_pattern
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.training import Track, known_runs
-
-logger = logging.getLogger(__name__)
 
 Merges = list[tuple[str, str]]
-OnMerge = Callable[[Merges, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,15 @@ class SGPEVocabulary:
             SGPEError: the file is damaged or of another kind.
             FileNotFoundError: there is no such file.
         """
-        from hf_sgpe.formats import sgpe_vocab
-
-        return sgpe_vocab.read(path)
+        fields = sgpe_files.read(path)
+        try:
+            return cls(**fields)
+        except SGPEError as error:
+            raise SGPEError(f"{os.fspath(path)}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a ``vocab.json``."""
-        from hf_sgpe.formats import sgpe_vocab
-
-        sgpe_vocab.write(self, path)
+        sgpe_files.write(path, **vars(self))
 
     def to_bpe(self) -> BPETokenizer:
         """The same tokens with the same ids as byte-level BPE: lossless, loads everywhere, wraps texts in [CLS] and [SEP].
@@ -113,7 +107,7 @@ class SGPEVocabulary:
             [(tokens[left], tokens[right]) for left, right in unit_merges]
             + [(left.encode(), right.encode()) for left, right in self.merges],
             special_tokens=special_tokens,
-            patterns=[sgpe_pattern(self.scripts)],
+            splitting=Splitting("sgpe", self.scripts),
             template=cls_sep_template(special_tokens),
         )
 
@@ -177,101 +171,3 @@ class SGPEEncoder:
     @cached_property
     def _text_of(self) -> dict[int, str]:
         return {id: token for token, id in self.vocab.items()}
-
-
-def learn_vocabulary(
-    counts: WordCounts,
-    *,
-    vocab_size: int,
-    prune_freq: int,
-    min_freq: int,
-    scripts: Sequence[str] = ("sinhala",),
-    merged: Sequence[tuple[str, str]] = (),
-    on_merge: OnMerge | None = None,
-    track: Track = lambda steps, what: steps,
-) -> SGPEVocabulary:
-    """Learns a vocabulary from counted words (sections 3.3 to 3.7).
-
-    Symbols are the boundary tokens in order, then the syllables in order. The document leaves the order of the syllables
-    open; this one makes the result independent of the order of the text.
-
-    Args:
-        counts: Words of the recipe ``sgpe``.
-        vocab_size: Number of tokens to aim for, special tokens included; symbols are never left out to reach it.
-        prune_freq: Syllables that occur less often are unknown: they take no part in any pair.
-        min_freq: Merging stops before the first pair that occurs less often.
-        scripts: Whose syllables.
-        merged: Merges learned from the same words before, which are done again first.
-        on_merge: Called at each further merge with all merges up to it, how many there can be at most, and its count.
-        track: As for `train_from_counts`.
-
-    Raises:
-        SGPEError: there are no words, or ``merged`` was not learned from them or is more than ``vocab_size`` allows.
-    """
-    if not len(counts):
-        raise SGPEError("the corpus is empty: it has no words to learn from")
-    trie = LinguisTrie(scripts)
-    words, times = list(counts), list(counts.values())
-    units = trie.count_units(track(words, "Finding syllables"), times, every_word=True)
-    boundary = sorted(unit for unit in units if is_boundary(unit, scripts))
-    frequent = {unit for unit, count in units.items() if count >= prune_freq * counts.scale}
-    symbols = [*boundary, *sorted(frequent.difference(boundary))]
-    ids = {symbol: id for id, symbol in enumerate(symbols)}
-    runs = known_runs(track(words, "Cutting words"), times, trie, ids.keys())
-    num_merges = max(vocab_size - len(SGPE_SPECIAL_TOKENS) - len(symbols), 0)
-    if vocab_size < len(SGPE_SPECIAL_TOKENS) + len(symbols):
-        logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", vocab_size)
-    if len(merged) > num_merges:
-        raise SGPEError(
-            f"vocab_size {vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before"
-        )
-
-    def replayed() -> Iterator[Pair]:
-        for left, right in merged:
-            if left not in ids or right not in ids:
-                raise SGPEError(f"the merge of {left!r} and {right!r} was not learned from this text with these settings")
-            yield ids[left], ids[right]
-            ids[left + right] = len(symbols)
-            symbols.append(left + right)
-
-    replay = list(replayed())
-
-    def note(id: int, pair: Pair, count: int) -> None:
-        left, right = symbols[pair[0]], symbols[pair[1]]
-        symbols.append(left + right)
-        merges.append((left, right))
-        if on_merge:
-            on_merge(merges, num_merges, count)
-
-    merges = list(merged)
-    learn_merges(
-        [[ids[unit] for unit in run] for run in runs],
-        list(runs.values()),
-        vocabulary=[symbol.encode() for symbol in symbols[: len(symbols) - len(replay)]],
-        merged=replay,
-        num_merges=num_merges - len(replay),
-        min_frequency=min_freq * counts.scale,
-        on_merge=note,
-    )
-    if len(merges) < num_merges:
-        logger.warning("the corpus gives %d of %d merges: no other pair occurs %d times", len(merges), num_merges, min_freq)
-    tokens = [*SGPE_SPECIAL_TOKENS, *symbols]
-    made = SGPEVocabulary(
-        {token: id for id, token in enumerate(tokens)}, merges, prune_freq=prune_freq, scripts=tuple(scripts)
-    )
-    return replace(made, vocab=_by_frequency(made, runs))
-
-
-def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """The ids of section 3.7: special tokens, then the most frequent first. Those of equal frequency stay in order, and so
-    do those that occur no more, since each stands inside a longer one."""
-    import numpy as np
-
-    ids, ends = vocabulary.to_bpe().encode_batch_to_numpy(map("".join, runs))
-    times = np.repeat(np.array(list(runs.values())), np.diff(ends, prepend=0))
-    frequency = np.zeros(len(vocabulary.vocab), dtype=np.int64)
-    np.add.at(frequency, ids, times)
-    specials = len(vocabulary.special_tokens)
-    order = [*range(specials), *(specials + np.argsort(-frequency[specials:], kind="stable"))]
-    tokens = list(vocabulary.vocab)
-    return {tokens[old]: new for new, old in enumerate(order)}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from hf_sgpe.byte_strings import reads_as_bytes
+from hf_sgpe.errors import SGPEError
 
 _ROLES_BY_NAME = {
     "<|endoftext|>": ("bos_token", "eos_token"),
@@ -114,6 +118,26 @@ class Template:
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
     """The template of the SGPE document (section 5), if the special tokens it needs are there."""
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
+
+
+def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
+    """Makes sure that special tokens for a new tokenizer can be told from ordinary text.
+
+    Raises:
+        SGPEError: one cannot.
+    """
+    for token in tokens:
+        if not isinstance(token, str):
+            raise SGPEError(f"special tokens must be text, not {token!r}")
+        if len(token) < 2:
+            raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
+        if any(0xD800 <= ord(character) < 0xE000 for character in token):
+            raise SGPEError(f"special token {token!r} holds a lone surrogate, which no text can have")
+        if reads_as_bytes(token):
+            raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: use ASCII or letters beyond U+0143")
+        if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
+            # It is looked for before the text is normalized, and other text could be normalized into it.
+            raise SGPEError(f"special token {token!r} holds a character that NFC composes: use another")
 
 
 @functools.lru_cache(256)

@@ -9,26 +9,27 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from dataclasses import fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrainedTokenizerFast
 
-from hf_sgpe import fast_lane
+from hf_sgpe import conversations, fast_lane
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.chat import conversations
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
 from hf_sgpe.chat.written import Written
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.special_tokens import roles_of_template
-
-if TYPE_CHECKING:
-    from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
 
 # Keys that loading leaves in the init arguments and that would otherwise be saved with the tokenizer.
 _LEAKED = ("is_local", "local_files_only", "backend", "added_tokens_decoder", "files_loaded")
@@ -67,9 +68,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer)
         del config["tokenizer_class"]
-        made = cls(tokenizer_object=backend, **{**config, **kwargs})
-        fast_lane.open_for(made, tokenizer)
-        return made
+        wrapped = cls(tokenizer_object=backend, **{**config, **kwargs})
+        fast_lane.open_for(wrapped, tokenizer)
+        return wrapped
 
     def to_bpe(self) -> BPETokenizer:
         """The same tokenizer without transformers.
@@ -77,7 +78,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Raises:
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
         """
-        return tokenizer_json.from_transformers(self)
+        return BPETokenizer.of(tokenizer_json.from_transformers(self))
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
@@ -109,8 +110,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     def _encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
         # The one place that calls, encode, tokenize and chat templates go through.
         if options.get("sanitize_control_tokens") and isinstance(text if isinstance(text, str) else text[0], Written):
-            return conversations.encode(self, text, {**options, "text_pair": text_pair})
-        encoded = fast_lane.encode(self, text, options) if text_pair is None else None
+            return conversations.encode_written(self, text, {**options, "text_pair": text_pair})
+        encoded = fast_lane.batch_encoding(self, text, options) if text_pair is None else None
         if encoded is None:
             with fast_lane.backend_lock(self):
                 return super()._encode_plus(text, text_pair, **options)
@@ -118,7 +119,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
         """The tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
-        tokens = None if pair is not None or kwargs else fast_lane.tokenize(self, text, add_special_tokens)
+        tokens = None if pair is not None or kwargs else fast_lane.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
     def apply_chat_template(
@@ -286,25 +287,19 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Raises:
             SGPEError: the Hub refused something, or the connection failed. The commit is made as a whole or not at all.
         """
-        # Dependencies point from that package to this one, but this method is where transformers' users look for it.
-        from hub_cards.model_card import write_card
-        from hub_cards.push import full_name, push
-
-        repo_id = full_name(repo_id, token=token)
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, **kwargs)
-            with suppress(NotByteLevelError):  # tokens were added that no card can be made of
-                write_card(folder, self.to_bpe(), name=repo_id, tags=tags or ())
-            return push(
+            return _publisher()(
                 folder,
                 repo_id,
+                tags=tags or (),
                 private=private,
                 revision=revision,
                 create_pr=create_pr,
                 token=token,
                 commit_message=commit_message,
                 commit_description=commit_description,
-            ).commit
+            )
 
     def _save_pretrained(
         self, save_directory: str | os.PathLike[str], file_names: tuple[str, ...], *args: Any, **kwargs: Any
@@ -359,13 +354,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Raises:
             SGPEError: the vocabulary is too small, there is no text, or an argument is unknown.
         """
-        from dataclasses import fields
-
-        from hf_sgpe.counts.word_counts import WordCounts
-        from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
-
         trained_with = self.to_bpe()
-        values = dict(trained_with.metadata.get("training") or _config_of(trained_with))
+        values = {**_settings_of(trained_with.splitting), **trained_with.metadata.get("training", {})}
         renamed = special_tokens_map or {}
         for name in renamed:
             if name not in trained_with.special_tokens:
@@ -400,11 +390,20 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         )
 
 
-def _config_of(tokenizer: BPETokenizer) -> dict[str, Any]:
-    """A configuration for a tokenizer that some other trainer made: its own split pattern, plain BPE."""
-    if len(tokenizer.pre_tokenizer.patterns) > 1:
+def _settings_of(splitting: Splitting) -> dict[str, Any]:
+    """Settings that cut text alike, for a tokenizer that does not say how it was trained."""
+    if not isinstance(splitting.pattern, str):
         raise SGPEError("this tokenizer was not trained by hf_sgpe and splits in several steps: train from a TrainingConfig")
-    return {"recipe": "bpe", "pattern": tokenizer.get_pattern(), "normalization": tokenizer.normalization}
+    names = ("recipe", "scripts", "pattern", "normalization")
+    return {name: value for name in names if (value := getattr(splitting, name))}
+
+
+def _publisher() -> Any:
+    """What uploads a folder with a tokenizer, and a card for it. It belongs to a package above this one, which says where it
+    is by an entry point."""
+    for publisher in entry_points(group="hf_sgpe", name="publish"):
+        return publisher.load()
+    raise not_installed("push_to_hub needs the installed package, not only its source", "hf-sgpe")
 
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:

@@ -6,21 +6,26 @@ import codecs
 import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.batch import make_batch
 from hf_sgpe.bpe.codec import CacheInfo, make_codec
-from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
+from hf_sgpe.chat import templates
+from hf_sgpe.chat.written import Finder, parts
+from hf_sgpe.counts.counters import make_word_counter, only_texts
+from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import Template, any_of, roles_of
-from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.formats import loading, tiktoken, tokenizer_json
+from hf_sgpe.special_tokens import any_of
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.streams import cut_stream
+from hf_sgpe.training_config import TrainingConfig
+from hf_sgpe.two_tiers import learn_two_tiers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,37 +35,13 @@ if TYPE_CHECKING:
 AllowedSpecial = Literal["all", "none"] | Collection[str]
 
 
-def _role(name: str) -> tuple[Any, Any]:
-    """Two properties: the special token that plays a part, and its id; None where none does."""
-    token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
-    id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
-    return token, id
-
-
-class BPETokenizer:
+class BPETokenizer(TokenizerData):
     """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
 
     Any text round-trips (after normalization), and ids are those of every other runtime that loads the saved
     ``tokenizer.json``. Instances are immutable but for the cache of words.
 
-    Args:
-        vocab: Token (bytes) → id, special tokens not included. All 256 single bytes must be there.
-        merges: Pairs of tokens in the order of their ranks.
-        special_tokens: Text of each special token → id.
-        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are no special
-            ones: decoding never leaves them out (Qwen's ``<think>``).
-        patterns: Split patterns, applied one after another (`RegexPreTokenizer`).
-        normalization: ``none`` or ``nfc``.
-        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
-        template: What ``add_special_tokens=True`` puts around a text; None for nothing.
-        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
-            names say (`hf_sgpe.special_tokens.roles_of`).
-        metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
-        chat_template: Jinja source of the chat template, if it has one.
-        model_max_length: How many ids a model takes, to which calls truncate that name no other length.
-
-    Raises:
-        SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
+    Arguments and errors are those of `TokenizerData`.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 3, 260)
     >>> tokenizer.encode("low")
@@ -69,79 +50,29 @@ class BPETokenizer:
     'any text at all ✓'
     """
 
-    def __init__(
-        self,
-        vocab: Mapping[bytes, int],
-        merges: Iterable[tuple[bytes, bytes]],
-        *,
-        special_tokens: Mapping[str, int] | None = None,
-        added_tokens: Mapping[str, int] | None = None,
-        patterns: Sequence[str] = ("cl100k",),
-        normalization: str = "none",
-        ignore_merges: bool = False,
-        template: Template | None = None,
-        roles: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        chat_template: str | None = None,
-        model_max_length: int | None = None,
-    ) -> None:
-        self.vocab = dict(vocab)
-        self.merges = list(merges)
-        self.special_tokens = dict(special_tokens or {})
-        self.added_tokens = dict(added_tokens or {})
-        self.pre_tokenizer = RegexPreTokenizer(*patterns)
-        self.normalization = normalization
-        self.ignore_merges = ignore_merges
-        self.template = template
-        self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
-        self.metadata = dict(metadata or {})
-        self.chat_template = chat_template
-        self.model_max_length = model_max_length
-        self._check()
+    def __init__(self, vocab: Mapping[bytes, int], merges: Iterable[tuple[bytes, bytes]], **parts: Any) -> None:
+        super().__init__(vocab, merges, **parts)
+        self._codec = make_codec(self)
 
-        self._codec = make_codec(
-            self.vocab,
-            self.merges,
-            added_tokens=self.special_tokens | self.added_tokens,
-            special_ids=frozenset(self.special_tokens.values()),
-            pre_tokenizer=self.pre_tokenizer,
-            normalization=normalization,
-            ignore_merges=ignore_merges,
-        )
+    @classmethod
+    def of(cls, data: TokenizerData) -> BPETokenizer:
+        """The tokenizer that ``data`` describes, which a format read or training gave; both share their parts."""
+        tokenizer = cls.__new__(cls)
+        tokenizer.__setstate__(vars(data))
+        return tokenizer
 
-    def _check(self) -> None:
-        if self.normalization not in NORMALIZATIONS:
-            raise SGPEError(f"unknown normalization {self.normalization!r}: known are {', '.join(NORMALIZATIONS)}")
-        for byte in range(256):
-            if bytes([byte]) not in self.vocab:
-                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}: a byte-level tokenizer needs all 256")
-        vocab = self.vocab
-        for rank, (left, right) in enumerate(self.merges):
-            if left not in vocab or right not in vocab or left + right not in vocab:
-                missing = next(token for token in (left, right, left + right) if token not in vocab)
-                raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
-        added = [*self.special_tokens.items(), *self.added_tokens.items()]
-        taken: dict[int, bytes | str] = {}
-        named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
-        for name, id in named:
-            if not isinstance(id, int) or not 0 <= id < 1 << 31:
-                raise SGPEError(f"token {name!r} has the id {id!r}, which is no whole number from 0 to 2**31 - 1")
-            if id in taken:
-                raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
-            taken[id] = name
-        for special in self.template.special_tokens() if self.template else ():
-            if special not in self.special_tokens:
-                raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
-        for role, special in self.roles.items():
-            if special not in self.special_tokens:
-                raise SGPEError(f"the {role} {special!r} is not among the special tokens")
-        for token, _ in added:
-            if not token:
-                raise SGPEError("a special token without text would stand everywhere: give it one")
-            if token.encode() in self.vocab:
-                raise SGPEError(f"special token {token!r} is also an ordinary token: choose another text for it")
-            if reads_as_bytes(token):
-                raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: choose another text for it")
+    def __getstate__(self) -> dict[str, Any]:
+        # What begins with an underscore is made of the rest, here or where it is unpickled.
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._codec = make_codec(self)
+
+    @property
+    def pre_tokenizer(self) -> RegexPreTokenizer:
+        """Text → words."""
+        return self._codec.pre_tokenizer
 
     # ---------------------------------------------------------------- training, loading, saving
 
@@ -170,9 +101,6 @@ class BPETokenizer:
         Raises:
             SGPEError: a value is out of range or the iterator gives no text.
         """
-        from hf_sgpe.counts.word_counts import make_word_counter, only_texts
-        from hf_sgpe.training import TrainingConfig, train_from_counts
-
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
         config = TrainingConfig(
@@ -188,7 +116,7 @@ class BPETokenizer:
         texts = only_texts(iterator)
         while buffer := list(islice(texts, buffer_size)):
             counter.add(buffer)
-        return train_from_counts(counter.result(), config)
+        return cls.of(learn_two_tiers(WordCounts(counter.counts(), config.splitting), config))
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
@@ -197,9 +125,7 @@ class BPETokenizer:
         Raises:
             SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
         """
-        from hf_sgpe.formats import tokenizer_json
-
-        return tokenizer_json.load(path_or_repo, revision=revision)
+        return cls.of(loading.load(path_or_repo, revision=revision))
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
@@ -209,9 +135,7 @@ class BPETokenizer:
             SGPEError: it is not a byte-level BPE tokenizer, or damaged.
             FileNotFoundError: there is no such file.
         """
-        from hf_sgpe.formats import tokenizer_json
-
-        return tokenizer_json.read(Path(path))
+        return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
@@ -220,11 +144,7 @@ class BPETokenizer:
             SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
             OSError: the folder cannot be written; nothing half-written is left.
         """
-        from hf_sgpe.formats import tokenizer_json
-
-        tokenizer_json.check_folder(directory, with_chat_template=self.chat_template is not None)
-        with atomic_directory(directory) as temporary:
-            tokenizer_json.write(self, temporary)
+        tokenizer_json.save(self, directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
         """The same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
@@ -232,24 +152,7 @@ class BPETokenizer:
         Raises:
             SGPEError: tiktoken is not installed, or would give other ids.
         """
-        from hf_sgpe.formats import tiktoken
-
         return tiktoken.to_tiktoken(self, name)
-
-    def __reduce__(self) -> tuple[Callable[..., BPETokenizer], tuple[Any, ...]]:
-        parts = {
-            "special_tokens": self.special_tokens,
-            "added_tokens": self.added_tokens,
-            "patterns": self.pre_tokenizer.patterns,
-            "normalization": self.normalization,
-            "ignore_merges": self.ignore_merges,
-            "template": self.template,
-            "roles": self.roles,
-            "metadata": self.metadata,
-            "chat_template": self.chat_template,
-            "model_max_length": self.model_max_length,
-        }
-        return _rebuild, (self.vocab, self.merges, parts)
 
     # ---------------------------------------------------------------- encoding
 
@@ -352,9 +255,6 @@ class BPETokenizer:
         Raises:
             SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
         """
-        from hf_sgpe.chat import templates
-        from hf_sgpe.chat.written import Finder, parts
-
         template = template or self.chat_template or "llama3"
         text = templates.render(
             messages,
@@ -549,29 +449,6 @@ class BPETokenizer:
 
     # ---------------------------------------------------------------- what it is made of
 
-    bos_token, bos_token_id = _role("bos_token")
-    eos_token, eos_token_id = _role("eos_token")
-    pad_token, pad_token_id = _role("pad_token")
-    unk_token, unk_token_id = _role("unk_token")
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of tokens, special tokens included."""
-        return len(self._codec.bytes_of)
-
-    def __len__(self) -> int:
-        return self.vocab_size
-
-    def __repr__(self) -> str:
-        return f"BPETokenizer({self.vocab_size:,} tokens, {len(self.merges):,} merges, {self.normalization=!s})".replace(
-            "self.", ""
-        )
-
-    def get_vocab(self) -> dict[str, int]:
-        """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
-        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens | self.added_tokens
-        return dict(sorted(tokens.items(), key=lambda item: item[1]))
-
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
         """The id of a vocabulary string, or a list of ids; -1 where the vocabulary has no such token."""
         if isinstance(tokens, str):
@@ -610,11 +487,7 @@ class BPETokenizer:
 
     def get_pattern(self) -> str:
         """The split pattern; of several applied one after another, the last."""
-        return self.pre_tokenizer.patterns[-1]
-
-    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """(token, id) of all but the special tokens, in the order of ids."""
-        return sorted(self.vocab.items(), key=lambda item: item[1])
+        return self.splitting.regexes[-1]
 
     def cache_info(self) -> CacheInfo:
         """What is remembered of words met before, and how often that helped."""
@@ -649,7 +522,3 @@ def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
         if not isinstance(text, str):
             raise TypeError(f"expected texts, not {type(text).__name__}")
     return texts
-
-
-def _rebuild(vocab: dict[bytes, int], merges: list[tuple[bytes, bytes]], parts: dict[str, Any]) -> BPETokenizer:
-    return BPETokenizer(vocab, merges, **parts)

@@ -30,8 +30,8 @@ from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.normalization import normalize
-from hf_sgpe.splitting.words import RECIPES
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
@@ -153,7 +153,7 @@ def settings_of(
 
 def lines_of(files: list[CorpusFile]) -> list[str]:
     """The lines of files that are not blank, in NFC."""
-    return [normalize(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
+    return [prepare(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
 
 
 def size_of(lines: Sequence[str]) -> int:

@@ -31,7 +31,9 @@ from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.quiet import somebody_watches
-from trainers import TrainingConfig, find_files, source_of
+from hf_sgpe.special_tokens import check_special_tokens
+from hf_sgpe.splitting.splitting import Splitting
+from trainers import find_files, source_of
 from trainers.counting import check_workers
 from trainers.hub_datasets import commit_of
 
@@ -84,12 +86,12 @@ def count(args: Any) -> None:
     if args.executor == "slurm" and not (args.partition and shutil.which("sbatch")):
         raise SGPEError("--executor slurm needs --partition, and sbatch: start it where jobs are submitted")
     given = {"scripts": args.script or ("all",), "special_tokens": args.special_token, "normalization": args.normalization}
-    config = TrainingConfig(
-        vocab_size=1 << 30,  # not of interest here
+    splitting = Splitting(
         recipe=args.recipe,
         pattern=args.pattern,
         **{name: value for name, value in given.items() if value is not None},
     )
+    check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
     check_file(args.out)
     out = args.out.resolve()
     work = (args.work or args.out.with_name(f"{args.out.name}.work")).resolve()
@@ -107,16 +109,16 @@ def count(args: Any) -> None:
     same = {name: getattr(args, name) for name in ("tasks", "adding_tasks", "min_count", "text_field")}
     # Text may change and keep its length.
     times = [file.stat().st_mtime_ns if isinstance(file, Path) else None for file in files]
-    settings = {"counting": config.counting(), "sources": sources, "times": times, **same}
+    settings = {"counting": splitting.to_dict(), "sources": sources, "times": times, **same}
 
     counted, summed = work / "counted", work / "summed"
     memory = int(args.memory_per_task * 1e9)
-    reading: list[Any] = [ReadFiles(files, config, text_field=args.text_field)] if files else []
+    reading: list[Any] = [ReadFiles(files, splitting, text_field=args.text_field)] if files else []
     for source in sources[len(files) :]:
         options = {"split": args.split, "revision": source["commit"], "text_column": args.text_field}
         reading.append(ReadDataset(source["name"], streaming=True, **options))
     steps = {
-        "count": ([*reading, CountWords(counted, config, memory_limit=memory)], args.tasks),
+        "count": ([*reading, CountWords(counted, splitting, memory_limit=memory)], args.tasks),
         "add": ([AddCounts(counted, args.tasks, summed, min_count=args.min_count)], args.adding_tasks),
         "join": ([JoinCounts(summed, args.adding_tasks, out, sources=sources)], 1),
     }

@@ -18,9 +18,9 @@ from typing import Any
 from hf_sgpe.atomic import check_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.counts import files as counts_file
-from hf_sgpe.counts.word_counts import make_word_counter
+from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError, not_installed
-from trainers import TrainingConfig
+from hf_sgpe.splitting.splitting import HasSplitting, Splitting
 
 # Of distinct words that a worker holds before it hands them on.
 _WORKER_BYTES = 512 << 20
@@ -49,7 +49,7 @@ def count(args: Any) -> None:
 
     check_file(args.out)
     scripts = tuple(args.script or ("all",))
-    config = TrainingConfig(vocab_size=1 << 30, recipe=args.recipe, scripts=scripts, pattern=args.pattern)
+    splitting = Splitting(args.recipe, scripts, args.pattern)
     spark = SparkSession.builder.appName("count words").getOrCreate()
     try:
         frame = spark.read.format(args.format).load(args.source)
@@ -58,18 +58,18 @@ def count(args: Any) -> None:
     if args.column not in frame.columns:
         raise SGPEError(f"{args.source}: no column {args.column!r} (it has {', '.join(frame.columns)})")
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=args.out.resolve().parent) as folder:
-        word_counts(frame, args.column, config).write.mode("overwrite").parquet(folder)
-        info = counts_file.write(args.out, _tables(Path(folder)), config.counting(), sources=[{"name": args.source}])
+        word_counts(frame, args.column, splitting).write.mode("overwrite").parquet(folder)
+        info = counts_file.write(args.out, _tables(Path(folder)), splitting, sources=[{"name": args.source}])
     print(f"{args.out}: {info.summary()}")
 
 
-def word_counts(frame: Any, column: str, config: TrainingConfig) -> Any:
+def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
     """A data frame of ``word``, ``count`` and ``bucket``, in the order of a file of counts from partition to partition.
 
     Args:
         frame: A Spark data frame.
         column: Of texts.
-        config: Decides what a word is.
+        config: A `Splitting`, a `TrainingConfig`, or whatever else says how text is cut.
     """
     from pyspark.sql import functions
 

@@ -19,7 +19,7 @@ from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, k
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.command import ArgumentParser
-from hf_sgpe.counts.word_counts import LONGEST_WORD
+from hf_sgpe.counts.counters import LONGEST_WORD
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.normalization import normalize
 from hf_sgpe.splitting.scripts import SCRIPTS
@@ -166,9 +166,10 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=20_000, help="how many texts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    native = kernel.native()
-    if native is None:
+    if not kernel.is_native():
         sys.exit(f"error: nothing to fuzz: {kernel.describe()}")
+    from hf_sgpe import _native as native
+
     fuzzer = Fuzzer(native, args.seed)
     for number in tqdm(range(args.inputs), disable=not somebody_watches(), unit=" texts"):
         if number % 500 == 0:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hf_sgpe import SPLIT_PATTERNS
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.formats import gpt2_files
+from hf_sgpe.formats import gpt2_files, tokenizer_json
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         special_tokens=args.special_token,
         ignore_merges=args.ignore_merges,
     )
-    tokenizer.save(args.out)
+    tokenizer_json.save(tokenizer, args.out)
     print(f"{args.out}: {tokenizer}")
 
 

@@ -31,9 +31,10 @@ from tqdm import tqdm
 from hf_sgpe import WordCounts
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.counts.word_counts import make_word_counter
+from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.splitting.splitting import Splitting
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
 
 MEGABYTE = 1_000_000
@@ -121,7 +122,7 @@ def compare_threads(files: list[str], cores: int) -> None:
     """
     texts = list(_blocks(files))
     size = sum(len(text.encode()) for text in texts)
-    config = TrainingConfig(vocab_size=1 << 30, scripts=("all",))
+    config = Splitting(scripts=("all",))
     context = multiprocessing.get_context("fork")  # a copy of this process has the texts already
     with tempfile.TemporaryDirectory() as folder:
 
@@ -161,7 +162,7 @@ def run(job: dict[str, Any]) -> None:
 
 
 def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
-    config = TrainingConfig(vocab_size=1 << 30, scripts=("all",))
+    config = Splitting(scripts=("all",))
     counter = make_word_counter(config)
     points: list[dict[str, Any]] = []
     read, spent, mark = 0, 0.0, MEGABYTE
@@ -169,7 +170,7 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
     def note() -> None:
         path = Path(folder) / f"{Path(files[0]).name}-{len(files)}-{read}"
         table = counter.peak(0)
-        counts = counter.result()
+        counts = WordCounts(counter.counts(), config.splitting)
         info = counts.save(path)
         found = {"words": info.total, "distinct": info.distinct, "file_bytes": path.stat().st_size}
         often = np.fromiter(counts.values(), np.int64, len(counts))
@@ -210,8 +211,9 @@ def _training(counts: str, vocab_size: int, folder: str) -> dict[str, Any]:
     began = time.process_time()
     words = WordCounts.load(counts)
     loading = time.process_time() - began
+    settings = words.splitting.to_dict()
     config = TrainingConfig(
-        vocab_size=vocab_size, **{name: words.counting[name] for name in ("recipe", "scripts", "pattern", "special_tokens")}
+        vocab_size, **{name: settings[name] for name in ("recipe", "scripts", "pattern", "special_tokens")}
     )
     began = time.process_time()
     train_from_counts(words, config)
@@ -223,7 +225,7 @@ def _training(counts: str, vocab_size: int, folder: str) -> dict[str, Any]:
 
 
 def _made_up(megabytes: int, exponent: float, memory: int, folder: str) -> dict[str, Any]:
-    config = TrainingConfig(vocab_size=1 << 30, recipe="bpe", pattern="gpt2", special_tokens=())
+    config = Splitting("bpe", pattern="gpt2", special_tokens=())
     texts, drawing = _zipf_texts(megabytes * MEGABYTE, exponent), [0.0]
 
     def timed() -> Iterator[str]:

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
@@ -143,7 +143,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
     trie = LinguisTrie(SCRIPTS)
     known = cut = 0
     for line in lines:
-        text = normalize(line, tokenizer.normalization)
+        text = prepare(line, tokenizer.normalization)
         ends = list(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
         for syllable, start, stop in syllable_spans(trie, text):
             if syllable.encode() in tokenizer.vocab:

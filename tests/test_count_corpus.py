@@ -126,7 +126,7 @@ def test_rare_words_can_be_left_out(corpus, tmp_path):
     assert dict(WordCounts.load(tmp_path / "out").items()) == kept
     dropped = read_info(tmp_path / "out").dropped
     assert (dropped["distinct"], dropped["min_count"]) == (len(expected) - len(kept), 60)
-    WordCounts(dict(expected.items()), expected.counting).save(tmp_path / "whole")
+    WordCounts(dict(expected.items()), expected.splitting).save(tmp_path / "whole")
     alone = add_files([tmp_path / "whole"], tmp_path / "kept", min_count=60)
     assert alone.digest == read_info(tmp_path / "out").digest
     assert alone.dropped["total"] == dropped["total"]

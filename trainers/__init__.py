@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.training import TrainingConfig, train_from_counts
+from hf_sgpe.training import train_from_counts
+from hf_sgpe.training_config import TrainingConfig
 from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from trainers.counting import count_files, count_texts, read_files, read_iterator
 from trainers.counting_on_disk import add_files, count_to_file

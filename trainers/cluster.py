@@ -25,7 +25,7 @@ from hf_sgpe.counts.files import (
     write,
 )
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.training import TrainingConfig
+from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.corpora import CorpusFile, read_texts
 from trainers.counting_on_disk import RareWords, count_to_file
 from trainers.hub_datasets import read_dataset
@@ -48,7 +48,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
     name, type = "📖 Files", "READER"
 
-    def __init__(self, files: Sequence[CorpusFile], config: TrainingConfig, *, text_field: str = "text") -> None:
+    def __init__(self, files: Sequence[CorpusFile], config: HasSplitting, *, text_field: str = "text") -> None:
         super().__init__()
         self.files = list(files)
         self.config = config
@@ -57,7 +57,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         yield from data or ()
         for file in self.files[rank::world_size]:
-            specials = self.config.special_tokens or ()
+            specials = self.config.splitting.special_tokens or ()
             for number, text in enumerate(read_texts(file, text_field=self.text_field, special_tokens=specials)):
                 self.stat_update("texts")
                 yield Document(text=text, id=f"{file}/{number}")
@@ -96,7 +96,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
     name, type = "🔢 Count words", "🔢 COUNTS"
 
-    def __init__(self, folder: Path, config: TrainingConfig, *, memory_limit: int | None = None, workers: int = 1) -> None:
+    def __init__(self, folder: Path, config: HasSplitting, *, memory_limit: int | None = None, workers: int = 1) -> None:
         super().__init__()
         self.folder = Path(folder)
         self.config = config
@@ -199,4 +199,4 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
     """How the words of all were cut, for a file that is made of them."""
-    return {"counting": next(iter(infos.values())).counting, "versions": all_versions(infos.values())}
+    return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

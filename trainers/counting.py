@@ -19,11 +19,12 @@ from tqdm import tqdm
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.codec import available_cores
+from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.counts.files import check_same_settings, read_info
-from hf_sgpe.counts.word_counts import NativeWordCounter, WordCounter, WordCounts, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.training import TrainingConfig
+from hf_sgpe.quiet import bar_disabled
+from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.corpora import CorpusFile, read_texts, size_of
 
 # Below this, starting processes takes longer than counting.
@@ -37,20 +38,23 @@ Result = TypeVar("Result")
 
 def count_files(
     files: Iterable[CorpusFile],
-    config: TrainingConfig,
+    config: HasSplitting,
     *,
     counts: Sequence[Path] = (),
+    weights: Mapping[str, float] | None = None,
     text_field: str = "text",
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Counts the words of files, weighted as ``config.weights`` says.
+    """Counts the words of files.
 
     Memory grows with distinct words and the number of workers, not with the files.
 
     Args:
         files: As `trainers.find_files` gives them.
+        config: A `TrainingConfig`, a `Splitting`, or whatever else says how text is cut.
         counts: Files of words counted before, to be added up with them.
+        weights: As those of `TrainingConfig`; None for its own, if it is one.
         text_field: The field with the text in JSON Lines and Parquet.
         workers: How many to use, threads with the native kernels and processes without; None for one a core, or one in all
             for small corpora.
@@ -60,7 +64,7 @@ def count_files(
         SGPEError: a file cannot be read; the message names it and the place. Or a weight fits none of the files.
     """
     files = list(files)
-    weigh = _weights(config.weights, [*files, *counts])
+    weigh = _weights(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
     size = sum(map(size_of, files))
     if workers is None:
         workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
@@ -74,11 +78,11 @@ def count_files(
             for weight in dict.fromkeys(map(weigh, files))
         ]
     parts += [_load(file, config) * weigh(file) for file in counts]
-    return sum(parts[1:], start=parts[0]) if parts else WordCounts({}, config.counting())
+    return sum(parts[1:], start=parts[0]) if parts else WordCounts({}, config.splitting)
 
 
 def read_files(
-    files: Iterable[CorpusFile], config: TrainingConfig, *, text_field: str = "text", progress: bool | None = None
+    files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
     """The texts of files, as `count_files` reads them; arguments and errors as there."""
     files = list(files)
@@ -86,10 +90,10 @@ def read_files(
         yield from _texts(files, config, text_field, bar)
 
 
-def _texts(files: Iterable[CorpusFile], config: TrainingConfig, text_field: str, bar: tqdm) -> Iterator[str]:
+def _texts(files: Iterable[CorpusFile], config: HasSplitting, text_field: str, bar: tqdm) -> Iterator[str]:
     for file in files:
         yield from read_texts(
-            file, text_field=text_field, special_tokens=config.special_tokens or (), on_progress=bar.update
+            file, text_field=text_field, special_tokens=config.splitting.special_tokens or (), on_progress=bar.update
         )
 
 
@@ -97,8 +101,8 @@ def _bar(size: int, progress: bool | None) -> tqdm:
     return tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False)
 
 
-def _load(file: Path, config: TrainingConfig) -> WordCounts:
-    check_same_settings({file: read_info(file)}, config.counting())
+def _load(file: Path, config: HasSplitting) -> WordCounts:
+    check_same_settings({file: read_info(file)}, config.splitting)
     return WordCounts.load(file)
 
 
@@ -117,7 +121,7 @@ def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Calla
 
 
 def count_texts(
-    texts: Iterable[str], config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None
+    texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
     """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
@@ -132,12 +136,7 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
             bar.update()
 
 
-def bar_disabled(progress: bool | None) -> bool:
-    """tqdm's ``disable`` for our ``progress``: None leaves it to whether somebody watches."""
-    return not (somebody_watches() if progress is None else progress)
-
-
-def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | None) -> WordCounts:
+def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
     """Counts batches of texts in threads if the kernel releases the GIL, else in processes."""
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
@@ -151,7 +150,7 @@ def _count(batches: Iterable[list[str]], config: TrainingConfig, workers: int | 
     if isinstance(counter, NativeWordCounter):
         for other in others:
             counter.update(other)
-    return counter.result()
+    return WordCounts(counter.counts(), config.splitting)
 
 
 def check_workers(workers: int) -> int:
@@ -193,7 +192,7 @@ def share_out(
             pass
 
 
-def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, workers: int) -> WordCounts:
+def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, workers: int) -> WordCounts:
     total: Counter[bytes] = Counter()
 
     def noted() -> Iterator[list[str]]:
@@ -212,7 +211,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: TrainingConfig, wo
                 "a counting process ended early: use fewer workers if memory is short, and call training from under "
                 "if __name__ == '__main__'"
             ) from None
-    return WordCounts(total, config.counting())
+    return WordCounts(total, config.splitting)
 
 
 def in_turn(
@@ -231,10 +230,10 @@ def in_turn(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-_config: TrainingConfig
+_config: HasSplitting
 
 
-def _start(config: TrainingConfig) -> None:
+def _start(config: HasSplitting) -> None:
     # Ctrl-C reaches every process of a terminal; the one that reads ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.atomic import scratch_directory
 from hf_sgpe.bpe.codec import available_cores
+from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.counts.files import (
     MOST_FILES,
     READER_BYTES,
@@ -28,9 +29,8 @@ from hf_sgpe.counts.files import (
     sum_of,
     write,
 )
-from hf_sgpe.counts.word_counts import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.training import TrainingConfig
+from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.counting import check_workers, share_out
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _LEAST_ROOM = 32 << 20
 def count_to_file(
     texts: Iterable[str],
     path: str | os.PathLike[str],
-    config: TrainingConfig,
+    config: HasSplitting,
     *,
     sources: Iterable[Source] = (),
     memory_limit: int | None = None,
@@ -81,7 +81,7 @@ def count_to_file(
             for counter in counters:
                 runs.take(counter)
             tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
-        return write(path, tables, config.counting(), sources=sources)
+        return write(path, tables, config.splitting, sources=sources)
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
@@ -101,16 +101,16 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         raise SGPEError(f"min_count must be at least 1, not {min_count}")
     check_same_settings(infos)
     rare = RareWords(min_count)
-    found = [infos[Path(file)] for file in paths]
-    check_total(sum(info.total for info in found))  # one may be named twice
+    known = [infos[Path(file)] for file in paths]
+    check_total(sum(info.total for info in known))  # one may be named twice
     with scratch_directory(path) as folder:
         return write(
             path,
             rare.left_out_of(sum_of(map(Path, paths), folder)),
-            found[0].counting,
-            sources=[source for info in found for source in info.sources],
-            versions=all_versions(found),
-            dropped=lambda: all_dropped([*(info.dropped for info in found), rare.report()]),
+            known[0].splitting,
+            sources=[source for info in known for source in info.sources],
+            versions=all_versions(known),
+            dropped=lambda: all_dropped([*(info.dropped for info in known), rare.report()]),
         )
 
 
@@ -140,10 +140,10 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
 class _Runs:
     """Files of words that had no room, each in the order of a file of counts."""
 
-    def __init__(self, folder: Path, config: TrainingConfig) -> None:
+    def __init__(self, folder: Path, config: HasSplitting) -> None:
         self.files: list[Path] = []
         self._folder = folder
-        self._counting = config.counting()
+        self._splitting = config.splitting
         self._number = 0
         self._lock = threading.Lock()
 
@@ -152,12 +152,12 @@ class _Runs:
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
-        write(file, (table for _, table in counter.take()), self._counting)
+        write(file, (table for _, table in counter.take()), self._splitting)
         with self._lock:
             self.files.append(file)
 
 
-def _workers(workers: int | None, config: TrainingConfig) -> int:
+def _workers(workers: int | None, config: HasSplitting) -> int:
     if not isinstance(make_word_counter(config), NativeWordCounter):
         return 1
     return check_workers(available_cores() if workers is None else workers)

@@ -14,12 +14,15 @@ from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_directory, atomic_file, check_directory
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import sgpe_vocab, tokenizer_json
-from hf_sgpe.sgpe import Merges, SGPEVocabulary, learn_vocabulary
+from hf_sgpe.formats import sgpe_files, tokenizer_json
+from hf_sgpe.json_files import read_json
+from hf_sgpe.quiet import bar_disabled
+from hf_sgpe.sgpe import Merges, SGPEVocabulary
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
-from hf_sgpe.training import TrainingConfig
+from hf_sgpe.training import learn_vocabulary, sgpe_tokenizer
+from hf_sgpe.training_config import TrainingConfig
 from trainers.corpora import find_files
-from trainers.counting import bar_disabled, count_files
+from trainers.counting import count_files
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +32,9 @@ SETTINGS_FILE = "training.json"
 
 class SGPETrainer:
     """Trains a vocabulary of syllables as sections 3.2 to 3.9 of the SGPE document say.
+
+    The tokenizer is the one that `TokenizerTrainer` trains with the recipe ``sgpe`` and the same settings; what this adds is
+    the document's files: its vocabulary, checkpoints, and going on from one.
 
     Args:
         vocab_size: Number of tokens to aim for, special tokens included.
@@ -59,12 +65,14 @@ class SGPETrainer:
             least = len(SGPE_SPECIAL_TOKENS) if name == "vocab_size" else 1
             if not isinstance(number, int) or number < least:
                 raise SGPEError(f"{name} must be a whole number of at least {least}, not {number!r}")
-        self.vocab_size = vocab_size
-        self.prune_freq = prune_freq
-        self.min_freq = min_freq
+        self.config = TrainingConfig(
+            vocab_size=vocab_size,
+            recipe="sgpe",
+            scripts=tuple(scripts),
+            min_unit_frequency=prune_freq,
+            min_frequency=min_freq,
+        )
         self.checkpoint_every = checkpoint_every
-        # Decides which words are counted. Nothing written in the text is special to the document.
-        self.config = TrainingConfig(vocab_size=256, recipe="sgpe", scripts=tuple(scripts), special_tokens=())
         self.workers = workers
         self.progress = progress
 
@@ -92,7 +100,7 @@ class SGPETrainer:
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
-        check_directory(output_dir, (sgpe_vocab.VOCAB_FILE, SETTINGS_FILE))
+        check_directory(output_dir, (sgpe_files.VOCAB_FILE, SETTINGS_FILE))
         known = checkpoints(folder)
         if known and not resume:
             raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")
@@ -100,14 +108,14 @@ class SGPETrainer:
         before = 0.0
         start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
         if start:
-            merged, before = sgpe_vocab.read_checkpoint(start)
+            merged, before = sgpe_files.read_checkpoint(start)
         paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
 
         began = time.monotonic()
         counts = count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
         settings = {
-            "prune_freq": self.prune_freq,
-            "min_freq": self.min_freq,
+            "prune_freq": self.config.min_unit_frequency,
+            "min_freq": self.config.min_frequency,
             "scripts": list(self.config.scripts),
             "word_counts": counts.digest(),
         }
@@ -126,15 +134,12 @@ class SGPETrainer:
 
             def write_checkpoint(merges: Merges) -> None:
                 elapsed = before + time.monotonic() - began
-                sgpe_vocab.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
+                sgpe_files.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
 
             try:
                 vocabulary = learn_vocabulary(
                     counts,
-                    vocab_size=self.vocab_size,
-                    prune_freq=self.prune_freq,
-                    min_freq=self.min_freq,
-                    scripts=self.config.scripts,
+                    self.config,
                     merged=merged,
                     on_merge=on_merge,
                     track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
@@ -144,18 +149,16 @@ class SGPETrainer:
                     raise
                 raise SGPEError(f"{start}: {error}") from None
         write_checkpoint(vocabulary.merges)
-        tokenizer = vocabulary.to_bpe()
-        tokenizer.metadata = {"sgpe": settings}
         with atomic_directory(folder) as temporary:
-            sgpe_vocab.write(vocabulary, temporary / sgpe_vocab.VOCAB_FILE)
-            tokenizer_json.write(tokenizer, temporary)
+            vocabulary.save(temporary / sgpe_files.VOCAB_FILE)
+            tokenizer_json.write(sgpe_tokenizer(vocabulary, self.config, counts), temporary)
         return vocabulary
 
 
 def _settle(settings: dict[str, Any], path: Path, *, resuming: bool) -> None:
     """Writes down what the checkpoints are made from, or makes sure that they were made from the same."""
     if resuming and path.exists():
-        for name, value in tokenizer_json.read_json(path).items():
+        for name, value in read_json(path).items():
             if settings.get(name) != value:
                 what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
                 raise SGPEError(f"{path}: the run to go on with differs: {what}")
@@ -165,5 +168,5 @@ def _settle(settings: dict[str, Any], path: Path, *, resuming: bool) -> None:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the one with the most merges last."""
-    found = [path for path in folder.glob("checkpoint_*.json") if path.stem.removeprefix("checkpoint_").isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem.removeprefix("checkpoint_")))
+    files = [path for path in folder.glob("checkpoint_*.json") if path.stem.removeprefix("checkpoint_").isdecimal()]
+    return sorted(files, key=lambda path: int(path.stem.removeprefix("checkpoint_")))

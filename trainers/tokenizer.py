@@ -11,10 +11,12 @@ from tqdm import tqdm
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.training import TrainingConfig, train_from_counts
+from hf_sgpe.training import train_from_counts
+from hf_sgpe.training_config import TrainingConfig
 from trainers.corpora import find_files, read_text_file
-from trainers.counting import bar_disabled, count_files, count_texts
+from trainers.counting import count_files, count_texts
 from trainers.hub_files import HubFile
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""Codec: ordinary text ↔ token ids, with a bounded memory of words. `Codec` is the readable form.
+"""Codec: ordinary text ↔ token ids, with a bounded memory of words; in the readable form, and by the native kernels.
 
-Codecs know nothing of templates and of which special tokens a caller allows; they are handed a pattern that finds the texts
+Codecs know nothing of templates and of which special tokens a caller allows; they are given a pattern that finds the texts
 of tokens that stand for themselves.
 """
 
@@ -10,14 +10,15 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 
 if TYPE_CHECKING:
@@ -56,35 +57,19 @@ class Codec:
     """The readable form.
 
     Args:
-        vocab: Token (bytes) → id.
-        merges: Pairs of tokens in the order of their ranks.
-        added_tokens: Text → id of the tokens that stand for themselves: special ones and others.
-        special_ids: The ids that ``skip_special_tokens`` leaves out.
-        pre_tokenizer: Text → words.
-        normalization: One of `NORMALIZATIONS`.
-        ignore_merges: A word that is itself a token becomes that token at once.
+        data: The tokenizer. What is in it when this is made counts.
     """
 
-    def __init__(
-        self,
-        vocab: Mapping[bytes, int],
-        merges: Sequence[tuple[bytes, bytes]],
-        *,
-        added_tokens: Mapping[str, int],
-        special_ids: frozenset[int],
-        pre_tokenizer: RegexPreTokenizer,
-        normalization: str,
-        ignore_merges: bool,
-    ) -> None:
-        self.vocab = vocab
-        self.merges = merges
-        self.added_tokens = added_tokens
-        self.special_ids = special_ids
-        self.pre_tokenizer = pre_tokenizer
-        self.normalization = normalization
-        self.ignore_merges = ignore_merges
-        self.bytes_of = {id: token for token, id in vocab.items()}
-        self.bytes_of.update({id: token.encode() for token, id in added_tokens.items()})
+    def __init__(self, data: TokenizerData) -> None:
+        self.vocab = data.vocab
+        self.merges = data.merges
+        self.added_tokens = data.special_tokens | data.added_tokens
+        self.special_ids = frozenset(data.special_tokens.values())
+        self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
+        self.normalization = data.normalization
+        self.ignore_merges = data.ignore_merges
+        self.bytes_of = {id: token for token, id in data.vocab.items()}
+        self.bytes_of.update({id: token.encode() for token, id in self.added_tokens.items()})
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
 
@@ -139,7 +124,7 @@ class Codec:
 
     def _ordinary(self, text: str) -> list[int]:
         kernel.note_slow_use(len(text))
-        return self._words(self.pre_tokenizer.split(normalize(text, self.normalization)))
+        return self._words(self.pre_tokenizer.split(prepare(text, self.normalization)))
 
     def _words(self, words: Iterable[str]) -> list[int]:
         ids: list[int] = []
@@ -203,26 +188,84 @@ class Codec:
 
 
 class NativeCodec(Codec):
-    """The same with words merged and ids decoded by the native kernels: for split patterns without a scanner."""
+    """The same by the native kernels. With a native scanner whole texts go to them, else words that were split before.
 
-    def __init__(self, *args: Any, **parts: Any) -> None:
-        super().__init__(*args, **parts)
-        self._kernel = kernel.native()
+    What is not the common case goes the readable way: a text with an added token's text in it, and one that NFC changes.
+    """
 
     @cached_property
     def _encoder(self) -> Encoder:
+        from hf_sgpe import _native
+
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
         wholes = list(vocab.items()) if self.ignore_merges else []
         added = [token.encode() for token in self.added_tokens]
-        made: Encoder = self._kernel.Encoder(self._byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
-        return made
+        return _native.Encoder(self._byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
 
     @cached_property
     def _decoder(self) -> Decoder:
+        from hf_sgpe import _native
+
         tokens = sorted(self.bytes_of.items())
-        made: Decoder = self._kernel.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
-        return made
+        return _native.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
+
+    @cached_property
+    def _scans(self) -> bool:
+        return self.pre_tokenizer.scanner is not None
+
+    @property
+    def _nfc(self) -> bool:
+        return self.normalization == "nfc"
+
+    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+        """The ids of ``text``; see `Codec.encode`."""
+        ids = self._encoder.encode(text, self._nfc, added is not None) if self._scans else None
+        return super().encode(text, added) if ids is None else ids
+
+    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self._scans else None
+        return self._uncommon_to_numpy(text, added) if ids is None else ids
+
+    def encode_batch(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        if not self._scans:
+            return super().encode_batch(texts, added)
+        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
+        return [super(NativeCodec, self).encode(texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        if not self._scans:
+            return super().encode_batch_to_numpy(texts, added)
+        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
+            texts, self._nfc, added is not None, _threads(texts, threads)
+        )
+        if left_out:
+            import numpy as np
+
+            rows = np.split(ids, ends[:-1])
+            for i in left_out:
+                rows[i] = self._uncommon_to_numpy(texts[i], added)
+            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return ids, ends
+
+    def _uncommon_to_numpy(self, text: str, added: re.Pattern[str] | None) -> NDArray[np.int32]:
+        import numpy as np
+
+        return np.array(super().encode(text, added), dtype=np.int32)
+
+    def _ordinary(self, text: str) -> list[int]:
+        if not self._scans:
+            return super()._ordinary(text)
+        ids = self._encoder.encode(prepare(text, self.normalization), False, False)
+        assert ids is not None
+        return ids
 
     def _words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)
@@ -245,65 +288,11 @@ class NativeCodec(Codec):
             self._encoder.forget()
 
 
-class ScanningCodec(NativeCodec):
-    """The same with a native scanner, so that whole texts go to the kernels. What is not the common case goes the readable
-    way: a text with an added token's text in it, and one that NFC changes."""
-
-    @property
-    def _nfc(self) -> bool:
-        return self.normalization == "nfc"
-
-    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
-        """The ids of ``text``; see `Codec.encode`."""
-        ids = self._encoder.encode(text, self._nfc, added is not None)
-        return super().encode(text, added) if ids is None else ids
-
-    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
-        """`encode` as a one-dimensional int32 array."""
-        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None)
-        return self._uncommon_to_numpy(text, added) if ids is None else ids
-
-    def encode_batch(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
-    ) -> list[list[int]]:
-        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
-        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
-        return [Codec.encode(self, texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
-
-    def encode_batch_to_numpy(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
-        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
-            texts, self._nfc, added is not None, _threads(texts, threads)
-        )
-        if left_out:
-            import numpy as np
-
-            rows = np.split(ids, ends[:-1])
-            for i in left_out:
-                rows[i] = self._uncommon_to_numpy(texts[i], added)
-            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
-        return ids, ends
-
-    def _uncommon_to_numpy(self, text: str, added: re.Pattern[str] | None) -> NDArray[np.int32]:
-        import numpy as np
-
-        return np.array(Codec.encode(self, text, added), dtype=np.int32)
-
-    def _ordinary(self, text: str) -> list[int]:
-        ids = self._encoder.encode(normalize(text, self.normalization), False, False)
-        assert ids is not None
-        return ids
-
-
-def make_codec(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]], **parts: Any) -> Codec:
-    """The codec of the kernel in use; arguments as for `Codec`."""
-    ids = (*vocab.values(), *parts["added_tokens"].values())
-    if kernel.native() is None or max(*ids, len(merges)) >= _MOST_IDS:
-        return Codec(vocab, merges, **parts)
-    chosen = NativeCodec if parts["pre_tokenizer"].scanner is None else ScanningCodec
-    return chosen(vocab, merges, **parts)
+def make_codec(data: TokenizerData) -> Codec:
+    """The codec of the kernel in use."""
+    ids = (*data.vocab.values(), *data.special_tokens.values(), *data.added_tokens.values())
+    has_room = max(*ids, len(data.merges)) < _MOST_IDS
+    return NativeCodec(data) if kernel.is_native() and has_room else Codec(data)
 
 
 def _threads(texts: Sequence[str], threads: int | None) -> int:

@@ -99,11 +99,11 @@ def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequ
     [[256, 97]]
     """
     numbered = [((left, right), 256 + rank) for rank, (left, right) in enumerate(merges)]
-    native = kernel.native()
-    if native is not None:
+    if kernel.is_native():
+        from hf_sgpe import _native
+
         triples = [(left, right, result) for (left, right), result in numbered]
-        sequences: Sequence[Sequence[int]] = native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
-        return sequences
+        return _native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
     table = MergeTable(numbered)
     return [apply_merges(word, table) for word in words]
 

@@ -133,15 +133,15 @@ def learn_merges(
     num_merges, min_frequency = min(num_merges, _MOST), min(min_frequency, _MOST)
     token_bytes = list(vocabulary)
     tie_key = _tie_key(tie_break, token_bytes)
-    native = kernel.native()
-    if native is not None:
+    if kernel.is_native():
+        from hf_sgpe import _native
+
         try:
-            learned: list[Pair] = native.learn_merges(
+            return _native.learn_merges(
                 words, counts, vocabulary, list(merged), num_merges, tie_break, min_frequency, on_merge
             )
         except ValueError as error:
             raise SGPEError(str(error)) from None
-        return learned
     kernel.note_slow_use(sum(map(len, words)))
     state = [Word(list(ids)) for ids in words]
     pair_counts, where_to_update = _count_pairs(state, counts)

@@ -29,10 +29,10 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
     """
-    native = kernel.native()
-    if native is not None:
-        built: list[Pair] = native.build_unit_tier(list(units))
-        return built
+    if kernel.is_native():
+        from hf_sgpe import _native
+
+        return _native.build_unit_tier(list(units))
     table = MergeTable()
     merges: list[Pair] = []
     for unit in units:
@@ -124,12 +124,12 @@ def _cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
     """Every consonant + virama and consonant + virama + joiner that stands in a unit, nukta included."""
-    found = set()
+    half_forms = set()
     for unit in units:
         shape = trie.shape(unit)
         for half_form in ("CH", "CNH", "CHJ", "CNHJ"):
             start = shape.find(half_form)
             while start >= 0:
-                found.add(unit[start : start + len(half_form)])
+                half_forms.add(unit[start : start + len(half_form)])
                 start = shape.find(half_form, start + 1)
-    return found
+    return half_forms

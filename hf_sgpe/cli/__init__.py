@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
 from hf_sgpe.cli.app import app
@@ -15,6 +17,19 @@ from hf_sgpe.errors import SGPEError
 # Each adds its commands, in the order of --help.
 from hf_sgpe.cli import training, counting, export, generation, encoding, cards  # noqa: F401
 # isort: on
+
+
+class _OwnPackages:
+    """Finds the packages that were installed with this one. Others of these names, such as a folder ``trainers`` where a
+    command runs, would be found first."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(Path(__file__).parents[2])]) if name in ("trainers", "hub_cards") else None
+
+
+# When this is imported, so that worker processes, which do not run `main`, find them too.
+sys.meta_path.insert(0, _OwnPackages)  # type: ignore[arg-type]
 
 _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
 

@@ -17,10 +17,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from hf_sgpe import __version__
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import be_quiet, is_quiet, somebody_watches
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting import normalization
+from hf_sgpe.version import __version__
 
 app = typer.Typer(
     name="hf-sgpe",
@@ -166,7 +166,7 @@ def read_chat_template(name: str, option: str = "--chat-template") -> str:
 
 def well_formed(texts: list[str]) -> list[str]:
     for number, text in enumerate(texts, 1):
-        if normalize(text, "none") != text:
+        if normalization.well_formed(text) != text:
             raise SGPEError(f"text {number} is not valid in this locale's encoding: set a UTF-8 locale, or use stdin")
     return texts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +50,10 @@ def count(
     tokens. Count each language into a file of its own: weights apply when a tokenizer is trained.
     """
     from hf_sgpe.atomic import check_file
-    from trainers import TrainingConfig, count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
+    from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.special_tokens import check_special_tokens
+    from hf_sgpe.splitting.splitting import Splitting
+    from trainers import count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
 
     if not corpus and not dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
@@ -61,14 +65,11 @@ def count(
     given: dict[str, Any] = options.find_scripts(script, recipe, files=files, datasets=datasets, text_field=text_field)
     if special_token is not None:
         given["special_tokens"] = special_token
-    config = TrainingConfig(
-        vocab_size=1 << 30,  # not of interest here
-        recipe=recipe,
-        pattern=pattern,
-        normalization=normalization,
-        chat_template=chat_template and read_chat_template(chat_template),
-        **given,
-    )
+    splitting = Splitting(recipe=recipe, pattern=pattern, normalization=normalization, **given)
+    if chat_template:
+        extra = SPECIAL_TOKENS.get(read_chat_template(chat_template), ())
+        splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
+    check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
     check_file(out)
     if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
         raise SGPEError(f"--out {out} is part of the corpus: give another name")
@@ -76,20 +77,20 @@ def count(
     sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
 
     def texts() -> Any:
-        yield from read_files(files, config, text_field=text_field)
+        yield from read_files(files, splitting, text_field=text_field)
         for one in datasets:
             yield from read_iterator(one)
 
     info = count_to_file(
         texts(),
         out,
-        config,
+        splitting,
         sources=sources,
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    whole = "" if recipe == "bpe" else f"\nsyllables of {', '.join(config.scripts)} stay whole"
-    report(f"{out}: {info.summary()}{whole}", {"out": str(out), **vars(info)}, as_json)
+    whole = "" if recipe == "bpe" else f"\nsyllables of {', '.join(splitting.scripts)} stay whole"
+    report(f"{out}: {info.summary()}{whole}", {"out": str(out), **info.to_dict()}, as_json)
 
 
 @counts.command(
@@ -109,7 +110,7 @@ def add(
     from trainers import add_files
 
     info = add_files(files, out, min_count=min_count)
-    report(f"{out}: {info.summary()}", {"out": str(out), **vars(info)}, as_json)
+    report(f"{out}: {info.summary()}", {"out": str(out), **info.to_dict()}, as_json)
 
 
 @counts.command(cls=Command, epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
@@ -121,23 +122,23 @@ def info(
     """Show what a file of counts holds and how its words were cut."""
     from hf_sgpe.counts.files import read_info
 
-    found = read_info(file)
+    holds = read_info(file)
     if as_json:
-        print_json(vars(found))
+        print_json(holds.to_dict())
         return
     facts = {
         "file": str(file),
-        "words": f"{found.total:,} ({found.distinct:,} distinct)",
-        "SHA-256": found.digest,
-        **{name.replace("_", " "): value for name, value in found.counting.items() if name != "patterns"},
-        "versions": found.versions,
+        "words": f"{holds.total:,} ({holds.distinct:,} distinct)",
+        "SHA-256": holds.digest,
+        **{name.replace("_", " "): value for name, value in holds.splitting.to_dict().items() if name != "patterns"},
+        "versions": holds.versions,
     }
     width = max(map(len, (*facts, "dropped", "sources")))
     for name, value in facts.items():
         print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    if found.dropped:
-        print(f"{'dropped':{width}}  {found.loss()}")
-    for number, source in enumerate(found.sources):
+    if holds.dropped:
+        print(f"{'dropped':{width}}  {holds.loss()}")
+    for number, source in enumerate(holds.sources):
         print(f"{'' if number else 'sources':{width}}  {', '.join(map(str, source.values()))}")
 
 
@@ -150,8 +151,8 @@ def _bytes(text: str) -> int:
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)
     """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT])(i?)B?", text.strip())
-    if found is None:
+    size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT])(i?)B?", text.strip())
+    if size is None:
         raise SGPEError(f"--memory-limit {text!r}: write a number and a unit, such as 500MB or 8GB")
-    number, unit, is_binary = found.groups()
+    number, unit, is_binary = size.groups()
     return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit.replace("K", "k")))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hf_sgpe import __version__, kernel
+from hf_sgpe import kernel
 from hf_sgpe.cli.app import (
     Baseline,
     Json,
@@ -26,7 +26,7 @@ from hf_sgpe.cli.app import (
     well_formed,
 )
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.version import __version__
 
 
 class Specials(str, Enum):
@@ -187,15 +187,12 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         "model max length": loaded.model_max_length or "any",
         "normalization": loaded.normalization,
     }
-    if "training" in loaded.metadata:
-        # The rest of the training configuration repeats what is said above.
-        shown = ("recipe", "scripts", "pattern", "min_frequency", "letter_coverage", "syllable_coverage", "tie_break")
-        training = loaded.metadata["training"]
-        facts |= {name.replace("_", " "): training[name] for name in shown if name in training}
-        if training.get("weights"):
-            facts["weights"] = training["weights"]
+    splitting, training = loaded.splitting, loaded.metadata.get("training", {})
+    facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts), "pattern": splitting.pattern}
+    units = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
+    # The rest of the configuration repeats what is said above.
+    shown = ("min_frequency", *(units if splitting.scripts else ()), "tie_break", "weights")
+    facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name)}
+    if training:
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
-    else:
-        named = {pattern: name for name, pattern in reversed(SPLIT_PATTERNS.items())}
-        facts["pattern"] = [named.get(pattern, pattern) for pattern in loaded.pre_tokenizer.patterns]
     return facts

@@ -103,7 +103,7 @@ def find_scripts(
         return {}
     if counts:
         # Where there are none, the counts are of another recipe, which is told when they are read.
-        return {"scripts": counted} if (counted := read_info(counts[0]).counting.get("scripts")) else {}
+        return {"scripts": counted} if (counted := read_info(counts[0]).splitting.scripts) else {}
 
     def beginning() -> Iterator[str]:
         return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))

@@ -118,7 +118,7 @@ def train(
     )
     trainer = TokenizerTrainer(config, workers=workers)
     with atomic_directory(out) as folder:
-        words = WordCounts({}, config.counting())
+        words = WordCounts({}, config.splitting)
         if files or counts:
             words += trainer.count(files=files, counts=counts or (), text_field=text_field)
         for texts in datasets:

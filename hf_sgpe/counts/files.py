@@ -23,6 +23,7 @@ import numpy as np
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class CountsInfo:
     """What a file of counts says of itself.
 
     Attributes:
-        counting: `TrainingConfig.counting` of the configuration that the words were cut with.
+        splitting: How the words were cut.
         distinct: Number of words.
         total: Number of running words.
         digest: SHA-256 (hexadecimal) of words, counts and how they were cut; the same as `WordCounts.digest`.
@@ -65,7 +66,7 @@ class CountsInfo:
         dropped: What was left out of rare words; None for nothing.
     """
 
-    counting: dict[str, Any]
+    splitting: Splitting
     distinct: int
     total: int
     digest: str
@@ -75,8 +76,13 @@ class CountsInfo:
 
     def summary(self) -> str:
         """How many words there are, with what hash, and what was left out; in one line, or two."""
-        said = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
-        return f"{said}\n{self.loss()}" if self.dropped else said
+        size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
+        return f"{size}\n{self.loss()}" if self.dropped else size
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        values = {name: value for name, value in vars(self).items() if name != "splitting"}
+        return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
         """What was left out, and what that can change; empty if nothing was."""
@@ -108,8 +114,9 @@ def in_order(words: Iterable[bytes]) -> list[bytes]:
 class Digest:
     """The SHA-256 of counts that come in the order of a file."""
 
-    def __init__(self, counting: Mapping[str, Any]) -> None:
-        self._settings = json.dumps(counting, sort_keys=True, ensure_ascii=False).encode()
+    def __init__(self, splitting: Splitting, scale: int = 1) -> None:
+        settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
+        self._settings = json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
@@ -145,7 +152,7 @@ def table_of(words: Sequence[bytes], counts: Iterable[int]) -> pa.Table:
 def write(
     path: str | os.PathLike[str],
     tables: Iterable[pa.Table],
-    counting: Mapping[str, Any],
+    splitting: Splitting,
     *,
     sources: Iterable[Source] = (),
     versions: Mapping[str, str] | None = None,
@@ -165,7 +172,7 @@ def write(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    digest = Digest(counting)
+    digest = Digest(splitting)
     distinct = total = 0
     first_buckets: list[int] = []
     schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
@@ -185,7 +192,7 @@ def write(
             first_buckets += [bucket_of(table["word"][row].as_py()) for row in range(0, len(counts), _ROWS)]
         check_total(total)
         info = CountsInfo(
-            dict(counting),
+            splitting,
             distinct,
             total,
             digest.hexdigest(),
@@ -193,8 +200,8 @@ def write(
             dict(versions or _versions()),
             dropped(),
         )
-        said = {"format": _FORMAT, **vars(info), "first_buckets": first_buckets}
-        writer.add_key_value_metadata({_KEY: json.dumps(said, ensure_ascii=False)})
+        metadata = {"format": _FORMAT, **info.to_dict(), "first_buckets": first_buckets}
+        writer.add_key_value_metadata({_KEY: json.dumps(metadata, ensure_ascii=False)})
     return info
 
 
@@ -206,7 +213,7 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
         OSError: the file cannot be opened.
     """
     with _reading(path) as file:
-        return _said(file)[0]
+        return _metadata_of(file)[0]
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
@@ -221,11 +228,11 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
     import pyarrow as pa
 
     with _reading(path) as file:
-        info, first_buckets = _said(file)
+        info, first_buckets = _metadata_of(file)
         # Those that begin before the buckets end, and after which others do not begin before they do.
         pairs = enumerate(pairwise([*first_buckets, BUCKETS]))
         groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
-        digest = Digest(info.counting)
+        digest = Digest(info.splitting)
         distinct = total = 0
         number = -1
         parts: list[pa.Table] = []
@@ -239,10 +246,10 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             distinct += len(counts)
             total += _total(counts)
             check_total(total)
-            found = np.fromiter(map(bucket_of, table["word"].to_pylist()), np.int64, len(counts))
-            starts = [0, *(np.flatnonzero(np.diff(found)) + 1).tolist(), len(counts)]
+            numbers = np.fromiter(map(bucket_of, table["word"].to_pylist()), np.int64, len(counts))
+            starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(counts)]
             for start, stop in pairwise(starts):
-                bucket = int(found[start])
+                bucket = int(numbers[start])
                 if bucket < number:
                     raise ValueError("its words are out of order")
                 if bucket > number:
@@ -267,16 +274,16 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
     heads = {place: head for place, stream in enumerate(streams) if (head := next(stream, None)) is not None}
     while heads:
         bucket = min(number for number, _ in heads.values())
-        found = []
+        tables = []
         for place in [place for place, (number, _) in heads.items() if number == bucket]:
-            found.append(heads.pop(place)[1])
+            tables.append(heads.pop(place)[1])
             if (head := next(streams[place], None)) is not None:
                 heads[place] = head
-        if len(found) == 1:
-            yield found[0]
+        if len(tables) == 1:
+            yield tables[0]
             continue
-        check_total(sum(int(_numbers(table["count"]).max(initial=0)) for table in found))
-        summed = pa.concat_tables(found).group_by("word", use_threads=False).aggregate([("count", "sum")])
+        check_total(sum(int(_numbers(table["count"]).max(initial=0)) for table in tables))
+        summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
         yield summed.rename_columns({"count_sum": "count"}).select(["word", "count"]).sort_by("word")
 
 
@@ -293,7 +300,7 @@ def sum_of(
             break
         some = [waiting.popleft() for _ in range(most)]
         path = folder / f"sum-{number}.parquet"
-        write(path, added([read(file, buckets) for file in some]), read_info(some[0]).counting)
+        write(path, added([read(file, buckets) for file in some]), read_info(some[0]).splitting)
         for file in some:
             if file.parent == folder:
                 file.unlink()
@@ -307,34 +314,35 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
     """
-    found = [part for part in parts if part]
-    if not found:
+    losses = [part for part in parts if part]
+    if not losses:
         return None
-    least = max(part["min_count"] for part in found)
-    return {"min_count": least, **{name: sum(part[name] for part in found) for name in ("distinct", "total", "pair")}}
+    least = max(part["min_count"] for part in losses)
+    return {"min_count": least, **{name: sum(part[name] for part in losses) for name in ("distinct", "total", "pair")}}
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
     """The versions that the words of several files were cut with."""
-    found: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():
-            found.setdefault(package, set()).update(versions.split(", "))
-    return {package: ", ".join(sorted(versions)) for package, versions in found.items()}
+            known.setdefault(package, set()).update(versions.split(", "))
+    return {package: ", ".join(sorted(versions)) for package, versions in known.items()}
 
 
-def check_same_settings(infos: Mapping[Path, CountsInfo], counting: Mapping[str, Any] | None = None) -> None:
-    """Makes sure that files were cut alike, and as ``counting`` says if it is given.
+def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
+    """Makes sure that the words of files were cut alike, and as ``splitting`` says if it is given.
 
     Raises:
         SGPEError: they were not; the message says which setting differs. Or they hold too many running words together.
     """
     check_total(sum(info.total for info in infos.values()))
-    first, asked = next(iter(infos)), counting or infos[next(iter(infos))].counting
+    first = next(iter(infos))
+    wanted = splitting or infos[first].splitting
     for path, info in infos.items():
-        if setting := different(info.counting, asked):
-            there, here = (json.dumps(found.get(setting), ensure_ascii=False) for found in (info.counting, asked))
-            other = "is asked for" if counting else f"is what {first} has"
+        if setting := info.splitting.difference(wanted):
+            there, here = (json.dumps(one.to_dict()[setting], ensure_ascii=False) for one in (info.splitting, wanted))
+            other = "is asked for" if splitting else f"is what {first} has"
             raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {here} {other}")
 
 
@@ -351,11 +359,6 @@ def check_total(total: int) -> None:
 def _total(counts: Any) -> int:
     """The sum of an array of counts, each of which may be as large as 64 bits allow."""
     return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())
-
-
-def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The first setting in which two ways to cut words differ; empty if there is none."""
-    return next((name for name in {**one, **other} if one.get(name) != other.get(name)), "")
 
 
 @contextmanager
@@ -375,7 +378,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
             raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
 
 
-def _said(file: Any) -> tuple[CountsInfo, list[int]]:
+def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
     """What a file says of itself, and the bucket of the first word in each of its groups of rows."""
     import pyarrow as pa
 
@@ -392,10 +395,16 @@ def _said(file: Any) -> tuple[CountsInfo, list[int]]:
     if not _are(first_buckets, list, int) or not all(0 <= number < BUCKETS for number in first_buckets):
         raise ValueError("its metadata is not as it must be")
     sources = facts.get("sources", ())
-    info = CountsInfo(**facts | {"sources": tuple(sources) if isinstance(sources, list) else sources})
+    counting = facts.pop("counting")
+    if not _are(counting, dict, object):
+        raise ValueError("its metadata is not as it must be")
+    try:
+        splitting = Splitting.from_dict(counting)
+    except SGPEError as error:
+        raise ValueError(str(error)) from None
+    info = CountsInfo(splitting, **facts | {"sources": tuple(sources) if isinstance(sources, list) else sources})
     is_sound = (
-        _are(info.counting, dict, object)
-        and type(info.distinct) is type(info.total) is int
+        type(info.distinct) is type(info.total) is int
         and 0 <= info.distinct <= info.total
         and isinstance(info.digest, str)
         and all(isinstance(source, dict) for source in info.sources)
@@ -464,6 +473,6 @@ def _bytes_of(words: pa.LargeBinaryArray) -> bytes:
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    from hf_sgpe import __version__
+    from hf_sgpe.version import __version__
 
     return {"hf_sgpe": __version__, "tokenizers": version("tokenizers"), "regex": version("regex")}

@@ -21,8 +21,8 @@ from hf_sgpe.formats.tokenizer_json import (
     TOKENIZER_FILE,
     checked_length,
     from_content,
-    read_json,
 )
+from hf_sgpe.json_files import read_json
 
 # What transformers reads beside a tokenizer.json, if it is there.
 _BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")

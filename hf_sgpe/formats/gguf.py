@@ -1,7 +1,7 @@
 """GGUF files, which llama.cpp runs: models of the Llama family and GPT-2, with their tokenizer.
 
-llama.cpp keeps no split pattern in a file but the name of one it knows. `EXACT_PRE` has those that split as ours do; any
-other tokenizer's file says that it has none, and is to be given ids.
+llama.cpp keeps no split pattern in a file but the name of one it knows. Where it splits as ours does, the
+pattern's record has that name; any other tokenizer's file says that it has none, and must be given ids.
 """
 
 from __future__ import annotations
@@ -19,27 +19,18 @@ import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
-from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.splitting.patterns import patterns_of
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
-
-EXACT_PRE = {
-    "gpt2": "gpt-2",
-    "llama3": "llama-bpe",
-    "qwen2": "qwen2",
-    "o200k": "granite-embed-multi-97m",
-    "bloom": "bloom",
-}
-"""Name of a split pattern → that by which llama.cpp knows it, for those that it splits exactly alike."""
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
 
@@ -92,7 +83,7 @@ def write(
     path: Path,
     weight_type: str | None = None,
     *,
-    tokenizer: BPETokenizer | None = None,
+    tokenizer: TokenizerData | None = None,
 ) -> str | None:
     """Writes a model's folder, as transformers has it, as a GGUF file.
 
@@ -133,7 +124,7 @@ def write(
         raise SGPEError(f"{config_file}: llama.cpp {reason}")
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
         raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
-    tokenizer = tokenizer or tokenizer_json.load(folder)
+    tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
     weights = stored(folder)
     kept = {name: one for name, one in weights.items() if not _is_passed_over(name, config)}
     weight_type = weight_type or next(one.type for one in kept.values() if len(one.shape) == 2)
@@ -169,7 +160,7 @@ def write(
     return pre
 
 
-def read_tokenizer(path: Path) -> BPETokenizer:
+def read_tokenizer(path: Path) -> TokenizerData:
     """The tokenizer in a GGUF file that `write` wrote: exactly that with which it was written.
 
     Raises:
@@ -187,7 +178,7 @@ def read_tokenizer(path: Path) -> BPETokenizer:
     return tokenizer
 
 
-def check_tokenizer(path: Path, tokenizer: BPETokenizer, name: str = "") -> None:
+def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
     """Makes sure that a tokenizer has the tokens of a GGUF file, whoever wrote it.
 
     Args:
@@ -207,27 +198,30 @@ def check_tokenizer(path: Path, tokenizer: BPETokenizer, name: str = "") -> None
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """A block in which what goes wrong is that numbers of a model's configuration are none, or too large for the file."""
+    """A block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
     try:
         yield
     except SGPEError:
         raise
     except (struct.error, TypeError, ValueError, ArithmeticError) as error:
-        raise SGPEError(f"{config_file}: a number in it cannot be ({error})") from None
+        raise SGPEError(f"{config_file}: one of its numbers is of a wrong type or too large ({error})") from None
 
 
-def pre_of(tokenizer: BPETokenizer) -> str | None:
+def pre_of(tokenizer: TokenizerData) -> str | None:
     """By which name llama.cpp splits words exactly as a tokenizer does, or None."""
-    named = {SPLIT_PATTERNS[name]: pre for name, pre in EXACT_PRE.items()}
-    patterns = tokenizer.pre_tokenizer.patterns
-    return named.get(patterns[0]) if len(patterns) == 1 else None
+    return _pre_of_pattern(tokenizer) if tokenizer.splitting.recipe == "bpe" else None
 
 
-def _nearest_pre(tokenizer: BPETokenizer) -> str:
-    """That of the pattern for what is in none of the scripts, behind the pattern of words of a hybrid. With ``bloom``, which
-    keeps marks and joiners inside words, little is different then."""
-    last = tokenizer.pre_tokenizer.patterns[-1]
-    return next((pre for name, pre in EXACT_PRE.items() if last.endswith(f"|{SPLIT_PATTERNS[name]}")), _NO_PRE)
+def _nearest_pre(tokenizer: TokenizerData) -> str:
+    """That of the pattern for what is in none of the scripts. With ``bloom``, which keeps marks and joiners inside words,
+    little is different then."""
+    return _pre_of_pattern(tokenizer) or _NO_PRE
+
+
+def _pre_of_pattern(tokenizer: TokenizerData) -> str | None:
+    patterns = tokenizer.splitting.patterns
+    known = patterns_of(patterns[0]) if len(patterns) == 1 else []
+    return next((pattern.llama_cpp for pattern in known if pattern.llama_cpp), None)
 
 
 # ---------------------------------------------------------------- reading
@@ -293,14 +287,14 @@ def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
 
 def _check_shapes(stored: Mapping[str, Stored], kind: str, config: Mapping[str, Any], folder: Path) -> None:
     """llama.cpp would find out only when it loads the file."""
-    found = {name.removeprefix("transformer."): one.shape for name, one in stored.items()}
+    shapes = {name.removeprefix("transformer."): weight.shape for name, weight in stored.items()}
     for name, shape in (_llama_shapes if kind == "llama" else _gpt2_shapes)(config):
-        if name not in found:
+        if name not in shapes:
             raise SGPEError(f"{folder}: the weights lack {name}, which config.json asks for")
         if not all(type(size) is int for size in shape):
             raise SGPEError(f"{folder}: config.json: a number is given as text")
-        if found[name] != shape:
-            raise SGPEError(f"{folder}: {name} is {_times(found[name])}, and by config.json it would be {_times(shape)}")
+        if shapes[name] != shape:
+            raise SGPEError(f"{folder}: {name} is {_times(shapes[name])}, but config.json makes it {_times(shape)}")
 
 
 def _times(shape: tuple[int, ...]) -> str:
@@ -440,7 +434,7 @@ def _compact(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[str, Any], folder: Path) -> str | None:
+def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, config: Mapping[str, Any], folder: Path) -> str | None:
     from gguf import TokenType
 
     rows = config["vocab_size"]
@@ -472,7 +466,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: BPETokenizer, config: Mapping[
     writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
     ends = end_ids(folder, config) or [tokenizer.eos_token_id]
     known = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
-    for role, (*_, id) in ((role, (None, *found)) for role, found in known.items()):
+    for role, (*_, id) in ((role, (None, *ids)) for role, ids in known.items()):
         if id is not None:
             writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
     around = [name for name, _ in tokenizer.template.single] if tokenizer.template else []

@@ -1,4 +1,4 @@
-"""The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``: to `BPETokenizer`.
+"""The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
 They hold neither the split pattern nor which tokens are special, so those must be told.
 """
@@ -9,14 +9,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.splitting.splitting import Splitting
 
 
 def read(
     vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
-) -> BPETokenizer:
+) -> TokenizerData:
     """The tokenizer of two files.
 
     Args:
@@ -48,10 +49,10 @@ def read(
     if missing:
         raise SGPEError(f"{vocab}: lacks the special tokens {', '.join(missing)}")
     specials = {token: ids[token] for token in special_tokens}
-    return BPETokenizer(
+    return TokenizerData(
         {string_to_bytes(token): id for token, id in ids.items() if token not in specials},
         pairs,
         special_tokens=specials,
-        patterns=[pattern],
+        splitting=Splitting("bpe", pattern=pattern),
         ignore_merges=ignore_merges,
     )

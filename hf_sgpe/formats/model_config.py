@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
 
 _SIZES = """
@@ -141,10 +141,10 @@ def listed(ids: int | list[int] | None) -> list[int]:
     >>> listed(5), listed([5, 6]), listed(None)
     ([5], [5, 6], [])
     """
-    found = list(ids) if isinstance(ids, (list, tuple)) else [] if ids is None else [ids]
-    if not all(type(id) is int and id >= 0 for id in found):
+    listed_ids = list(ids) if isinstance(ids, (list, tuple)) else [] if ids is None else [ids]
+    if not all(type(id) is int and id >= 0 for id in listed_ids):
         raise SGPEError(f"eos_token_id of the model's configuration is {ids!r}: it must be one id or several")
-    return found
+    return listed_ids
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,9 +156,9 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(given, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {given!r}: it must be an object")
-    found = dict(given)
-    found.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
-    if not isinstance(found["rope_theta"], (int, float)):
-        raise SGPEError(f"rope_theta of the model's configuration is {found['rope_theta']!r}: it must be a number")
-    found["rope_type"] = found.get("rope_type") or found.get("type") or "default"
-    return found
+    rotation = dict(given)
+    rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
+    if not isinstance(rotation["rope_theta"], (int, float)):
+        raise SGPEError(f"rope_theta of the model's configuration is {rotation['rope_theta']!r}: it must be a number")
+    rotation["rope_type"] = rotation.get("rope_type") or rotation.get("type") or "default"
+    return rotation

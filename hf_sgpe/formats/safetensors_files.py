@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import read_json
+from hf_sgpe.json_files import read_json
 
 Weights = NDArray[np.float32]
 
@@ -40,10 +40,10 @@ class Stored:
         values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
         # BF16 is the upper half of 32 bits.
         is_half = self.type == "BF16"
-        found: Weights = (values.astype(np.uint32) << 16).view(np.float32) if is_half else values.astype(np.float32)
-        if not np.isfinite(found).all():
+        numbers: Weights = (values.astype(np.uint32) << 16).view(np.float32) if is_half else values.astype(np.float32)
+        if not np.isfinite(numbers).all():
             raise SGPEError(f"{self.file}: damaged: not all weights are finite numbers")
-        return found
+        return numbers
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -73,7 +73,7 @@ def stored(folder: Path) -> dict[str, Stored]:
     Raises:
         SGPEError: there are no weights, damaged ones or ones of an unknown type.
     """
-    found = {}
+    tensors = {}
     for file in weight_files(folder):
         try:
             with file.open("rb") as opened:
@@ -86,13 +86,13 @@ def stored(folder: Path) -> dict[str, Stored]:
                     start, stop = (8 + size + offset for offset in tensor["data_offsets"])
                     if stop > file.stat().st_size:
                         raise ValueError
-                    found[name] = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
+                    tensors[name] = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
-    for name, one in found.items():
+    for name, one in tensors.items():
         if one.type not in ("F32", "F16", "BF16"):
             raise SGPEError(f"{one.file}: {name} is of type {one.type}: only F32, F16 and BF16 are known")
-    return found
+    return tensors
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:

@@ -1,4 +1,4 @@
-"""``.tiktoken`` files, and tokenizers of the ``tiktoken`` package: to and from `BPETokenizer`.
+"""``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
 tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest id first, and knows one
 split pattern and no normalization. What it would not encode exactly alike is refused.
@@ -10,23 +10,23 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import gt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.splitting.patterns import COVERING
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
 
-def write(tokenizer: BPETokenizer, path: str | os.PathLike[str]) -> None:
+def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
     """Writes each token but the special ones with its id, the lowest first; the file holds nothing else.
 
     Raises:
@@ -39,7 +39,7 @@ def write(tokenizer: BPETokenizer, path: str | os.PathLike[str]) -> None:
 
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
-) -> BPETokenizer:
+) -> TokenizerData:
     """The tokenizer of a ``.tiktoken`` file. Neither the split pattern nor the special tokens are in the file.
 
     Args:
@@ -66,14 +66,15 @@ def read(
             raise SGPEError(f"{path}, line {number}: the token {decoded!r} stands in line {lines[decoded]} already")
     merges, unreachable = _merges(vocab)
     try:
-        return BPETokenizer(
-            vocab, merges, special_tokens=special_tokens, patterns=[pattern], ignore_merges=bool(unreachable)
+        splitting = Splitting("bpe", pattern=pattern)
+        return TokenizerData(
+            vocab, merges, special_tokens=special_tokens, splitting=splitting, ignore_merges=bool(unreachable)
         )
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
 
 
-def to_tiktoken(tokenizer: BPETokenizer, name: str = "hf_sgpe") -> Encoding:
+def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     """The tokenizer as one of the ``tiktoken`` package, with the same ids for text that is already normalized.
 
     Raises:
@@ -87,7 +88,7 @@ def to_tiktoken(tokenizer: BPETokenizer, name: str = "hf_sgpe") -> Encoding:
     try:
         return tiktoken.Encoding(
             name,
-            pat_str=one_pattern(tokenizer.pre_tokenizer.patterns),
+            pat_str=one_pattern(tokenizer.splitting),
             mergeable_ranks=tokenizer.vocab,
             special_tokens=tokenizer.special_tokens | tokenizer.added_tokens,
         )
@@ -95,25 +96,24 @@ def to_tiktoken(tokenizer: BPETokenizer, name: str = "hf_sgpe") -> Encoding:
         raise SGPEError(f"tiktoken does not take this tokenizer's split pattern ({error})") from None
 
 
-def one_pattern(patterns: Sequence[str]) -> str:
-    """One split pattern that matches the words which ``patterns`` cut one after another, the words in between included.
+def one_pattern(splitting: Splitting) -> str:
+    """One split pattern that matches the words of a splitting, those in between its matches included.
 
-    Two are joined where the second begins with the first, as in the recipe ``hybrid``: all else is then kept from reaching
-    into a word of the first.
+    In the recipe ``hybrid`` all else is kept from reaching into a word of the scripts.
 
     Raises:
-        SGPEError: several patterns that are not of this kind.
+        SGPEError: it cuts text in several steps.
     """
-    *firsts, last = patterns
-    if not firsts:
-        return last if last in COVERING else _with_gaps(last)
-    (first,) = firsts if len(firsts) == 1 else ("",)
-    if not first or not last.startswith(f"{first}|"):
+    if len(splitting.patterns) > 1:
         raise SGPEError("this tokenizer splits in several steps, which tiktoken cannot do")
-    other = last[len(first) + 1 :]
-    guarded = _MATCHES_SOME_CHARACTER.sub(lambda atom: f"(?:(?!{first}){atom[0]})", other)
-    joined = f"{first}|{guarded}"
-    return joined if other in COVERING else _with_gaps(joined)
+    if splitting.recipe != "hybrid":
+        (pattern,) = splitting.regexes
+    else:
+        words = splitting.words_regex
+        guarded = _MATCHES_SOME_CHARACTER.sub(lambda atom: f"(?:(?!{words}){atom[0]})", splitting.patterns[0])
+        pattern = f"{words}|{guarded}"
+    last = len(splitting.regexes) - 1
+    return pattern if splitting.covers_all(last) else _with_gaps(pattern)
 
 
 # The parts of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
@@ -125,7 +125,7 @@ def _with_gaps(pattern: str) -> str:
     return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
-def _check(tokenizer: BPETokenizer) -> None:
+def _check(tokenizer: TokenizerData) -> None:
     """Makes sure that tiktoken's rule gives this tokenizer's tokens."""
     merges, unreachable = _merges(tokenizer.vocab)
     vocab = tokenizer.vocab
@@ -150,9 +150,9 @@ def _merges(vocab: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
     ranked = sorted(vocab.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]
     names = [*BYTES, *longer]
-    found = [(names[left], names[right]) for left, right in build_unit_tier(longer) if max(left, right) < len(names)]
-    if list(map(b"".join, found)) == longer:  # found natively
-        return found, []
+    merges = [(names[left], names[right]) for left, right in build_unit_tier(longer) if max(left, right) < len(names)]
+    if list(map(b"".join, merges)) == longer:
+        return merges, []
     table = MergeTable()
     unreachable: list[bytes] = []
     for token in longer:

@@ -1,4 +1,4 @@
-"""``tokenizer.json``, the form in which the Hugging Face world keeps tokenizers: to and from `BPETokenizer`.
+"""``tokenizer.json`` and what lies beside it, the form in which the Hugging Face world keeps tokenizers.
 
 Written: `Split`s for the words, `ByteLevel`, `BPE`, nothing else, so that every runtime gives the same ids. Read: any
 byte-level BPE made of the same parts; whatever this package would not encode exactly alike is refused by name. Truncation
@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe import hub, kernel
-from hf_sgpe.atomic import check_directory
+from hf_sgpe import hub
+from hf_sgpe.atomic import atomic_directory, check_directory
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.json_files import read_json
 from hf_sgpe.special_tokens import Template
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.splitting.patterns import PATTERNS, SPLIT_PATTERNS, covers_all, is_name
+from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -35,12 +38,12 @@ AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizer
 # ---------------------------------------------------------------- writing
 
 
-def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
+def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     """The content of ``tokenizer.json``."""
     splits: list[dict[str, Any]] = []
-    for pattern in tokenizer.pre_tokenizer.patterns:
-        # Of two that are written alike OpenVINO makes one, whose words are others.
-        is_alike = bool(splits) and covers_all(pattern)
+    for step, pattern in enumerate(tokenizer.splitting.regexes):
+        # OpenVINO makes one of two that are written alike, which cuts other words.
+        is_alike = bool(splits) and tokenizer.splitting.covers_all(step)
         how = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
         splits.append({"type": "Split", "pattern": {"Regex": pattern}, **how})
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
@@ -73,7 +76,7 @@ def to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
     }
 
 
-def config(tokenizer: BPETokenizer) -> dict[str, Any]:
+def config(tokenizer: TokenizerData) -> dict[str, Any]:
     """The content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
     roles = tokenizer.roles
     extra = [token for token in tokenizer.special_tokens if token not in roles.values()]
@@ -104,18 +107,18 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
         OSError: the folder may not be written, or a folder there has the name of one of the files.
     """
     if not os.fspath(directory):
-        raise SGPEError("an empty name is no folder to write to")
+        raise SGPEError("the folder to write to must have a name")
     names = (TOKENIZER_FILE, CONFIG_FILE, AUTO_CLASS_FILE.name, *((CHAT_TEMPLATE_FILE,) if with_chat_template else ()))
     check_directory(directory, names)
     for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
         if (Path(directory) / name).exists():
             raise SGPEError(
-                f"{Path(directory) / name}: belongs to another tokenizer and would be read with this one: "
-                "take it away or choose another folder"
+                f"{Path(directory) / name}: is of another tokenizer, and loaders would mix it with this one: "
+                "remove it, or choose another folder"
             )
 
 
-def write(tokenizer: BPETokenizer, directory: Path) -> None:
+def write(tokenizer: TokenizerData, directory: Path) -> None:
     """Writes all files of a tokenizer into an existing folder."""
     texts = {
         name: json.dumps(content, ensure_ascii=False, indent=2) + "\n"
@@ -128,7 +131,19 @@ def write(tokenizer: BPETokenizer, directory: Path) -> None:
         (directory / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _template_to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
+def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
+    """Writes a folder that plain ``AutoTokenizer`` loads, all of it or nothing.
+
+    Raises:
+        SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
+        OSError: the folder cannot be written.
+    """
+    check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
+    with atomic_directory(directory) as temporary:
+        write(tokenizer, temporary)
+
+
+def _template_to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     template = tokenizer.template
     assert template is not None
 
@@ -151,11 +166,6 @@ def _template_to_dict(tokenizer: BPETokenizer) -> dict[str, Any]:
 # ---------------------------------------------------------------- reading
 
 
-def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
-    """Reads a ``tokenizer.json``, a folder with one, or a repository on the Hub."""
-    return read(find(path_or_repo, revision=revision))
-
-
 def find(
     path_or_repo: str | os.PathLike[str],
     *,
@@ -175,7 +185,7 @@ def find(
     """
     path = Path(path_or_repo)
     if not str(path_or_repo):
-        raise SGPEError("an empty name is no tokenizer: give a folder, a tokenizer.json or a Hub repository")
+        raise SGPEError("the tokenizer must have a name: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
         if not (path / subfolder / TOKENIZER_FILE).exists():
             raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}")
@@ -191,18 +201,13 @@ def find(
     return hub.download(repo, file, beside=beside, revision=named or revision, token=token)
 
 
-def read(path: Path) -> BPETokenizer:
+def read(path: Path) -> TokenizerData:
     """Reads one ``tokenizer.json``, and what lies beside it: metadata in ``tokenizer_config.json``, a chat template.
 
-    A model's GGUF file holds all of these.
+    Raises:
+        SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+        FileNotFoundError: there is no such file.
     """
-    kernel.native()  # says for itself what is wrong with it
-    if path.suffix.lower() == ".gguf":
-        from hf_sgpe.formats import gguf
-
-        return gguf.read_tokenizer(path)
-    if path.suffix == ".tiktoken":
-        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
     tokenizer = from_content(read_json(path), path)
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
     if config_file.exists():
@@ -215,7 +220,7 @@ def read(path: Path) -> BPETokenizer:
     return tokenizer
 
 
-def from_content(content: Mapping[str, Any], path: Path) -> BPETokenizer:
+def from_content(content: Mapping[str, Any], path: Path) -> TokenizerData:
     """`from_dict` of what was read from ``path``, which its errors name."""
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
@@ -227,13 +232,18 @@ def from_content(content: Mapping[str, Any], path: Path) -> BPETokenizer:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
 
 
-def take_settings(tokenizer: BPETokenizer, settings: Mapping[str, Any], path: Path) -> None:
+def take_settings(tokenizer: TokenizerData, settings: Mapping[str, Any], path: Path) -> None:
     """Gives a tokenizer what ``tokenizer_config.json`` says of it; ``path`` is where that was found, for errors.
 
     Raises:
         SGPEError: it is damaged.
     """
     tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(path))
+    # Some patterns have two names.
+    name = tokenizer.metadata.get("training", {}).get("pattern")
+    if isinstance(name, str) and name in PATTERNS:
+        named = replace(tokenizer.splitting, pattern=name)
+        tokenizer.splitting = named if named.regexes == tokenizer.splitting.regexes else tokenizer.splitting
     tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
     try:
         tokenizer.model_max_length = checked_length(settings.get("model_max_length"))
@@ -255,46 +265,55 @@ def checked_length(length: Any) -> int | None:
     """How many ids a model takes; None for any number, which transformers has as 10 ** 30.
 
     Raises:
-        SGPEError: it is no number of ids.
+        SGPEError: it is something else.
     """
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
     if type(length) is not int or length < 0:
-        raise SGPEError(f"its model_max_length is no number of tokens but {length!r}")
+        raise SGPEError(f"its model_max_length must be a number of tokens, not {length!r}")
     return length
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """What `config` wrote under ``sgpe``, found again in ``where``.
+    """What `config` wrote under ``sgpe``. Earlier versions wrote something else for tokenizers of `SGPETrainer`; that is
+    given as they are written now.
+
+    Args:
+        where: The file, for errors.
 
     Raises:
-        SGPEError: it is not what was written.
+        SGPEError: it is damaged.
     """
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
-        raise SGPEError(f"{where}: its entry 'sgpe' is damaged: take it out, or train again")
+    if not isinstance(metadata, dict) or not all(isinstance(metadata.get(name, {}), dict) for name in ("training", "sgpe")):
+        raise SGPEError(f"{where}: its entry 'sgpe' is damaged: remove it, or train again")
+    if "sgpe" in metadata:
+        older = metadata["sgpe"]
+        names = {"scripts": "scripts", "prune_freq": "min_unit_frequency", "min_freq": "min_frequency"}
+        training = {"recipe": "sgpe", **{new: older[old] for old, new in names.items() if old in older}}
+        return {"training": training, **({"word_counts": older["word_counts"]} if "word_counts" in older else {})}
     return metadata
 
 
-def from_transformers(tokenizer: PreTrainedTokenizerFast) -> BPETokenizer:
+def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
     """A tokenizer of transformers as it is now, with its roles and its chat template.
 
     Raises:
         NotByteLevelError: it is not byte-level BPE.
         SGPEError: tokens were added that a `BPETokenizer` cannot have.
     """
-    found = from_dict(json.loads(tokenizer.backend_tokenizer.to_str()))
-    found.roles = dict(roles_in(tokenizer.special_tokens_map, found.special_tokens))
-    found.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
-    found.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
-    found.model_max_length = checked_length(tokenizer.model_max_length)
-    return found
+    data = from_dict(json.loads(tokenizer.backend_tokenizer.to_str()))
+    data.roles = dict(roles_in(tokenizer.special_tokens_map, data.special_tokens))
+    data.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
+    data.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
+    data.model_max_length = checked_length(tokenizer.model_max_length)
+    return data
 
 
-def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
+def from_dict(content: Mapping[str, Any]) -> TokenizerData:
     """The tokenizer that the content of a ``tokenizer.json`` describes.
 
     Raises:
-        NotByteLevelError: it has a part that `BPETokenizer` could not follow exactly.
+        NotByteLevelError: it has a part that `TokenizerData` could not follow exactly.
         SGPEError: its parts do not fit together.
     """
     model = content["model"]
@@ -317,13 +336,12 @@ def from_dict(content: Mapping[str, Any]) -> BPETokenizer:
     def part(token: str) -> bytes:
         return spelled[token] if token in spelled else string_to_bytes(token)
 
-    return BPETokenizer(
+    return TokenizerData(
         {token: vocab[name] for name, token in spelled.items()},
         [(part(left), part(right)) for left, right in merges],
         special_tokens=special_tokens,
         added_tokens=added_tokens,
-        patterns=_patterns(content["pre_tokenizer"]),
-        normalization=normalization,
+        splitting=Splitting.from_regexes(_patterns(content["pre_tokenizer"]), normalization, special_tokens),
         ignore_merges=bool(model.get("ignore_merges")),
         template=_template_from_dict(content.get("post_processor"), special_tokens),
     )
@@ -387,7 +405,7 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
         if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and covers_all(regex)):
             inverted = ", inverted" if part.get("invert") else ""
             raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
-        # A regex that looks like a name is none.
+        # A regex may look like the name of a pattern.
         patterns.append(f"(?:{regex})" if is_name(regex) else regex)
     last = parts[-1] if parts else {"type": "nothing"}
     if last["type"] != "ByteLevel":
@@ -427,19 +445,3 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
             raise SGPEError(f"its template gives {name!r} other ids than its vocabulary")
     empty = Template.around([], [])
     return None if template == empty else template
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-        SGPEError: the file holds none.
-        FileNotFoundError: there is no such file.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise SGPEError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise SGPEError(f"{path}: holds no JSON object")
-    return content

@@ -1,4 +1,4 @@
-"""What happens to a text before it is split: made well-formed, then normalized or not."""
+"""What happens to a text before it is cut: lone surrogates are replaced, and the text is normalized or not."""
 
 from __future__ import annotations
 
@@ -13,36 +13,43 @@ if TYPE_CHECKING:
 NORMALIZATIONS = ("none", "nfc")
 
 
-def normalize(text: str, normalization: str) -> str:
-    r"""``text`` as the split regexes will see it.
+def well_formed(text: str) -> str:
+    r"""``text`` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, and two that belong together one character.
 
-    A lone surrogate cannot be written as UTF-8 and becomes U+FFFD. NFC is that of the ``tokenizers`` library, whose Unicode
-    version is not Python's.
+    >>> well_formed("a\ud800 \ud83d\ude00")
+    'a� 😀'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def prepare(text: str, normalization: str) -> str:
+    r"""`well_formed` text, in the normal form that a tokenizer wants: what its split regexes see.
+
+    NFC is that of the ``tokenizers`` library, whose Unicode version is not Python's.
 
     Args:
         normalization: One of `NORMALIZATIONS`.
 
-    >>> normalize("e\u0301 \ud800", "nfc")
+    >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
     """
     if text.isascii():
         return text
-    native = kernel.native()
-    if native is None or normalization != "nfc":
-        return _normalize(text, normalization)
+    if normalization == "none":
+        return well_formed(text)
+    if not kernel.is_native():
+        return _nfc().normalize_str(well_formed(text))
+    from hf_sgpe import _native
+
     pieces, position = [], 0
-    for start, end in native.nfc_spans(text):
-        pieces += [text[position:start], _normalize(text[start:end], normalization)]
+    for start, end in _native.nfc_spans(text):
+        pieces += [text[position:start], _nfc().normalize_str(well_formed(text[start:end]))]
         position = end
     return "".join([*pieces, text[position:]]) if pieces else text
-
-
-def _normalize(text: str, normalization: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _nfc().normalize_str(text) if normalization == "nfc" else text
 
 
 @cache
@@ -50,3 +57,6 @@ def _nfc() -> Normalizer:
     from tokenizers.normalizers import NFC
 
     return NFC()
+
+
+normalize = prepare

@@ -1,77 +1,164 @@
-r"""The named split patterns: how well-known models cut text into words.
+r"""Split patterns: how well-known models cut text into words, each as one record.
 
-Each is the pattern that its source publishes, character for character. Where a source has had two spellings, this is the
+Each regex is the one that its source publishes, character for character. Where a source has had two spellings, this is the
 one without possessive quantifiers: ``{1,3}+`` is possessive to the ``regex`` package and a nested repeat to the engine
 behind ``tokenizer.json``, and JavaScript has no possessive quantifiers at all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import regex
+
 from hf_sgpe.errors import SGPEError
 
-SPLIT_PATTERNS: dict[str, str] = {
-    # openai/gpt-2, encoder.py
-    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    # openai/tiktoken, tiktoken_ext/openai_public.py, as first published
-    "cl100k": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+@dataclass(frozen=True)
+class SplitPattern:
+    """One way to cut text into words.
+
+    Attributes:
+        name: Letters, digits, ``-`` and ``_``.
+        regex: In the syntax that the ``regex`` package and ``tokenizers`` share.
+        covers_all: It matches every character of every text, so that nothing lies between two matches.
+        scanner: Name of the native scanner that splits alike; None if there is none, and splitting is slower.
+        llama_cpp: Name of llama.cpp's pre-tokenizer that splits exactly alike; None if there is none.
+    """
+
+    name: str
+    regex: str
+    covers_all: bool = False
+    scanner: str | None = None
+    llama_cpp: str | None = None
+
+
+PATTERNS: dict[str, SplitPattern] = {}
+"""Name → record; `add_pattern` adds to it."""
+
+
+def add_pattern(pattern: SplitPattern) -> None:
+    """Makes a pattern known by its name wherever one is named.
+
+    Raises:
+        SGPEError: the name is taken, or could be taken for a regex.
+    """
+    if pattern.name in PATTERNS or not is_name(pattern.name):
+        raise SGPEError(f"a split pattern cannot be called {pattern.name!r}: the name is taken, or is not a plain word")
+    PATTERNS[pattern.name] = pattern
+
+
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_REST = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+for _pattern in (
+    SplitPattern(
+        "gpt2",  # openai/gpt-2, encoder.py
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        covers_all=True,
+        scanner="gpt2",
+        llama_cpp="gpt-2",
     ),
-    # openai/tiktoken, tiktoken_ext/openai_public.py
-    "o200k": (
+    SplitPattern(
+        "cl100k",  # openai/tiktoken, tiktoken_ext/openai_public.py, as first published
+        rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="cl100k",
+    ),
+    SplitPattern(
+        "o200k",  # openai/tiktoken, tiktoken_ext/openai_public.py
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        covers_all=True,
+        scanner="o200k",
+        llama_cpp="granite-embed-multi-97m",
     ),
-    # meta-llama/llama-models, llama3/tokenizer.py
-    "llama3": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    SplitPattern(
+        "llama3",  # meta-llama/llama-models, llama3/tokenizer.py: the same as cl100k
+        rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="llama3",
+        llama_cpp="llama-bpe",
     ),
-    # Qwen/Qwen2, tokenizer.json: every digit is a word of its own
-    "qwen2": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    SplitPattern(
+        "qwen2",  # Qwen/Qwen2, tokenizer.json: every digit is a word of its own
+        rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="qwen2",
+        llama_cpp="qwen2",
     ),
-    # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
-    "bloom": r" ?[^(\s|.,!?…。，、।۔،)]+",
-    # cl100k that lets any white space stand before punctuation; tutorials show it as GPT-2's or Llama 3's
-    "cl100k-any-space": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"|\s?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    SplitPattern(
+        "bloom",  # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
+        r" ?[^(\s|.,!?…。，、।۔،)]+",
+        scanner="bloom",
+        llama_cpp="bloom",
     ),
-    # the same with contractions written with U+2019, too
-    "cl100k-typographic": (
+    SplitPattern(
+        "cl100k-any-space",  # cl100k with any white space before punctuation; tutorials show it as GPT-2's or Llama 3's
+        rf"{_CONTRACTIONS}|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="cl100k-any-space",
+    ),
+    SplitPattern(
+        "cl100k-typographic",  # the same with contractions written with U+2019, too
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d|\u2019s|\u2019t|\u2019re|\u2019ve|\u2019m|\u2019ll|\u2019d)"
-        r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        rf"|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="cl100k-typographic",
     ),
-}
-"""Name of a pattern → the regular expression, in the syntax that the ``regex`` package and ``tokenizers`` share."""
+):
+    PATTERNS[_pattern.name] = _pattern
 
 
-COVERING = frozenset(pattern for name, pattern in SPLIT_PATTERNS.items() if name != "bloom")
-"""The patterns that match every character of every text, so that nothing lies between two matches."""
+class _Regexes(Mapping[str, str]):
+    """Name → regex of all patterns that are known now."""
+
+    def __getitem__(self, name: str) -> str:
+        return PATTERNS[name].regex
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PATTERNS)
+
+    def __len__(self) -> int:
+        return len(PATTERNS)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+SPLIT_PATTERNS: Mapping[str, str] = _Regexes()
+"""Name of a pattern → its regex."""
+
+
+def patterns_of(regex: str) -> list[SplitPattern]:
+    """The records that have this regex: none, one, or several.
+
+    >>> [pattern.name for pattern in patterns_of(SPLIT_PATTERNS["cl100k"])]
+    ['cl100k', 'llama3']
+    """
+    return [pattern for pattern in PATTERNS.values() if pattern.regex == regex]
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Whether a pattern is known to match every character: one of `COVERING`, alone or as the last alternative.
+    r"""Whether a regex is known to match every character: a record says so of it, or of its last alternative.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)
     """
-    if pattern in COVERING:
-        return True
-    before = next((pattern.removesuffix(f"|{known}") for known in COVERING if pattern.endswith(f"|{known}")), None)
-    if before is None:
-        return False
-    import regex
-
-    try:
-        # What is open there would go on behind the bar.
-        regex.compile(before)
-    except regex.error:
-        return False
-    return True
+    for known in PATTERNS.values():
+        if known.covers_all and pattern == known.regex:
+            return True
+        if known.covers_all and pattern.endswith(f"|{known.regex}"):
+            try:
+                # A group that is open there would go on behind the bar.
+                regex.compile(pattern.removesuffix(f"|{known.regex}"))
+            except regex.error:
+                continue
+            return True
+    return False
 
 
 def is_name(pattern: str) -> bool:
@@ -90,8 +177,8 @@ def resolve_pattern(pattern: str) -> str:
     >>> resolve_pattern(r"\s+|\S+")
     '\\s+|\\S+'
     """
-    if pattern in SPLIT_PATTERNS:
-        return SPLIT_PATTERNS[pattern]
+    if pattern in PATTERNS:
+        return PATTERNS[pattern].regex
     if not pattern or is_name(pattern):
-        raise SGPEError(f"unknown split pattern {pattern!r}: known are {', '.join(SPLIT_PATTERNS)}, or give a regex")
+        raise SGPEError(f"unknown split pattern {pattern!r}: known are {', '.join(PATTERNS)}, or give a regex")
     return pattern

@@ -9,18 +9,25 @@ the latter, which is slower but right by definition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import regex
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, resolve_pattern
+from hf_sgpe.splitting.patterns import PATTERNS, patterns_of, resolve_pattern
+from hf_sgpe.splitting.scripts import runs
+from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     from tokenizers import NormalizedString, PreTokenizedString
     from tokenizers.pre_tokenizers import PreTokenizer
+
+    from hf_sgpe._native import Scanner
+
+Cut = Callable[[str], list[str]]
 
 _PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
 # Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: any engine reads these alike.
@@ -37,7 +44,8 @@ class RegexPreTokenizer:
         patterns: Names of `SPLIT_PATTERNS`, or regular expressions.
 
     Attributes:
-        patterns: The expressions.
+        splitting: What the patterns mean.
+        patterns: The regular expressions.
         scanner: The native kernel that splits as they do, or None.
 
     Raises:
@@ -49,14 +57,25 @@ class RegexPreTokenizer:
 
     def __init__(self, *patterns: str) -> None:
         if not patterns:
-            raise SGPEError(f"a split needs a pattern: known are {', '.join(SPLIT_PATTERNS)}, or give a regex")
-        self.patterns = tuple(map(resolve_pattern, patterns))
-        self.scanner = kernel.scanner(self.patterns)
-        self._backend = self.to_native()
-        self._stages = _compile_stages(self.patterns) if self.scanner is None else None
+            raise SGPEError(f"a split needs a pattern: known are {', '.join(PATTERNS)}, or give a regex")
+        self._split_by(Splitting.from_regexes(tuple(map(resolve_pattern, patterns))))
 
-    def __reduce__(self) -> tuple[type[RegexPreTokenizer], tuple[str, ...]]:
-        return type(self), self.patterns
+    @classmethod
+    def of(cls, splitting: Splitting) -> RegexPreTokenizer:
+        """The pre-tokenizer that cuts (prepared) text as ``splitting`` says."""
+        pre_tokenizer = cls.__new__(cls)
+        pre_tokenizer._split_by(splitting)
+        return pre_tokenizer
+
+    def _split_by(self, splitting: Splitting) -> None:
+        self.splitting = splitting
+        self.patterns = splitting.regexes
+        self.scanner = _scanner(splitting) if kernel.has_scanners() else None
+        self._backend = self.to_native()
+        self._stages = _stages(splitting) if self.scanner is None else None
+
+    def __reduce__(self) -> tuple[Callable[[Splitting], RegexPreTokenizer], tuple[Splitting]]:
+        return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
         """The words of ``text``; their concatenation is ``text``. Time grows linearly with the text for named patterns."""
@@ -137,49 +156,61 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     return slices(left, words[:middle]) + slices(right, words[middle:])
 
 
-def _isolate(compiled: regex.Pattern, text: str) -> list[str]:
-    """The matches in ``text`` and what lies between them."""
-    words = compiled.findall(text)
-    if not compiled.groups and sum(map(len, words)) == len(text):
-        return list(words)
-    pieces, position = [], 0
-    for match in compiled.finditer(text):
-        pieces += [text[position : match.start()], match.group()]
-        position = match.end()
-    return [piece for piece in (*pieces, text[position:]) if piece]
-
-
-def _isolate_both(first: regex.Pattern, second: regex.Pattern, text: str) -> list[str]:
-    """The matches of ``first`` (one group around all of it), and those of ``second`` in the gaps between them."""
-    words: list[str] = []
-    for place, piece in enumerate(first.split(text)):
-        if place % 2:
-            words.append(piece)
-        elif piece:
-            words += _isolate(second, piece)
-    return words
-
-
 @cache
-def _compile_stages(patterns: tuple[str, ...]) -> list[Callable[[str], list[str]]] | None:
-    """What to do with each piece, step by step; None where the two engines may read a pattern differently."""
-    stages: list[Callable[[str], list[str]]] = []
-    remaining = list(patterns)
-    while remaining:
-        pattern = remaining.pop(0)
-        if not (pattern in SPLIT_PATTERNS.values() or _PLAIN_SYNTAX.fullmatch(pattern)):
-            return None
-        if regex.match(pattern, ""):  # the engines differ in where they find nothing
-            return None
-        following = remaining[0] if remaining else ""
-        other = following.removeprefix(f"{pattern}|")
-        if other != following and other in SPLIT_PATTERNS.values():
-            # The next pattern tries this one first, so it leaves these words whole and only matters between them.
-            stages.append(partial(_isolate_both, regex.compile(f"({pattern})"), regex.compile(other)))
-            remaining.pop(0)
-        else:
-            stages.append(partial(_isolate, regex.compile(pattern)))
+def _scanner(splitting: Splitting) -> Scanner | None:
+    """The native scanner for a way to cut text; None where a split pattern has none."""
+    from hf_sgpe import _native
+
+    letters, joiners = list(splitting.letters or ()), runs(map(ord, splitting.joiners))
+    ranges = sorted(one for script in letters for one in script)
+    if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
+        return None  # a scanner tells scripts by the character, and all of them from ASCII
+    if splitting.recipe == "sgpe":
+        return _native.Scanner("sgpe", [(*ranges, *joiners)], [])
+    base = splitting.base
+    return _native.Scanner(base.scanner, letters, joiners if letters else ()) if base and base.scanner else None
+
+
+def _stages(splitting: Splitting) -> list[Cut] | None:
+    """What to do with each piece, step by step, in Python; None where the two engines may read a pattern differently."""
+    if splitting.recipe == "sgpe":
+        return [_isolating(splitting.regexes[0])]
+    if not all(map(_reads_alike, splitting.patterns)):
+        return None
+    stages = list(map(_isolating, splitting.patterns))
+    if splitting.recipe == "hybrid":
+        # The second regex begins with the first, so it leaves those words whole, and only its pattern matters between them.
+        words, between = regex.compile(f"({splitting.words_regex})"), stages[0]
+
+        def cut(text: str) -> list[str]:
+            pieces = enumerate(words.split(text))
+            return [word for place, piece in pieces if piece for word in ([piece] if place % 2 else between(piece))]
+
+        return [cut]
     return stages
+
+
+def _reads_alike(pattern: str) -> bool:
+    """Whether both engines are known to read a regex alike; those that may match nothing differ in where they do."""
+    is_tested = any(known.scanner for known in patterns_of(pattern))
+    return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
+
+
+def _isolating(pattern: str) -> Cut:
+    """Cuts a text into the matches of a regex and what lies between them."""
+    compiled = regex.compile(pattern)
+
+    def cut(text: str) -> list[str]:
+        words = compiled.findall(text)
+        if not compiled.groups and sum(map(len, words)) == len(text):
+            return list(words)
+        pieces, position = [], 0
+        for match in compiled.finditer(text):
+            pieces += [text[position : match.start()], match.group()]
+            position = match.end()
+        return [piece for piece in (*pieces, text[position:]) if piece]
+
+    return cut
 
 
 # class → its characters that are known to be in both engines' class or in neither's, and those that are not

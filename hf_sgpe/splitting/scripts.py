@@ -22,7 +22,7 @@ from hf_sgpe.errors import SGPEError
 ZWNJ, ZWJ = "\u200c", "\u200d"
 
 Grammar = dict[str, dict[str, str]]
-Ranges = list[tuple[int, int]]
+Ranges = tuple[tuple[int, int], ...]
 
 # C (H J? C)* (H J)? (S | H)? M?   |   V M?
 SINHALA_SYLLABLE: Grammar = {
@@ -67,15 +67,15 @@ def runs(points: Iterable[int]) -> Ranges:
     """Code points as (first, last) of neighbouring ones, in order.
 
     >>> runs([5, 1, 2, 3])
-    [(1, 3), (5, 5)]
+    ((1, 3), (5, 5))
     """
-    found: Ranges = []
+    ranges: list[tuple[int, int]] = []
     for point in sorted(points):
-        if found and found[-1][1] == point - 1:
-            found[-1] = (found[-1][0], point)
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1] = (ranges[-1][0], point)
         else:
-            found.append((point, point))
-    return found
+            ranges.append((point, point))
+    return tuple(ranges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,20 @@ SCRIPTS: dict[str, Script] = {
 """Name of a script → its table."""
 
 
-_NAMES = {also.casefold(): name for name, script in SCRIPTS.items() for also in (name, *script.also.split())}
+def add_script(script: Script) -> None:
+    """Makes a script known wherever scripts are named, listed or asked for.
+
+    Raises:
+        SGPEError: its name, or one of its other names, is taken.
+    """
+    for name in (script.name, *script.also.split()):
+        if name.casefold() in _names():
+            raise SGPEError(f"a script cannot be called {name!r}: that is {_names()[name.casefold()]}")
+    SCRIPTS[script.name] = script
+
+
+def _names() -> dict[str, str]:
+    return {also.casefold(): name for name, script in SCRIPTS.items() for also in (name, *script.also.split())}
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -284,11 +297,13 @@ def resolve_script(name: str) -> Script:
     >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
     True
     """
-    if name.casefold() not in _NAMES:
+    if name in SCRIPTS:
+        return SCRIPTS[name]
+    if (known := _names().get(name.casefold())) is None:
         raise SGPEError(
             f"unknown script {name!r}: known are {', '.join(SCRIPTS)}, or all; a language such as hi or Hindi will do"
         )
-    return SCRIPTS[_NAMES[name.casefold()]]
+    return SCRIPTS[known]
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 import regex
 
 from hf_sgpe import kernel
-from hf_sgpe.splitting.scripts import Grammar, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts import Grammar, Script, resolve_script, resolve_scripts, runs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from hf_sgpe._native import Syllables
 
 _WHITE_SPACE = " \t\n\r"
 _GRAPHEME_CLUSTER = regex.compile(r"\X")
 
 
 class LinguisTrie:
-    """Cuts text into syllables: a consonant cluster with its vowel sign and modifiers, or an independent vowel with its.
+    """Cuts text into syllables: a consonant cluster or an independent vowel, with its signs and modifiers.
 
     Conjuncts are never cut, whether they are written with a joiner or without. Whatever belongs to no syllable (orphaned
     signs, other scripts, punctuation, white space) is emitted character by character, so joining the result always gives
@@ -45,7 +47,7 @@ class LinguisTrie:
         self.scripts = tuple(map(resolve_script, resolve_scripts(scripts)))
         self._classes = {script: script.classes() for script in self.scripts}
         self._script_of = {c: script for script in self.scripts for c in script.letters_and_marks()}
-        self._native = kernel.syllables(self.scripts)
+        self._native = _syllables(self.scripts) if kernel.is_native() else None
 
     def __reduce__(self) -> tuple[type[LinguisTrie], tuple[list[str]]]:
         return type(self), ([script.name for script in self.scripts],)
@@ -169,6 +171,28 @@ class LinguisTrie:
     def _syllable_end(self, text: str, start: int) -> int:
         script = self._script_of.get(text[start])
         return start + 1 if script is None else _walk(script.syllable, self._classes[script], text, start)
+
+
+@cache
+def _syllables(scripts: tuple[Script, ...]) -> Syllables:
+    """The native form of the scripts' tables."""
+    from hf_sgpe import _native
+
+    tables = []
+    for script in scripts:
+        members: dict[str, list[int]] = {letter: [] for letter in "CVNHSMR"}
+        for character, letter in script.classes().items():
+            if letter != "J":
+                members[letter].append(ord(character))
+        orphans = [ord(c) for c in script.letters_and_marks() if c not in script.classes()]
+        classes = [(), *(runs(members[letter]) for letter in "CVNHSMR"), runs(orphans)]
+        states = list(script.syllable)
+        grammar = [
+            [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSMR-J"]
+            for row in script.syllable.values()
+        ]
+        tables.append((classes, list(map(ord, script.joiners)), grammar))
+    return _native.Syllables(tables)
 
 
 def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int) -> int:

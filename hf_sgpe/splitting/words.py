@@ -1,4 +1,4 @@
-"""LinguisTriePreTokenizer, and which pre-tokenizer each recipe uses: text → words, and words → units.
+"""LinguisTriePreTokenizer: the readable form of how words of scripts are cut, and words into units.
 
 A word is a span that merges never leave; a unit is the atom that training starts from: a syllable in a word of a
 supported script, a byte elsewhere.
@@ -7,22 +7,17 @@ supported script, a byte elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import TYPE_CHECKING
 
-from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer, slices, with_offsets
-from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script, runs
+from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
 if TYPE_CHECKING:
     from tokenizers import PreTokenizedString
     from tokenizers.pre_tokenizers import PreTokenizer
-
-RECIPES = ("hybrid", "sgpe", "bpe")
-"""``hybrid``: words of the scripts by syllable, all else by a split regex; ``sgpe``: the SGPE document's words, where
-every other character stands alone; ``bpe``: a split regex only."""
 
 
 class LinguisTriePreTokenizer:
@@ -53,14 +48,9 @@ class LinguisTriePreTokenizer:
         if not self.scripts:
             raise SGPEError("LinguisTrie needs a script: give at least one, or use RegexPreTokenizer")
         self.trie = LinguisTrie(self.scripts)
-        if pattern is None:
-            self.patterns: tuple[str, ...] = (sgpe_pattern(self.scripts),)
-            self._other = None
-        else:
-            indic = word_pattern(self.scripts)
-            self._other = RegexPreTokenizer(pattern)
-            # The second split begins with the first one's pattern, so that it leaves those words whole.
-            self.patterns = (indic, f"{indic}|{self._other.patterns[0]}")
+        self._other = None if pattern is None else RegexPreTokenizer(pattern)
+        self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
+        self.patterns = self.splitting.regexes
 
     def split(self, text: str) -> list[str]:
         """The words of ``text``; their concatenation is ``text``."""
@@ -99,44 +89,7 @@ class LinguisTriePreTokenizer:
 
     def to_native(self) -> PreTokenizer:
         """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""
-        return RegexPreTokenizer(*self.patterns).to_native()
-
-
-def make_pre_tokenizer(recipe: str, scripts: tuple[str, ...], pattern: str) -> RegexPreTokenizer | LinguisTriePreTokenizer:
-    """The pre-tokenizer of a recipe; ``sgpe`` ignores the pattern and ``bpe`` the scripts.
-
-    Raises:
-        SGPEError: the recipe, a script or the pattern is unknown.
-    """
-    return _make_pre_tokenizer(recipe, scripts, pattern, kernel.native() is not None)
-
-
-@cache
-def _make_pre_tokenizer(
-    recipe: str, scripts: tuple[str, ...], pattern: str, native: bool
-) -> RegexPreTokenizer | LinguisTriePreTokenizer:
-    if recipe == "bpe":
-        return RegexPreTokenizer(pattern)
-    if recipe == "hybrid":
-        return LinguisTriePreTokenizer(scripts, pattern)
-    if recipe == "sgpe":
-        return LinguisTriePreTokenizer(scripts, None)
-    raise SGPEError(f"unknown recipe {recipe!r}: known are {', '.join(RECIPES)}")
-
-
-def word_pattern(scripts: Iterable[str]) -> str:
-    """The split regex of words in ``scripts``. Its joiners are literal: some runtimes misread their escapes."""
-    classes = [_character_class(resolve_script(name).letters_and_marks()) for name in scripts]
-    words = [f"[{letters}][{letters}{ZWNJ}{ZWJ}]*" for letters in classes]
-    return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
-
-
-def sgpe_pattern(scripts: Iterable[str]) -> str:
-    """The split regex that cuts where `segment_into_words` does."""
-    tables = [resolve_script(name) for name in scripts]
-    inside = "".join(f"{chr(table.block[0])}-{chr(table.block[1])}" for table in tables)
-    joiners = "".join(sorted(set("".join(table.joiners for table in tables))))
-    return rf" ?[{inside}{joiners}]+| ?[^ \t\n\r]|[ \t\n\r]"
+        return RegexPreTokenizer.of(self.splitting).to_native()
 
 
 def _word_end(script: str, text: str, start: int) -> int:
@@ -145,16 +98,3 @@ def _word_end(script: str, text: str, start: int) -> int:
     while end < len(text) and (text[end] in characters or text[end] in ZWNJ + ZWJ):
         end += 1
     return end
-
-
-def _character_class(characters: Iterable[str]) -> str:
-    """The inside of a regex class, runs written as ranges.
-
-    >>> _character_class("abcxe")
-    'a-cex'
-    """
-    parts = []
-    for first, last in runs(map(ord, characters)):
-        run = "".join(map(chr, range(first, last + 1)))
-        parts.append(run if len(run) < 3 else f"{run[0]}-{run[-1]}")
-    return "".join(parts)

@@ -98,7 +98,7 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here, call_here)
     assert (code, errors) == (0, "")
     assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", said)
     refused = call_here("export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2")
-    assert refused == (2, "", "error: --special-token and --pattern are for .tiktoken files\n")
+    assert refused == (2, "", "error: --special-token is for tiktoken, not for folder\n")
     assert not (here / "x.gguf").exists()
 
 

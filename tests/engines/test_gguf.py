@@ -7,11 +7,12 @@ import pytest
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.cli.export import Export, export
+from hf_sgpe.cli.export import export
 from hf_sgpe.formats import gguf as our_gguf
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.patterns import PATTERNS
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
@@ -138,7 +139,7 @@ def test_metadata_is_all_there(tokenizer, tmp_path):
         tokenizer.vocab,
         tokenizer.merges,
         special_tokens=tokenizer.special_tokens,
-        patterns=tokenizer.pre_tokenizer.patterns,
+        splitting=tokenizer.splitting,
         chat_template=template,
     )
     folder = llama(tmp_path / "model", tokenizer, vocab_size=704, eos_token_id=[698, 697])
@@ -219,7 +220,8 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
 
 # ---------------------------------------------------------------- llama.cpp's own tokenization
 
-RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in our_gguf.EXACT_PRE}
+EXACT_PRE = {name: pattern.llama_cpp for name, pattern in PATTERNS.items() if pattern.llama_cpp}
+RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in EXACT_PRE}
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +252,7 @@ def test_llama_splits_text_as_the_tokenizer_does(pattern, lines, tmp_path):
     config = TrainingConfig(vocab_size=6000, **RECIPES[pattern])
     tokenizer = train_from_counts(WordCounts.from_texts(lines[::5], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    assert our_gguf.write(folder, tmp_path / "model.gguf") == our_gguf.EXACT_PRE[pattern]
+    assert our_gguf.write(folder, tmp_path / "model.gguf") == EXACT_PRE[pattern]
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     different = []
@@ -282,7 +284,7 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     config = TrainingConfig(vocab_size=300, recipe="bpe", pattern="bloom", normalization=normalization)
     tokenizer = train_from_counts(WordCounts.from_texts(["क\u093c और ढ\u093c"], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    export(str(folder), out=str(tmp_path / "model.gguf"), output=Export.gguf)
+    export(str(folder), out=str(tmp_path / "model.gguf"), output="gguf")
     only = "" if normalization == "none" else " for text in the form NFC only, which it does not make itself"
     assert capsys.readouterr().out.endswith(f" MB. llama.cpp itself gives the same ids{only} (pre-tokenizer bloom)\n")
     silence()

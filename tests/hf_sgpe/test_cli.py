@@ -274,7 +274,7 @@ def workplace(tmp_path, saved):
         ("train good.txt --out /proc/nothing/out", "/proc/nothing"),
         ("train good.txt --out good.txt/sub", r"good\.txt is a file"),
         ("train good.txt --out dangling", "dangling is a broken link"),
-        ("train good.txt --out ''", "an empty name is no folder"),
+        ("train good.txt --out ''", "the folder to write to must have a name"),
         ("train '' --out out", "an empty name is no corpus"),
         # Before anything is read or measured.
         ("train nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
@@ -282,7 +282,7 @@ def workplace(tmp_path, saved):
         ("train-sgpe good.txt --out in-the-way-vocab.json", r"vocab\.json is a folder"),
         ("card tok --eval nowhere.txt --out in-the-way-index.html", r"index\.html is a folder"),
         ("card tok --eval nowhere.txt --out in-the-way-pictures", "pictures is a file"),
-        ("train good.txt --out stale", r"stale/added_tokens\.json: belongs to another tokenizer"),
+        ("train good.txt --out stale", r"stale/added_tokens\.json: is of another tokenizer"),
         ("count --out out", "nothing to count: give text, or a dataset by --dataset"),
         ("count good.txt --out tok", "tok is a folder"),
         ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
@@ -306,7 +306,7 @@ def workplace(tmp_path, saved):
         ("train good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
         ("train aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on some text"),
         ("nonsense", "No such command 'nonsense'"),
-        ("encode -t '' x", "an empty name is no tokenizer"),
+        ("encode -t '' x", "the tokenizer must have a name"),
         ("train empty.txt --out new/folder/out", r"empty\.txt: no words to learn from"),
         ("train good.txt --out out --special-token é>", "special token 'é>' reads as bytes"),
         ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
@@ -438,7 +438,7 @@ def test_a_reader_that_has_had_enough_is_no_error(saved):
     "arguments", ["info {tok}", "info", "engines", "--help", "counts info {counts}", "info {tok} --json"]
 )
 def test_a_reader_of_one_line_is_no_error_either(saved, tmp_path, arguments):
-    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).counting()).save(tmp_path / "kept")
+    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).splitting).save(tmp_path / "kept")
     arguments = arguments.format(tok=saved, counts=tmp_path / "kept")
     # The reader is gone before anything is written.
     command = f"{shlex.quote(sys.executable)} -m hf_sgpe {arguments} | true"
@@ -550,13 +550,13 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     hf_sgpe("export", tmp_path / "x.tiktoken", "--out", tmp_path / "back", *options)
     assert BPETokenizer.from_pretrained(tmp_path / "back").get_vocab() == tokenizer.get_vocab()
     done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", check=False)
-    assert done.stderr == "error: --special-token and --pattern are for .tiktoken files: other forms hold their own\n"
+    assert done.stderr == "error: --special-token is for tiktoken, not for folder\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train-sgpe", "si.txt", "--out", ""], "an empty name is no folder to write to"),
+        (["train-sgpe", "si.txt", "--out", ""], "the folder to write to must have a name"),
         (["train", "si.txt", "--out", "u", "--workers", 10**20], "workers must be a number from 1 to 1024"),
         (["train", "si.txt", "--out", "u", "--weight", "si*=1", "--weight", "si*=2"], "'si*' has a number already"),
         (
@@ -566,7 +566,7 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
         (["info", "vocab.json"], "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
         (["info", "x.tiktoken"], "a .tiktoken file: turn it into a folder by hf-sgpe export first"),
         (["export", "x.tiktoken", "--out", "u"], "x.tiktoken, line 2: the token b'a' stands in line 1 already"),
-        (["export", "saved", "--out", "u", "--pattern", "gpt2"], "--pattern are for .tiktoken files"),
+        (["export", "saved", "--out", "u", "--pattern", "gpt2"], "--pattern is for tiktoken, not for folder"),
     ],
 )
 def test_more_bad_input_in_one_line(tmp_path, sample, saved, arguments, message):
@@ -574,7 +574,7 @@ def test_more_bad_input_in_one_line(tmp_path, sample, saved, arguments, message)
     (tmp_path / "vocab.json").write_text('{"vocab": {}, "merges": []}', encoding="utf-8")
     (tmp_path / "x.tiktoken").write_text("YQ== 0\nYQ== 1\n", encoding="utf-8")
     (tmp_path / "saved").symlink_to(saved)
-    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).counting()).save(tmp_path / "kept")
+    WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).splitting).save(tmp_path / "kept")
     before = sorted(tmp_path.iterdir())
     done = hf_sgpe(*arguments, check=False, cwd=tmp_path)
     assert done.returncode == 2

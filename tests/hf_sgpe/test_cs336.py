@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
 
-from hf_sgpe import BPETokenizer
+from hf_sgpe import BPETokenizer, Splitting
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.formats import gpt2_files
 
@@ -24,7 +24,8 @@ PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S
 
 @pytest.fixture(scope="module")
 def ours():
-    return gpt2_files.read(FILES / "gpt2_vocab.json", FILES / "gpt2_merges.txt", pattern="gpt2", special_tokens=[END])
+    files = FILES / "gpt2_vocab.json", FILES / "gpt2_merges.txt"
+    return BPETokenizer.of(gpt2_files.read(*files, pattern="gpt2", special_tokens=[END]))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def theirs():
 def doubled(ours):
     """The same with two special tokens, of which one begins with the other."""
     specials = {END: 50256, END * 2: 50257}
-    return BPETokenizer(ours.vocab, ours.merges, special_tokens=specials, patterns=["gpt2"])
+    return BPETokenizer(ours.vocab, ours.merges, special_tokens=specials, splitting=Splitting("bpe", pattern="gpt2"))
 
 
 def read(name):
@@ -146,10 +147,11 @@ def test_lines_are_read_when_their_ids_are_asked_for(ours):
 MEMORY = f"""
 import resource, sys
 from pathlib import Path
+from hf_sgpe import BPETokenizer
 from hf_sgpe.formats import gpt2_files
 files = Path(sys.argv[1])
 options = {{"pattern": "gpt2", "special_tokens": [{END!r}]}}
-tokenizer = gpt2_files.read(files / "gpt2_vocab.json", files / "gpt2_merges.txt", **options)
+tokenizer = BPETokenizer.of(gpt2_files.read(files / "gpt2_vocab.json", files / "gpt2_merges.txt", **options))
 text = (files / "tinystories_sample.txt").read_text(encoding="utf-8")
 lines = (line for _ in range(int(sys.argv[2])) for line in text.splitlines(keepends=True))
 count = sum(1 for _ in tokenizer.encode_streaming(lines, allowed_special="all"))

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.texts import texts
 
-from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer
+from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, Splitting
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import MergeJob, Word, learn_merges
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.regex_splits import engines_agree
 from trainers import train_bpe
 
@@ -144,7 +144,7 @@ def trained(sample, tmp_path_factory):
     vocab, merges = train_bpe(file, 600, [END])
     ids = {token: id for id, token in vocab.items()}
     del ids[END.encode()]
-    return vocab, merges, BPETokenizer(ids, merges, special_tokens={END: 256}, patterns=[GPT2])
+    return vocab, merges, BPETokenizer(ids, merges, special_tokens={END: 256}, splitting=Splitting("bpe", pattern=GPT2))
 
 
 @given(text=st.lists(texts | st.sampled_from([END, "aaaaaaa", "abaabab", " lower"]), max_size=4).map("".join))
@@ -505,8 +505,8 @@ def test_saving_and_loading_the_example(usage, tmp_path):
 
 
 def test_normalization_makes_equal_looking_text_equal():
-    assert normalize("cafe\u0301", "nfc") == "caf\u00e9"
-    assert normalize("cafe\u0301", "none") == "cafe\u0301"
+    assert prepare("cafe\u0301", "nfc") == "caf\u00e9"
+    assert prepare("cafe\u0301", "none") == "cafe\u0301"
 
 
 def test_decoding_is_the_inverse_on_random_sequences_of_bytes(incremental):

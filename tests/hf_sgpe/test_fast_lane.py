@@ -118,7 +118,7 @@ def test_tokenize_and_encode_are_equal(pair, text):
 
 
 needs_native = pytest.mark.skipif(
-    kernel.native() is None, reason=f"there is no lane without native kernels: {kernel.describe()}"
+    not kernel.is_native(), reason=f"there is no lane without native kernels: {kernel.describe()}"
 )
 
 

@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,8 @@ def test_importing_pulls_in_no_heavy_package(statement):
 
 def test_importing_the_library_loads_nothing_but_itself():
     loaded = run("import sys; before = set(sys.modules); import hf_sgpe; print(*sorted(set(sys.modules) - before))").split()
-    assert not [name for name in loaded if name.startswith(("tokenizers", "regex", "numpy", "hf_sgpe."))]
+    ours = {"hf_sgpe", "hf_sgpe.version"}
+    assert not [name for name in loaded if name.startswith(("tokenizers", "regex", "numpy", "hf_sgpe")) and name not in ours]
 
 
 def test_every_public_name_is_there():
@@ -35,3 +38,37 @@ def test_python_dash_m_runs_the_command_line():
     assert "train" in run(
         "import runpy, sys; sys.argv = ['hf-sgpe', '--help']; runpy.run_module('hf_sgpe', run_name='__main__')"
     )
+
+
+@pytest.mark.parametrize("installed", ["beside", "in the path"])
+def test_a_project_with_packages_of_the_same_names_breaks_nothing(tmp_path, sample, installed):
+    for name in ("trainers", "hub_cards"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("NAME = 'of the project'", encoding="utf-8", newline="\n")
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8", newline="\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)} if installed == "in the path" else None
+
+    def run_there(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    train = ("train", "si.txt", "--out", "tokenizer", "--vocab-size", "1500", "--workers", "2")
+    assert "1,500 tokens" in run_there("-m", "hf_sgpe", *train)
+    assert "tokens/word" in run_there("-m", "hf_sgpe", "evaluate", "tokenizer", "si.txt")
+    code = "import hf_sgpe; print(hf_sgpe.SGPETokenizerFast.from_pretrained('tokenizer')('ක').input_ids)"
+    assert run_there("-c", code).startswith("[")
+
+
+def test_the_command_line_is_found_before_a_projects_own_package(tmp_path):
+    # as where the packages are installed and not linked to
+    root = Path(hf_sgpe.__file__).parents[1]
+    code = (
+        f"import sys; sys.meta_path[:] = [finder for finder in sys.meta_path if 'ditable' not in type(finder).__module__];"
+        f"sys.path[:0] = [{str(tmp_path)!r}]; sys.path.append({str(root)!r});"
+        "import hf_sgpe.cli; import trainers; print(trainers.__file__)"
+    )
+    (tmp_path / "trainers").mkdir()
+    (tmp_path / "trainers" / "__init__.py").touch()
+    assert Path(run(code).strip()).is_relative_to(root)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,17 +6,23 @@ from support.data import DATA, corpus, needs_data, sinhala_words
 from support.texts import indic, texts
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEEncoder, SGPEError, SGPEVocabulary, TrainingConfig, WordCounts
-from hf_sgpe.formats import sgpe_vocab
-from hf_sgpe.sgpe import learn_vocabulary
+from hf_sgpe.formats import sgpe_files
 from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.training import learn_vocabulary
 from trainers import read_texts
 
-WORDS = TrainingConfig(vocab_size=256, recipe="sgpe", special_tokens=())
+
+def config(*, vocab_size=2000, prune_freq=1, min_freq=1, **options):
+    """The document's settings, by its names."""
+    return TrainingConfig(vocab_size, "sgpe", min_unit_frequency=prune_freq, min_frequency=min_freq, **options)
+
+
+WORDS = config()
 
 
 def learn(text, **options):
-    options = {"vocab_size": 2000, "prune_freq": 1, "min_freq": 1, **options}
-    return learn_vocabulary(WordCounts.from_texts(text if isinstance(text, list) else [text], WORDS), **options)
+    counts = WordCounts.from_texts(text if isinstance(text, list) else [text], WORDS)
+    return learn_vocabulary(counts, config(**options))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def test_learns_what_the_document_says(texts, vocab_size, prune_freq, min_freq):
     counts = WordCounts.from_texts(texts, WORDS)
     if not len(counts):
         return
-    learned = learn_vocabulary(counts, **options)
+    learned = learn_vocabulary(counts, config(**options))
     expected = sgpe_document.train(texts, **options)
     assert [list(pair) for pair in learned.merges] == expected["merges"]
     assert list(learned.vocab.items()) == list(expected["vocab"].items())
@@ -96,14 +100,14 @@ def test_ids_are_special_tokens_then_the_most_frequent():
 
 def test_weights_and_empty_text():
     counts = WordCounts.from_texts(["කර " * 3], WORDS)
-    assert learn_vocabulary(counts * 0.5, vocab_size=99, prune_freq=1, min_freq=2).merges == []
+    assert learn_vocabulary(counts * 0.5, config(vocab_size=99, min_freq=2)).merges == []
     with pytest.raises(SGPEError, match="corpus is empty"):
         learn([])
 
 
 def test_other_scripts(sample):
-    counts = WordCounts.from_texts([sample["hi"]], replace(WORDS, scripts=("devanagari",)))
-    vocabulary = learn_vocabulary(counts, vocab_size=3000, prune_freq=1, min_freq=2, scripts=["devanagari"])
+    settings = config(vocab_size=3000, min_freq=2, scripts=("devanagari",))
+    vocabulary = learn_vocabulary(WordCounts.from_texts([sample["hi"]], settings), settings)
     encoder = SGPEEncoder(vocabulary)
     assert encoder.decode(encoder.encode(sample["hi"])) == sample["hi"]
     assert len(vocabulary.merges) > 500
@@ -328,7 +332,7 @@ def test_damaged_vocabularies_are_named(tmp_path, content, message):
     path = tmp_path / "vocab.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(SGPEError, match=message) as caught:
-        sgpe_vocab.read(path)
+        SGPEVocabulary.load(path)
     assert str(caught.value).count(str(path)) == 1
 
 
@@ -340,4 +344,4 @@ def test_damaged_checkpoints_are_named(tmp_path, content, message):
     path = tmp_path / "checkpoint_1.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(SGPEError, match=message):
-        sgpe_vocab.read_checkpoint(path)
+        sgpe_files.read_checkpoint(path)

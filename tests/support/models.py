@@ -134,8 +134,7 @@ def permuted(tokenizer: SGPETokenizerFast, *, seed: int = 1) -> SGPETokenizerFas
         {token: new_id[id] for token, id in bpe.vocab.items()},
         bpe.merges,
         special_tokens={token: new_id[id] for token, id in bpe.special_tokens.items()},
-        patterns=bpe.pre_tokenizer.patterns,
-        normalization=bpe.normalization,
+        splitting=bpe.splitting,
         roles=bpe.roles,
     )
     return SGPETokenizerFast.from_bpe(shuffled)

@@ -79,7 +79,7 @@ def test_files_are_weighted_by_the_first_name_that_fits(tmp_path):
         (tmp_path / name).write_text(text, encoding="utf-8")
     options = {"vocab_size": 300, "recipe": "bpe", "pattern": "gpt2"}
     kept = tmp_path / "kept"
-    WordCounts({b"four": 2}, TrainingConfig(**options).counting()).save(kept)
+    WordCounts({b"four": 2}, TrainingConfig(**options).splitting).save(kept)
     config = TrainingConfig(**options, weights={"b.txt": 2, str(tmp_path / "[bc].txt"): 0.5, "kept*": 5})
     counts = count_files(find_files([tmp_path]), config, counts=[kept])
     assert {word: count / counts.scale for word, count in counts.items()} == {

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting
 from trainers.embeddings import RowMap, map_rows
 
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch")
@@ -20,7 +20,9 @@ def tokenizer_of(merges, *, special=(), roles=None, pattern="gpt2"):
     """Bytes, then one token for each merge, then special ones."""
     vocab = BYTES | {left + right: 256 + rank for rank, (left, right) in enumerate(merges)}
     ids = {token: len(vocab) + place for place, token in enumerate(special)}
-    return SGPETokenizerFast.from_bpe(BPETokenizer(vocab, merges, special_tokens=ids, roles=roles, patterns=[pattern]))
+    return SGPETokenizerFast.from_bpe(
+        BPETokenizer(vocab, merges, special_tokens=ids, roles=roles, splitting=Splitting("bpe", pattern=pattern))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ import time
 import pytest
 from support.data import corpus, needs_data
 
-from hf_sgpe import BPETokenizer, SGPEEncoder
-from hf_sgpe.formats import sgpe_vocab
+from hf_sgpe import BPETokenizer, SGPEEncoder, SGPEVocabulary
 from trainers import SGPEError, SGPETrainer
 
 OPTIONS = {"vocab_size": 900, "prune_freq": 2, "min_freq": 2, "checkpoint_every": 100}
@@ -35,7 +34,7 @@ def test_writes_the_documents_files_and_a_folder_that_loads(tmp_path, text, samp
     assert 400 < steps < 500
     expected = [f"checkpoint_{step}.json" for step in (100, 200, 300, 400, steps)]
     assert files(tmp_path / "out") == sorted([*expected, *RESULT, "training.json"])
-    assert sgpe_vocab.read(tmp_path / "out" / "vocab.json") == vocabulary
+    assert SGPEVocabulary.load(tmp_path / "out" / "vocab.json") == vocabulary
     checkpoint = json.loads((tmp_path / "out" / "checkpoint_100.json").read_text(encoding="utf-8"))
     assert list(checkpoint) == ["step", "merges", "elapsed_seconds"]
     assert checkpoint["step"] == 100
@@ -70,7 +69,7 @@ def test_goes_on_to_a_larger_vocabulary(tmp_path, text):
     SGPETrainer(**OPTIONS).train(text, tmp_path / "small")
     larger = SGPETrainer(**{**OPTIONS, "vocab_size": 1000})
     larger.train(text, tmp_path / "small", resume=True)
-    assert larger.train(text, tmp_path / "fresh") == sgpe_vocab.read(tmp_path / "small" / "vocab.json")
+    assert larger.train(text, tmp_path / "fresh") == SGPEVocabulary.load(tmp_path / "small" / "vocab.json")
     with pytest.raises(SGPEError, match=r"allows \d+ merges, fewer than the \d+ learned"):
         SGPETrainer(**{**OPTIONS, "vocab_size": 800}).train(text, tmp_path / "small", resume=True)
 

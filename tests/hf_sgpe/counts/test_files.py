@@ -19,7 +19,7 @@ COUNTS = st.dictionaries(WORDS, st.integers(1, 1 << 40), max_size=40)
 
 
 def saved(path, counts):
-    info = WordCounts(counts, BPE.counting()).save(path)
+    info = WordCounts(counts, BPE.splitting).save(path)
     return path, info
 
 
@@ -37,7 +37,7 @@ def test_counts_come_back(tmp_path_factory, counts):
     assert words_of(path) == counts
     assert counts_file.read_info(path) == info
     assert (info.distinct, info.total) == (len(counts), sum(counts.values()))
-    assert info.digest == WordCounts(counts, BPE.counting()).digest()
+    assert info.digest == WordCounts(counts, BPE.splitting).digest()
     buckets = [number for number, _ in counts_file.read(path)]
     assert buckets == sorted(set(buckets))
 
@@ -47,8 +47,8 @@ def test_files_add_up_to_the_counts_of_all(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("counts")
     paths = [saved(folder / str(number), counts)[0] for number, counts in enumerate(parts)]
     tables = counts_file.added([counts_file.read(path) for path in paths])
-    info = counts_file.write(folder / "sum", tables, BPE.counting())
-    total = sum((WordCounts(counts, BPE.counting()) for counts in parts[1:]), start=WordCounts(parts[0], BPE.counting()))
+    info = counts_file.write(folder / "sum", tables, BPE.splitting)
+    total = sum((WordCounts(counts, BPE.splitting) for counts in parts[1:]), start=WordCounts(parts[0], BPE.splitting))
     assert words_of(folder / "sum") == dict(total.items())
     assert info.digest == total.digest()
     total.save(folder / "whole")
@@ -87,21 +87,21 @@ def test_no_more_is_read_than_the_buckets_need(tmp_path, monkeypatch):
 
 
 def test_native_counters_write_the_same_file(tmp_path, sample, config):
-    from hf_sgpe.counts.word_counts import WordCounter, make_word_counter
+    from hf_sgpe.counts.counters import WordCounter, make_word_counter
 
     counters = [make_word_counter(config), WordCounter(config)]
     for number, counter in enumerate(counters):
         counter.add([*sample.values(), "word" * 30, "\ud800"] * 2)
         expected = counter.result()
-        counts_file.write(tmp_path / str(number), (table for _, table in counter.take()), config.counting())
+        counts_file.write(tmp_path / str(number), (table for _, table in counter.take()), config.splitting)
         assert WordCounts.load(tmp_path / str(number)) == expected
         assert len(counter.result()) == 0
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
 def test_sources_come_along_and_make_no_other_counts(tmp_path):
-    one = WordCounts({b"a": 1}, BPE.counting(), sources=[{"name": "si.txt", "bytes": 5}])
-    two = WordCounts({b"a": 1}, BPE.counting(), sources=[{"name": "en.txt", "bytes": 7}])
+    one = WordCounts({b"a": 1}, BPE.splitting, sources=[{"name": "si.txt", "bytes": 5}])
+    two = WordCounts({b"a": 1}, BPE.splitting, sources=[{"name": "en.txt", "bytes": 7}])
     assert one == two and one.digest() == two.digest()
     (one + two).save(tmp_path / "sum")
     assert [source["name"] for source in counts_file.read_info(tmp_path / "sum").sources] == ["si.txt", "en.txt"]
@@ -154,7 +154,7 @@ def test_files_of_other_kinds_are_named(tmp_path):
 def test_the_setting_that_differs_is_named():
     def info(**options):
         config = TrainingConfig(**{"vocab_size": 999, **options})
-        return counts_file.CountsInfo(config.counting(), 0, 0, "")
+        return counts_file.CountsInfo(config.splitting, 0, 0, "")
 
     for options, message in {
         "recipe": ({"recipe": "bpe"}, 'b: counted with recipe "bpe", but "hybrid" is what a has'),
@@ -173,4 +173,4 @@ def test_the_setting_that_differs_is_named():
     bpe = {Path("a"): info(recipe="bpe", scripts=["tamil"]), Path("b"): info(recipe="bpe")}
     counts_file.check_same_settings(bpe)
     with pytest.raises(SGPEError, match=r"a: counted with scripts .*, but \[\"tamil\"\] is asked for"):
-        counts_file.check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).counting)
+        counts_file.check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).splitting)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import texts
 
-from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, kernel, train_from_counts
+from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.counts.counters import LONGEST_WORD, pieces_of
 from hf_sgpe.counts.files import bucket_of, read_info, table_of, write
-from hf_sgpe.counts.word_counts import LONGEST_WORD, pieces_of
 from trainers.counting_on_disk import add_files
 
 
@@ -115,7 +115,7 @@ def test_words_that_are_no_utf8_are_refused(tmp_path, config):
     path = tmp_path / "counts"
     # One after another they are UTF-8.
     words = sorted([b"\xe0", b"\xb6\x9a"], key=lambda word: (bucket_of(word), word))
-    WordCounts(dict.fromkeys(words, 1), config.counting()).save(path)
+    WordCounts(dict.fromkeys(words, 1), config.splitting).save(path)
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "sum")):
         with pytest.raises(SGPEError, match="counts: not a file of word counts, or damaged"):
             use(path)
@@ -123,7 +123,7 @@ def test_words_that_are_no_utf8_are_refused(tmp_path, config):
 
 def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config):
     path, half = tmp_path / "counts", 1 << 59
-    counts = WordCounts({b"a": half - 1, b"b": 1}, config.counting())
+    counts = WordCounts({b"a": half - 1, b"b": 1}, config.splitting)
     counts.save(path)
     assert add_files([path, path], tmp_path / "sum").total == 1 << 60
     for use in (
@@ -132,7 +132,7 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
         lambda: counts + counts + counts,
         lambda: counts * 3,
         lambda: train_from_counts(WordCounts.load(tmp_path / "sum") + counts, config),
-        lambda: write(tmp_path / "more", [table_of([b"a", b"b"], [2**62, 2**62])], config.counting()),
+        lambda: write(tmp_path / "more", [table_of([b"a", b"b"], [2**62, 2**62])], config.splitting),
     ):
         with pytest.raises(SGPEError, match="too many"):
             use()
@@ -170,7 +170,9 @@ def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
     assert len(pieces[-1].encode()) <= longest
     splitter = RegexPreTokenizer("o200k")
     if splitter.scanner is not None:
-        native = kernel.native().WordCounter(splitter.scanner, False, [], longest)
+        from hf_sgpe import _native
+
+        native = _native.WordCounter(splitter.scanner, False, [], longest)
         native.add([word])
         assert native.counts() == Counter(
             piece.encode() for part in splitter.split(word) for piece in pieces_of(part, longest)
@@ -212,7 +214,7 @@ WEIGHTS = st.sampled_from([1, 2, 3, 0.5, 0.25, 0.3, 1.7, 0.000001])
 
 @given(st.lists(st.tuples(st.text("ab c", max_size=8), WEIGHTS), max_size=5))
 def test_weighted_counts_are_exact(parts):
-    total = WordCounts({}, BPE.counting())
+    total = WordCounts({}, BPE.splitting)
     expected = {}
     for text, weight in parts:
         counts = WordCounts.from_texts([text], BPE)
@@ -252,11 +254,11 @@ def test_scaling_all_weights_and_the_least_frequency_changes_no_merge(sample):
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), 1e-7, 0.1234567, "2", None])
 def test_weights_that_cannot_be_are_named(weight):
     with pytest.raises(SGPEError, match="a weight must be a number above 0 with no more than six decimals"):
-        WordCounts({b"a": 1}, BPE.counting()) * weight
+        WordCounts({b"a": 1}, BPE.splitting) * weight
     with pytest.raises(SGPEError, match=r"weights, 'si\.txt': a weight must be"):
         TrainingConfig(vocab_size=999, weights={"si.txt": weight})
 
 
 def test_weights_too_large_to_count_are_named():
     with pytest.raises(SGPEError, match="too many"):
-        WordCounts({b"a": 1 << 50}, BPE.counting()) * 1_000_000
+        WordCounts({b"a": 1 << 50}, BPE.splitting) * 1_000_000

@@ -227,7 +227,7 @@ def test_what_is_not_read_does_no_harm(plain, tmp_path):
 def test_an_argument_is_not_taken_for_damage(plain, tmp_path):
     with pytest.raises(TypeError, match="pad_token"):
         SGPETokenizerFast.from_pretrained(put(tmp_path, plain), pad_token=5)
-    with pytest.raises(SGPEError, match="its model_max_length is no number of tokens but 'x'"):
+    with pytest.raises(SGPEError, match="its model_max_length must be a number of tokens, not 'x'"):
         SGPETokenizerFast.from_pretrained(tmp_path, model_max_length="x")
 
 
@@ -242,7 +242,7 @@ def test_what_is_not_there_is_named(plain, tmp_path):
         (tmp_path / "none", {}, "none: no such file or folder, and not a name of a Hub repository"),
         ("me/none", {}, r"me/none: no such file or folder, and the Hub is switched off"),
         ("me/none", {"local_files_only": True}, "me/none: cannot be loaded from the cache"),
-        ("", {}, "an empty name is no tokenizer"),
+        ("", {}, "the tokenizer must have a name"),
     ):
         with pytest.raises(SGPEError, match=f"^.*{message}.*$"):
             SGPETokenizerFast.from_pretrained(name, **options)

@@ -16,6 +16,7 @@ from hf_sgpe import (
     BPETokenizer,
     SGPEError,
     SGPEVocabulary,
+    Splitting,
     TrainingConfig,
     WordCounts,
     train_from_counts,
@@ -23,7 +24,7 @@ from hf_sgpe import (
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats import tiktoken as tiktoken_format
 
-RECIPES = [("bpe", name) for name in SPLIT_PATTERNS] + [("hybrid", name) for name in SPLIT_PATTERNS] + [("sgpe", "gpt2")]
+RECIPES = [("bpe", name) for name in SPLIT_PATTERNS] + [("hybrid", name) for name in SPLIT_PATTERNS]
 
 
 @pytest.fixture(scope="module", params=RECIPES, ids="-".join)
@@ -86,15 +87,16 @@ def test_files_survive(both, tmp_path):
 def test_published_vocabularies(tmp_path, name, cases):
     if name == "gpt2":
         files = (DATA / "suites/cs336/gpt2_vocab.json", DATA / "suites/cs336/gpt2_merges.txt")
-        tokenizer = gpt2_files.read(*files, pattern="gpt2", special_tokens=["<|endoftext|>"])
+        tokenizer = BPETokenizer.of(gpt2_files.read(*files, pattern="gpt2", special_tokens=["<|endoftext|>"]))
     else:
         folder = DATA / "suites/vocabs/llama3"
-        tokenizer = gpt2_files.read(folder / "vocab.json", folder / "merges.txt", pattern="llama3", ignore_merges=True)
+        files = folder / "vocab.json", folder / "merges.txt"
+        tokenizer = BPETokenizer.of(gpt2_files.read(*files, pattern="llama3", ignore_merges=True))
         with pytest.raises(SGPEError, match="it has no merge of"):  # nor has tiktoken a list without it
             tokenizer.to_tiktoken()
     lines = (b"%s %d\n" % (base64.b64encode(token), id) for token, id in tokenizer.vocab.items())
     (tmp_path / "published.tiktoken").write_bytes(b"".join(lines))
-    read = tiktoken_format.read(tmp_path / "published.tiktoken", pattern=name)
+    read = BPETokenizer.of(tiktoken_format.read(tmp_path / "published.tiktoken", pattern=name))
     assert read.ignore_merges == tokenizer.ignore_merges
     tiktoken_format.write(read, tmp_path / "again.tiktoken")
     assert tiktoken.load.load_tiktoken_bpe(str(tmp_path / "again.tiktoken")) == tokenizer.vocab
@@ -117,7 +119,7 @@ def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, lon
     path = tmp_path_factory.mktemp("any") / "x.tiktoken"
     path.write_text("".join(f"{base64.b64encode(token).decode()} {id}\n" for token, id in vocab.items()), encoding="ascii")
     encoding = tiktoken.Encoding("x", pat_str="[a-c]+", mergeable_ranks=vocab, special_tokens={})
-    assert tiktoken_format.read(path, pattern="[a-c]+").encode(text) == encoding.encode_ordinary(text)
+    assert BPETokenizer.of(tiktoken_format.read(path, pattern="[a-c]+")).encode(text) == encoding.encode_ordinary(text)
 
 
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
@@ -129,9 +131,9 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     with pytest.raises(SGPEError, match="'abc' comes from no merge"):
         tiktoken_format.write(unreachable, tmp_path / "x.tiktoken")
     with pytest.raises(SGPEError, match="splits in several steps"):
-        BPETokenizer(byte_tokens, [], patterns=[r"\d", "gpt2"]).to_tiktoken()
+        BPETokenizer(byte_tokens, [], splitting=Splitting("bpe", pattern=(r"\d", "gpt2"))).to_tiktoken()
     with pytest.raises(SGPEError, match="does not take this tokenizer's split pattern"):
-        BPETokenizer(byte_tokens, [], patterns=[r"\X"]).to_tiktoken()
+        BPETokenizer(byte_tokens, [], splitting=Splitting("bpe", pattern=r"\X")).to_tiktoken()
     assert list(tmp_path.iterdir()) == []
 
 

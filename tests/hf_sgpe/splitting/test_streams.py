@@ -5,7 +5,7 @@ from support.data import corpus, needs_data
 from support.texts import NEWEST, newest, texts
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTriePreTokenizer, RegexPreTokenizer
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.streams import cut_stream
 
 SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
@@ -17,7 +17,7 @@ marks = st.text(st.sampled_from("aකा१ .,!?…。、।\n\r/(" + NEWEST), m
 
 
 def words(splitter, texts):
-    return [word for text in texts for word in splitter.split(normalize(text, "nfc"))]
+    return [word for text in texts for word in splitter.split(prepare(text, "nfc"))]
 
 
 @pytest.mark.parametrize("name", SPLITTERS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 
 NINE = [name for name in SCRIPTS if name != "sinhala"]
@@ -136,7 +136,7 @@ def test_canonically_decomposed_characters_stay_in_one_unit(name):
             continue
         composed, decomposed = (ka + character, ka + parts) if letter == "S" else (character, parts)
         assert units(name, composed) == composed
-        assert units(name, normalize(decomposed, "nfc")) == normalize(composed, "nfc")
+        assert units(name, prepare(decomposed, "nfc")) == prepare(composed, "nfc")
         # The SGPE document's syllable has one vowel sign: Sinhala is to be composed first, as the hybrid recipe does.
         assert (units(name, decomposed) == decomposed) == (name != "sinhala")
         checked += 1
@@ -145,7 +145,7 @@ def test_canonically_decomposed_characters_stay_in_one_unit(name):
 
 def test_nfc_puts_a_nukta_before_the_virama():
     assert units("devanagari", "ज्\u093cया") == "ज्|\u093c|या"
-    assert units("devanagari", normalize("ज्\u093cया", "nfc")) == "ज\u093c्या"
+    assert units("devanagari", prepare("ज्\u093cया", "nfc")) == "ज\u093c्या"
 
 
 # Extended grapheme clusters (UAX #29) hold together a letter and its signs, and in these scripts, by rule GB9c, consonants
@@ -267,7 +267,7 @@ def cuts_of_real_text(language):
     """How often each kind of cut occurs, and in how many clusters that begin with a letter of the script."""
     name = LANGUAGES[language]
     text = (DATA / "eval" / "ntrex_pa.txt").read_text("utf-8") if language == "pa" else corpus(language, 1_000_000)
-    text = normalize(text, "nfc")
+    text = prepare(text, "nfc")
     cut, clusters = cut_clusters(name, text)
     classes, kinds = SCRIPTS[name].classes(), Counter()
     for before, behind in cut:

@@ -7,7 +7,7 @@ from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, segment_into_words
 from hf_sgpe.splitting.scripts import SCRIPTS
-from hf_sgpe.splitting.words import make_pre_tokenizer
+from hf_sgpe.splitting.splitting import Splitting
 
 CASES = [
     (("sinhala",), "o200k"),
@@ -84,9 +84,9 @@ def test_attaches_by_the_custom_protocol(text):
 
 
 def test_recipes():
-    assert isinstance(make_pre_tokenizer("bpe", (), "gpt2"), RegexPreTokenizer)
-    assert make_pre_tokenizer("sgpe", ("sinhala",), "ignored name").split("ab ක") == ["a", "b", " ක"]
+    assert RegexPreTokenizer.of(Splitting("bpe", pattern="gpt2")).split("ab ක") == ["ab", " ක"]
+    assert RegexPreTokenizer.of(Splitting("sgpe", ("sinhala",), "ignored name")).split("ab ක") == ["a", "b", " ක"]
     with pytest.raises(SGPEError, match="unknown recipe 'magic': known are hybrid, sgpe, bpe"):
-        make_pre_tokenizer("magic", (), "gpt2")
+        Splitting("magic", (), "gpt2")
     with pytest.raises(SGPEError, match="at least one"):
         LinguisTriePreTokenizer([], "gpt2")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import transformers
 from tokenizers import Encoding, Tokenizer
-from transformers import BatchEncoding
+from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
 from transformers.utils import get_json_schema
 from transformers.utils.chat_template_utils import render_jinja_template
@@ -17,9 +17,6 @@ from hf_sgpe import fast_lane
 from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
 from hf_sgpe.errors import SGPEError
-
-if TYPE_CHECKING:
-    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 # A message's reasoning under any of these names is under the first, and the second, for the template.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -65,7 +62,7 @@ def check_continued(field: bool | str) -> None:
 
 
 def write_conversation(
-    tokenizer: SGPETokenizerFast,
+    tokenizer: PreTrainedTokenizerFast,
     messages: list[dict[str, Any]],
     source: str,
     *,
@@ -87,7 +84,7 @@ def write_conversation(
         _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
     schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
     special_tokens = dict(tokenizer.special_tokens_map)
-    # Whoever names one in the call means it.
+    # A special token that is named in the call takes the place of the tokenizer's own.
     names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
     special_tokens.update({name: value for name, value in variables.items() if name in names})
     text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
@@ -107,7 +104,7 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
         message.update({name: texts + _END for name in fields if message.get(name) == texts})
 
 
-def finder_for(tokenizer: SGPETokenizerFast) -> Finder:
+def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
     """Finds the special tokens of a tokenizer in text."""
     tokens = tokenizer.added_tokens_decoder.values()
 
@@ -120,7 +117,7 @@ def finder_for(tokenizer: SGPETokenizerFast) -> Finder:
     return Finder(having("special"), others, **{flag: having(flag) for flag in flags})
 
 
-def is_harmless(tokenizer: SGPETokenizerFast, text: Written) -> bool:
+def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
     """Whether encoding a text as it is finds just the special tokens that the template wrote."""
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
@@ -135,7 +132,9 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
 
 
-def encode(tokenizer: SGPETokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]) -> BatchEncoding:
+def encode_written(
+    tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
+) -> BatchEncoding:
     """What ``tokenizer._encode_plus(text, **options)`` would give if only the template's own special tokens were such.
 
     Raises:
@@ -177,7 +176,7 @@ def encode(tokenizer: SGPETokenizerFast, text: Written | Sequence[Written], opti
 
 
 def _pieces(
-    tokenizer: SGPETokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
 ) -> list[list[tuple[Part, Encoding]]]:
     """The parts of each text, with their encodings."""
     split = options.get("split_special_tokens")
@@ -225,7 +224,7 @@ def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
     return joined
 
 
-def _set_post_processing(backend: Tokenizer, tokenizer: SGPETokenizerFast, options: Mapping[str, Any]) -> None:
+def _set_post_processing(backend: Tokenizer, tokenizer: PreTrainedTokenizerFast, options: Mapping[str, Any]) -> None:
     backend.post_processor = tokenizer._tokenizer.post_processor
     strategy = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
     if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
@@ -237,7 +236,7 @@ def _set_post_processing(backend: Tokenizer, tokenizer: SGPETokenizerFast, optio
         )
 
 
-def _pad(tokenizer: SGPETokenizerFast, encodings: list[Encoding], options: Mapping[str, Any]) -> None:
+def _pad(tokenizer: PreTrainedTokenizerFast, encodings: list[Encoding], options: Mapping[str, Any]) -> None:
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return

@@ -9,32 +9,42 @@ from typing import Any
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.sgpe import Merges, SGPEVocabulary
+from hf_sgpe.json_files import read_json
 
 VOCAB_FILE = "vocab.json"
 VERSION = "sgpe_v1.0.0"
 
+Merges = list[tuple[str, str]]
 
-def write(vocabulary: SGPEVocabulary, path: str | os.PathLike[str]) -> None:
+
+def write(
+    path: str | os.PathLike[str],
+    *,
+    vocab: dict[str, int],
+    merges: Merges,
+    special_tokens: tuple[str, ...],
+    prune_freq: int,
+    leading_space: bool,
+    scripts: tuple[str, ...],
+) -> None:
     """Writes ``vocab.json``. ``scripts`` is written for other scripts than the document's Sinhala only."""
     content: dict[str, Any] = {
         "version": VERSION,
-        "vocab_size": len(vocabulary.vocab),
-        "special_tokens": list(vocabulary.special_tokens),
-        "num_merges": len(vocabulary.merges),
-        "prune_freq": vocabulary.prune_freq,
-        "leading_space": vocabulary.leading_space,
-        "merges": [list(pair) for pair in vocabulary.merges],
-        "vocab": dict(sorted(vocabulary.vocab.items(), key=lambda item: item[1])),
+        "vocab_size": len(vocab),
+        "special_tokens": list(special_tokens),
+        "num_merges": len(merges),
+        "prune_freq": prune_freq,
+        "leading_space": leading_space,
+        "merges": [list(pair) for pair in merges],
+        "vocab": dict(sorted(vocab.items(), key=lambda item: item[1])),
     }
-    if vocabulary.scripts != ("sinhala",):
-        content["scripts"] = list(vocabulary.scripts)
+    if scripts != ("sinhala",):
+        content["scripts"] = list(scripts)
     _write(content, path)
 
 
-def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
-    """Reads ``vocab.json``, ours or the document's.
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `write` takes, read from a ``vocab.json``, ours or the document's.
 
     Raises:
         SGPEError: the file is damaged or of another kind.
@@ -44,12 +54,12 @@ def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
     content = read_json(path)
     vocab, special_tokens = content.get("vocab"), content.get("special_tokens")
     if not isinstance(vocab, dict) or not all(type(id) is int and id >= 0 for id in vocab.values()):
-        raise SGPEError(f"{path}: no SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
+        raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
     if not isinstance(special_tokens, list) or not all(isinstance(token, str) for token in special_tokens):
-        raise SGPEError(f"{path}: no SGPE vocabulary: its entry 'special_tokens' is no list of tokens")
+        raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'special_tokens' is no list of tokens")
     prune_freq, scripts = content.get("prune_freq", 1), content.get("scripts", ["sinhala"])
     if type(prune_freq) is not int or not isinstance(scripts, list):
-        raise SGPEError(f"{path}: its prune_freq is no whole number, or its scripts are no list")
+        raise SGPEError(f"{path}: its prune_freq must be a whole number, and its scripts a list")
     merges = _merges(content, path)
     leading_space = content.get("leading_space", False)
     if not isinstance(leading_space, bool):
@@ -57,17 +67,14 @@ def read(path: str | os.PathLike[str]) -> SGPEVocabulary:
     for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
         if content.get(name, size) != size:
             raise SGPEError(f"{path}: damaged: its {name} is {content[name]!r}, but it holds {size}")
-    try:
-        return SGPEVocabulary(
-            vocab,
-            merges,
-            special_tokens=tuple(special_tokens),
-            prune_freq=prune_freq,
-            leading_space=leading_space,
-            scripts=tuple(scripts),
-        )
-    except SGPEError as error:
-        raise SGPEError(f"{path}: {error}") from None
+    return {
+        "vocab": vocab,
+        "merges": merges,
+        "special_tokens": tuple(special_tokens),
+        "prune_freq": prune_freq,
+        "leading_space": leading_space,
+        "scripts": tuple(scripts),
+    }
 
 
 def write_checkpoint(merges: Merges, elapsed_seconds: float, path: str | os.PathLike[str]) -> None:

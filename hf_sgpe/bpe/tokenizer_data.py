@@ -1,0 +1,134 @@
+"""TokenizerData: everything that a saved byte-level BPE tokenizer says, as plain data. Formats read and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.special_tokens import Template, roles_of
+from hf_sgpe.splitting.splitting import Splitting
+
+
+def _role(name: str) -> tuple[Any, Any]:
+    """Two properties: the special token that plays a part, and its id; None where none does."""
+    token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
+    id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
+    return token, id
+
+
+class TokenizerData:
+    """What a byte-level BPE tokenizer is made of. It cannot encode; `BPETokenizer` is this with a codec.
+
+    Args:
+        vocab: Token (bytes) → id, special tokens not included. All 256 single bytes must be there.
+        merges: Pairs of tokens in the order of their ranks.
+        splitting: How text is cut into words; its special tokens are replaced by those given here.
+        special_tokens: Text of each special token → id.
+        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are no special
+            ones: decoding never leaves them out (Qwen's ``<think>``).
+        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
+        template: What ``add_special_tokens=True`` puts around a text; None for nothing.
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
+            names say (`hf_sgpe.special_tokens.roles_of`).
+        metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
+        chat_template: Jinja source of the chat template, if it has one.
+        model_max_length: How many ids a model takes, to which calls truncate that name no other length.
+
+    Raises:
+        SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[bytes, int],
+        merges: Iterable[tuple[bytes, bytes]],
+        *,
+        splitting: Splitting | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        added_tokens: Mapping[str, int] | None = None,
+        ignore_merges: bool = False,
+        template: Template | None = None,
+        roles: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        chat_template: str | None = None,
+        model_max_length: int | None = None,
+    ) -> None:
+        self.vocab = dict(vocab)
+        self.merges = list(merges)
+        self.special_tokens = dict(special_tokens or {})
+        self.added_tokens = dict(added_tokens or {})
+        splitting = splitting or Splitting("bpe", pattern="cl100k")
+        self.splitting = replace(splitting, special_tokens=tuple(self.special_tokens))
+        self.ignore_merges = ignore_merges
+        self.template = template
+        self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
+        self.metadata = dict(metadata or {})
+        self.chat_template = chat_template
+        self.model_max_length = model_max_length
+        self._check()
+
+    def _check(self) -> None:
+        for byte in range(256):
+            if bytes([byte]) not in self.vocab:
+                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}: a byte-level tokenizer needs all 256")
+        vocab = self.vocab
+        for rank, (left, right) in enumerate(self.merges):
+            if left not in vocab or right not in vocab or left + right not in vocab:
+                missing = next(token for token in (left, right, left + right) if token not in vocab)
+                raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
+        added = [*self.special_tokens.items(), *self.added_tokens.items()]
+        taken: dict[int, bytes | str] = {}
+        named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
+        for name, id in named:
+            if not isinstance(id, int) or not 0 <= id < 1 << 31:
+                raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
+            if id in taken:
+                raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
+            taken[id] = name
+        for special in self.template.special_tokens() if self.template else ():
+            if special not in self.special_tokens:
+                raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
+        for role, special in self.roles.items():
+            if special not in self.special_tokens:
+                raise SGPEError(f"the {role} {special!r} is not among the special tokens")
+        for token, _ in added:
+            if not token:
+                raise SGPEError("a special token cannot be empty: give it a text")
+            if token.encode() in self.vocab:
+                raise SGPEError(f"special token {token!r} is also an ordinary token: choose another text for it")
+            if reads_as_bytes(token):
+                raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: choose another text for it")
+
+    bos_token, bos_token_id = _role("bos_token")
+    eos_token, eos_token_id = _role("eos_token")
+    pad_token, pad_token_id = _role("pad_token")
+    unk_token, unk_token_id = _role("unk_token")
+
+    @property
+    def normalization(self) -> str:
+        """``none`` or ``nfc``."""
+        return self.splitting.normalization or "none"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special tokens included."""
+        return len(self.vocab) + len(self.special_tokens) + len(self.added_tokens)
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        size = f"{self.vocab_size:,} tokens, {len(self.merges):,} merges"
+        return f"{type(self).__name__}({size}, normalization={self.normalization})"
+
+    def get_vocab(self) -> dict[str, int]:
+        """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
+        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens | self.added_tokens
+        return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
+        """(token, id) of all but the special tokens, in the order of ids."""
+        return sorted(self.vocab.items(), key=lambda item: item[1])

@@ -1,0 +1,25 @@
+"""Reading a tokenizer by what a user calls it: a file, a folder, or a repository on the Hub."""
+
+from __future__ import annotations
+
+import os
+
+from hf_sgpe import kernel
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import gguf, tokenizer_json
+
+
+def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerData:
+    """Reads a ``tokenizer.json``, a folder with one, a repository on the Hub, or a model's GGUF file.
+
+    Raises:
+        SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
+    """
+    kernel.is_native()  # a wrong HF_SGPE_KERNEL is not the file's fault
+    path = tokenizer_json.find(path_or_repo, revision=revision)
+    if path.suffix.lower() == ".gguf":
+        return gguf.read_tokenizer(path)
+    if path.suffix == ".tiktoken":
+        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
+    return tokenizer_json.read(path)

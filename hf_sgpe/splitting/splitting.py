@@ -1,0 +1,291 @@
+r"""Splitting: how text is cut into words, as one immutable value. Only this module knows how regexes spell it.
+
+A word is a span that merges never leave. Settings make a `Splitting`, and so does, by `Splitting.from_regexes`, the reader
+of a saved tokenizer; counts, tokenizers, kernels and exporters carry it and ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import regex
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
+from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
+from hf_sgpe.splitting.scripts import SCRIPTS, ZWJ, ZWNJ, Ranges, resolve_scripts, runs
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named way to cut text, and what it takes where the user leaves that open.
+
+    Attributes:
+        meaning: What words are, in half a sentence.
+        uses_scripts: Words of the scripts are cut by syllable.
+        uses_pattern: A split pattern cuts everything else.
+        normalization: One of `NORMALIZATIONS`.
+        special_tokens: Of a tokenizer that is trained with it.
+        special_tokens_position: Where their ids lie.
+    """
+
+    meaning: str
+    uses_scripts: bool = True
+    uses_pattern: bool = True
+    normalization: str = "none"
+    special_tokens: tuple[str, ...] = ("<|endoftext|>",)
+    special_tokens_position: str = "end"
+
+
+RECIPES = {
+    "hybrid": Recipe("words of the scripts by syllable, everything else by a split pattern", normalization="nfc"),
+    "sgpe": Recipe(
+        "the SGPE document's words: runs of the scripts, every other character alone",
+        uses_pattern=False,
+        special_tokens=SGPE_SPECIAL_TOKENS,
+        special_tokens_position="start",
+    ),
+    "bpe": Recipe("words by a split pattern only", uses_scripts=False),
+}
+"""Name of a recipe → what it is."""
+
+
+class HasSplitting(Protocol):
+    """Whatever says how text is cut: a `Splitting` itself, a configuration, counts, a tokenizer."""
+
+    @property
+    def splitting(self) -> Splitting:
+        """How text is cut."""
+
+
+@dataclass(frozen=True)
+class Splitting:
+    r"""How text is cut into words. Equal values cut every text alike.
+
+    Args:
+        recipe: One of `RECIPES`.
+        scripts: Scripts whose words are cut by syllable, also ``("all",)``; empty for ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for everything else; of some tokenizers made elsewhere several,
+            applied one after another. Empty for ``sgpe``.
+        normalization: ``none`` or ``nfc``; None for the recipe's own.
+        special_tokens: Their text is taken out before anything is cut. None for the recipe's own.
+        letters: The characters (code point ranges) that words are written with, script by script. None for those of today's
+            tables; a tokenizer that was saved under other tables keeps its own.
+
+    Raises:
+        SGPEError: a value is unknown, or a pattern is not a regex.
+
+    >>> Splitting(pattern="gpt2") == Splitting.from_regexes(Splitting(pattern="gpt2").regexes, "nfc", ["<|endoftext|>"])
+    True
+    """
+
+    recipe: str = "hybrid"
+    scripts: tuple[str, ...] = ("sinhala",)
+    pattern: str | tuple[str, ...] = "o200k"
+    normalization: str | None = None
+    special_tokens: tuple[str, ...] | None = None
+    letters: tuple[Ranges, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.recipe not in RECIPES:
+            raise SGPEError(f"unknown recipe {self.recipe!r}: known are {', '.join(RECIPES)}")
+        recipe = RECIPES[self.recipe]
+        normalization = recipe.normalization if self.normalization is None else self.normalization
+        if normalization not in NORMALIZATIONS:
+            raise SGPEError(f"unknown normalization {normalization!r}: known are {', '.join(NORMALIZATIONS)}")
+        scripts = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
+        if recipe.uses_scripts and not scripts and not self.letters:
+            raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
+        patterns = (self.pattern,) if isinstance(self.pattern, str) else tuple(self.pattern)
+        special_tokens = recipe.special_tokens if self.special_tokens is None else self.special_tokens
+        checked = {
+            "scripts": scripts,
+            "pattern": (patterns[0] if len(patterns) == 1 else patterns) if recipe.uses_pattern else "",
+            "normalization": normalization,
+            "special_tokens": tuple(sorted(_listed("special_tokens", special_tokens))),
+            "letters": _letters(self.recipe, scripts) if self.letters is None else self.letters,
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        for one in self.regexes:
+            _check_regex(one)
+
+    @classmethod
+    def from_regexes(
+        cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
+    ) -> Splitting:
+        """What the regexes of a saved tokenizer mean: a recipe where they spell one, else split patterns.
+
+        Raises:
+            SGPEError: one is not a regex, or an argument is wrong.
+        """
+        rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
+        if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
+            blocks = [(ord(part[0]), ord(part[-1])) for part in regex.findall(".-.", sgpe["inside"], flags=regex.DOTALL)]
+            splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), "", rest)
+        elif len(regexes) == 2 and regexes[1].startswith(f"{regexes[0]}|"):
+            splitting = cls._spelled("hybrid", _letters_of_words(regexes[0]), regexes[1][len(regexes[0]) + 1 :], rest)
+        else:
+            splitting = None
+        if splitting and splitting.regexes == tuple(regexes):
+            return splitting
+        return cls("bpe", pattern=tuple(map(_named, regexes)), **rest)
+
+    @classmethod
+    def _spelled(cls, recipe: str, letters: tuple[Ranges, ...], pattern: str, rest: Mapping[str, Any]) -> Splitting | None:
+        """What letters of scripts and a regex for all else may mean; None where they are of no script."""
+        scripts = [name for one in letters for name in SCRIPTS if _overlap(one, _letters(recipe, (name,))[0])]
+        if not scripts or len(scripts) != len(letters) or is_name(pattern):
+            return None
+        return cls(recipe, tuple(scripts), _named(pattern), letters=letters, **rest)
+
+    @property
+    def splitting(self) -> Splitting:
+        """Itself, so that whatever counts words takes a splitting as well as what has one."""
+        return self
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The regexes for what is in no word of the scripts, applied one after another."""
+        names = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
+        return tuple(resolve_pattern(name) for name in names) if RECIPES[self.recipe].uses_pattern else ()
+
+    @property
+    def joiners(self) -> str:
+        """The joiners that stand in words of the scripts."""
+        if self.recipe == "hybrid":
+            return ZWNJ + ZWJ
+        return "".join(sorted(set("".join(SCRIPTS[name].joiners for name in self.scripts))))
+
+    @cached_property
+    def words_regex(self) -> str:
+        """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
+        words = [f"[{one}][{one}{self.joiners}]*" for one in map(_character_class, self.letters or ())]
+        return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
+
+    @cached_property
+    def regexes(self) -> tuple[str, ...]:
+        """The split regexes that a saved tokenizer has, applied one after another."""
+        if self.recipe == "sgpe":
+            inside = "".join(map(_character_class, self.letters or ()))
+            return (rf" ?[{inside}{self.joiners}]+| ?[^ \t\n\r]|[ \t\n\r]",)
+        if self.recipe == "hybrid":
+            # The second begins with the first, so that it leaves those words whole.
+            return (self.words_regex, f"{self.words_regex}|{self.patterns[0]}")
+        return self.patterns
+
+    def covers_all(self, step: int) -> bool:
+        """Whether the regex of a step is known to match every character, so that nothing lies between two matches."""
+        return self.recipe == "sgpe" or covers_all(self.regexes[step])
+
+    @property
+    def base(self) -> SplitPattern | None:
+        """The record of the one split pattern; None if there are several, or it is a regex without a name."""
+        if isinstance(self.pattern, str) and self.pattern in PATTERNS:
+            return PATTERNS[self.pattern]
+        known = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
+        return known[0] if known else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values. The regexes are among them, so that counts tell tables of different versions apart."""
+        return {
+            "recipe": self.recipe,
+            "scripts": list(self.scripts),
+            "pattern": self.pattern,
+            "normalization": self.normalization,
+            "special_tokens": list(self.special_tokens or ()),
+            "patterns": list(self.regexes),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Splitting:
+        """The inverse of `to_dict`.
+
+        Raises:
+            SGPEError: a value is missing, unknown or of another type.
+        """
+        try:
+            names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
+            recipe, scripts, pattern, normalization, special_tokens = (values[name] for name in names)
+            splitting = cls(recipe, tuple(scripts), pattern, normalization, tuple(special_tokens))
+            if (regexes := tuple(values.get("patterns", splitting.regexes))) != splitting.regexes:
+                splitting = cls.from_regexes(regexes, normalization, special_tokens)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SGPEError(f"how its words were cut is damaged ({type(error).__name__}: {error})") from None
+        if splitting.recipe != recipe:
+            raise SGPEError(f"its split patterns are not those of the recipe {recipe!r}")
+        return splitting
+
+    def difference(self, other: Splitting) -> str:
+        """The first setting in which two ways to cut words differ; empty if there is none."""
+        ours, theirs = self.to_dict(), other.to_dict()
+        return next((name for name in ours if ours[name] != theirs[name]), "")
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+    if not isinstance(value, Iterable):
+        raise SGPEError(f"{name} must be a list, not {value!r}")
+    return tuple(value)
+
+
+@lru_cache(256)
+def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
+    """What words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
+    if recipe == "sgpe":
+        return tuple((SCRIPTS[name].block,) for name in scripts)
+    return tuple(runs(map(ord, SCRIPTS[name].letters_and_marks())) for name in scripts)
+
+
+def _named(pattern: str) -> str:
+    known = patterns_of(pattern)
+    return known[0].name if known else pattern
+
+
+def _overlap(one: Ranges, other: Ranges) -> bool:
+    return any(a <= d and c <= b for a, b in one for c, d in other)
+
+
+@lru_cache(256)
+def _check_regex(pattern: str) -> None:
+    from tokenizers import Regex
+
+    try:
+        Regex(pattern)
+    except Exception as error:  # the library raises the bare class
+        raise SGPEError(f"split pattern {pattern!r} is not a valid regex: {error}") from None
+
+
+def _character_class(ranges: Ranges) -> str:
+    """The inside of a regex class.
+
+    >>> _character_class(((97, 99), (101, 102), (120, 120)))
+    'a-cefx'
+    """
+    texts = ("".join(map(chr, range(first, last + 1))) for first, last in ranges)
+    return "".join(text if len(text) < 3 else f"{text[0]}-{text[-1]}" for text in texts)
+
+
+_CLASS = r"(?:[^\[\]\\^-](?:-[^\[\]\\^-])?)+"
+_SGPE_WORDS = regex.compile(rf" \?\[(?P<inside>{_CLASS})\]\+\| \?\[\^ \\t\\n\\r\]\|\[ \\t\\n\\r\]")
+_ALTERNATIVE = rf"\[(?P<first>{_CLASS})\]\[{_CLASS}\]\*"
+_WORDS = regex.compile(rf" \?(?:{_ALTERNATIVE}|\(\?:{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*\))")
+
+
+def _letters_of_words(words: str) -> tuple[Ranges, ...]:
+    """The scripts' letters in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
+    match = _WORDS.fullmatch(words)
+    return tuple(runs(_points(text)) for text in match.captures("first")) if match else ()
+
+
+def _points(text: str) -> set[int]:
+    """The code points of what stands between the brackets of a class without escapes."""
+    points: set[int] = set()
+    for part in regex.findall(".-.|.", text, flags=regex.DOTALL):
+        points.update(range(ord(part[0]), ord(part[-1]) + 1))
+    return points

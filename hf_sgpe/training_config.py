@@ -1,0 +1,201 @@
+"""TrainingConfig: how text is cut, and everything else that decides which tokenizer comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from hf_sgpe.bpe.trainer import TIE_BREAKS
+from hf_sgpe.bpe.unit_tier import BYTES
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
+from hf_sgpe.counts.word_counts import exact_weight
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.special_tokens import check_special_tokens, trained_roles
+from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.splitting.scripts import resolve_scripts
+from hf_sgpe.splitting.splitting import RECIPES, Splitting
+
+TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
+"""What special tokens can be told to be: fields of `TrainingConfig`."""
+
+SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides, together with the text, which tokenizer comes out.
+
+    After construction recipe defaults are filled in. What is None then was left open: ``min_unit_frequency``,
+    ``chat_template``, ``model_max_length``, and the tokens of `roles`, which says who plays them.
+
+    Args:
+        vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
+            special tokens, symbols and merges; the bytes, characters and letters that spell all else come on top.
+        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``sgpe`` (the SGPE document's words)
+            or ``bpe`` (``pattern`` only).
+        scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
+        min_frequency: A pair that occurs less often is never merged.
+        letter_coverage: Share of each script's running letters that get a token of their own.
+        syllable_coverage: The same for syllables.
+        min_unit_frequency: Instead of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
+        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
+        normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
+        special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
+        special_tokens_position: Where their ids lie: ``end``, ``start``, ``after-bytes``, or ``given`` where they are mapped
+            to ids. None takes ``given`` for those, else the recipe's own.
+        chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
+            named one come to the others, unless those are mapped to ids.
+        bos_token: The special token that begins texts. This and the next two come to the others like those of a chat
+            template; None for what the chat template says, or else the spelling (``<s>``).
+        eos_token: The same that ends what a model generates.
+        pad_token: The same that fills rows up. None: by its spelling (``<|pad|>``), or else the token that ends texts
+            (``<|endoftext|>``). Some collators keep the padding token out of the loss, so a model that is to learn to end
+            its texts by ``<|endoftext|>`` with those needs another one.
+        model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
+        weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
+            glob → number. Of several that fit a file the first counts; without one it counts once.
+
+    Raises:
+        SGPEError: a value is out of range or unknown; the message lists the known ones.
+
+    >>> TrainingConfig(vocab_size=1000).normalization
+    'nfc'
+    """
+
+    vocab_size: int
+    recipe: str = "hybrid"
+    scripts: tuple[str, ...] = ("sinhala",)
+    pattern: str = "o200k"
+    min_frequency: int = 2
+    letter_coverage: float = 0.9999
+    syllable_coverage: float = 0.999
+    min_unit_frequency: int | None = None
+    tie_break: str = "smallest-pair-id"
+    normalization: str | None = None
+    special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
+    special_tokens_position: str | None = None
+    chat_template: str | None = None
+    bos_token: str | None = field(default=None, kw_only=True)
+    eos_token: str | None = field(default=None, kw_only=True)
+    pad_token: str | None = field(default=None, kw_only=True)
+    model_max_length: int | None = field(default=None, kw_only=True)
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        _check_known("recipe", self.recipe, tuple(RECIPES))
+        if isinstance(self.special_tokens, Mapping) and self.special_tokens_position is None:
+            object.__setattr__(self, "special_tokens_position", "given")
+        for name in ("normalization", "special_tokens", "special_tokens_position"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(RECIPES[self.recipe], name))
+        if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
+            raise SGPEError("special_tokens_position must be 'given' where special tokens are mapped to ids, and only there")
+        for name in ("scripts", "special_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                continue
+            if isinstance(value, str):
+                raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+            if not isinstance(value, Iterable):
+                raise SGPEError(f"{name} must be a list, not {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
+        if self.chat_template is not None:
+            self._check_chat_template(self.chat_template)
+        for role, token in self._given_roles().items():
+            if not isinstance(token, str):
+                raise SGPEError(f"{role} must be text, not {token!r}")
+            self._add_special_tokens([token], role)
+        if not isinstance(self.weights, Mapping):
+            raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
+        object.__setattr__(self, "weights", dict(self.weights))
+        for name, weight in self.weights.items():
+            try:
+                exact_weight(weight)
+            except SGPEError as error:
+                raise SGPEError(f"weights, {name!r}: {error}") from None
+        _check_known("tie_break", self.tie_break, TIE_BREAKS)
+        _check_known("normalization", self.normalization, NORMALIZATIONS)
+        _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
+        for name in ("letter_coverage", "syllable_coverage"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+        for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
+            value = getattr(self, name)
+            if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
+                raise SGPEError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.vocab_size, int):
+            raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
+        assert self.special_tokens is not None
+        check_special_tokens(self.special_tokens, str(self.normalization))
+        if isinstance(self.special_tokens, Mapping):
+            object.__setattr__(self, "special_tokens", dict(self.special_tokens))
+            _check_ids(self.special_tokens, self.vocab_size)
+        elif len(set(self.special_tokens)) < len(self.special_tokens):
+            raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
+        num_bytes = 0 if self.recipe == "sgpe" else len(BYTES)
+        least = num_bytes + len(self.special_tokens)
+        if self.vocab_size < least:
+            parts = [f"{num_bytes} bytes"] * bool(num_bytes) + [f"{len(self.special_tokens)} special tokens"]
+            raise SGPEError(f"vocab_size {self.vocab_size} is too small: {' and '.join(parts)} need at least {least}")
+        _ = self.splitting  # raises what is wrong with it
+
+    def _check_chat_template(self, template: str) -> None:
+        if not isinstance(template, str):
+            raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")
+        check_template(load_template(template))
+        self._add_special_tokens(SPECIAL_TOKENS.get(template, ()), f"chat template {template}")
+
+    def _add_special_tokens(self, tokens: Iterable[str], what: str) -> None:
+        assert self.special_tokens is not None
+        missing = [token for token in tokens if token not in self.special_tokens]
+        if missing and isinstance(self.special_tokens, Mapping):
+            raise SGPEError(f"the {what} needs the special tokens {', '.join(missing)}: give them ids")
+        if missing:
+            object.__setattr__(self, "special_tokens", (*self.special_tokens, *missing))
+
+    def _given_roles(self) -> dict[str, str]:
+        return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
+
+    def roles(self) -> dict[str, str]:
+        """Which special token plays which part in the tokenizer that comes out.
+
+        >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
+        {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
+        """
+        return trained_roles(self.special_tokens or (), self.chat_template, self._given_roles())
+
+    @cached_property
+    def splitting(self) -> Splitting:
+        """How text is cut into words; equal values give counts that can be added up."""
+        return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
+        """The inverse of `to_dict`; keys that are no field are passed over."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
+
+
+def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:
+    taken: dict[int, str] = {}
+    for token, id in special_tokens.items():
+        if type(id) is not int or not 0 <= id < vocab_size:
+            raise SGPEError(f"special token {token!r} has the id {id!r}, which is not one of 0 to {vocab_size - 1}")
+        if id in taken:
+            raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}")
+        taken[id] = token

@@ -1,0 +1,106 @@
+"""A script, a split pattern and a format that are added from outside appear wherever there are any."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = '''
+import sys
+from hf_sgpe.formats.registry import Format, Written, add_format
+from hf_sgpe.splitting.patterns import SplitPattern, add_pattern
+from hf_sgpe.splitting.scripts import Script, add_script
+
+add_script(
+    Script(
+        "javanese",
+        (0xA980, 0xA9DF),
+        also="Java jv",
+        font="Noto Sans Javanese",
+        greeting="ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ",
+        consonants="A98F-A9B2",
+        vowels="A984-A98E",
+        nukta="A9B3",
+        virama="A9C0",
+        signs="A9B4-A9BF",
+        modifiers="A980-A983",
+    )
+)
+add_pattern(SplitPattern("no-spaces", r"[^ \\t\\r\\n]+"))  # leaves white space between its matches
+def write(tokenizer, out):
+    out.write_text("".join(f"{name}\\n" for name in tokenizer.get_vocab()), encoding="utf-8", newline="\\n")
+    return Written("one token a line", {"lines": len(tokenizer)})
+add_format(Format("lines", ".lines", "its tokens, one a line", write=write))
+'''
+COMMAND = PROGRAM + "from hf_sgpe.cli import main; main()"
+TEXT = "ꦲꦏ꧀ꦱꦫ ꦗꦮ ꦲꦏ꧀ꦱꦫ ꦱꦸꦒꦼꦁ hello world\nතව ලංකාව "
+
+
+@pytest.fixture
+def there(tmp_path):
+    (tmp_path / "jv.txt").write_text(TEXT * 20, encoding="utf-8", newline="\n")
+
+    def run(*arguments, code=COMMAND, **environment):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "COLUMNS": "400", **environment}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_they_are_listed(there):
+    assert "malayalam, javanese" in there("train", "--help")
+    assert "no-spaces" in there("train", "--help")
+    assert "lines: its tokens, one a line" in there("export", "--help")
+
+
+@pytest.mark.parametrize("kernel", ["", "python"])
+def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there, tmp_path, kernel):
+    environment = {"HF_SGPE_KERNEL": kernel}
+    train = ("train", "jv.txt", "--out", "t", "--script", "jv", "--pattern", "no-spaces", "--vocab-size", "420")
+    there(*train, "--min-frequency", "1", "--syllable-coverage", "1", "--letter-coverage", "1", **environment)
+    assert json.loads(there("info", "t", "--json", **environment))["scripts"] == ["javanese"]
+    code = """
+from hf_sgpe import BPETokenizer, LinguisTrie, SGPETokenizerFast
+text = TEXT + "ලංකාව helloworld \\u200d\\n\\n x"
+tokenizer = BPETokenizer.from_pretrained("t")
+assert tokenizer.decode(tokenizer.encode(text)) == text
+assert tokenizer.encode(text) == SGPETokenizerFast.from_pretrained("t").backend_tokenizer.encode(text).ids
+assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
+assert tokenizer.splitting.scripts == ("javanese",) and tokenizer.splitting.pattern == "no-spaces"
+assert LinguisTrie("all").tokenize("ꦲꦏ꧀ꦱꦫ") == ["ꦲ", "ꦏ꧀ꦱ", "ꦫ"]
+assert tokenizer.pre_tokenizer.split("ලංකාවhello ꦗꦮ world") == ["ලංකාවhello", " ꦗꦮ", " ", "world"]
+"""
+    there(code=f"{PROGRAM}\nTEXT = {TEXT!r}\n{code}", **environment)
+
+
+def test_a_format_is_written(there, tmp_path):
+    there("train", "jv.txt", "--out", "t", "--script", "Java", "--vocab-size", "420")
+    said = json.loads(there("export", "t", "--format", "lines", "--out", "t.lines", "--json"))
+    assert said["lines"] == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
+
+
+def test_a_script_has_its_greeting_and_font_on_cards(there, tmp_path):
+    there("train", "jv.txt", "--out", "t", "--script", "Java", "--vocab-size", "420")
+    there("card", "t")
+    assert "ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
+    assert "Noto Sans Javanese" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("addition", "message"),
+    [
+        ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': that is javanese"),
+        ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
+        ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
+        ("add_format(Format('lines', '.x', 'x'))", "cannot be called 'lines'"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(there, addition, message):
+    code = f"{PROGRAM}\nimport re\ntry:\n    {addition}\nexcept ValueError as error:\n    assert re.search({message!r}, str(error))\n"
+    there(code=code + "else:\n    sys.exit('nothing was refused')")
