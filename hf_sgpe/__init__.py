@@ -5,9 +5,9 @@ Public names are loaded when they are first used, so that importing the package 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hf_sgpe.lazy import lazily
 from hf_sgpe.version import __version__
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hf_sgpe' has no attribute {name!r}")
-    return getattr(import_module(f"hf_sgpe.{_HOMES[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from hub_cards.comparison import Comparison, compare
-from hub_cards.metrics import Evaluation, evaluate, load_measurable
-from hub_cards.model_card import write_card
-from hub_cards.token_view import TokenView, tokens_html
+from typing import TYPE_CHECKING
+
+from hf_sgpe.lazy import lazily
+
+if TYPE_CHECKING:
+    from hub_cards.comparison import compare
+    from hub_cards.metrics import Evaluation, evaluate, load_measurable
+    from hub_cards.model_card import write_card
+    from hub_cards.results import Comparison
+    from hub_cards.token_view import TokenView, tokens_html
 
 __all__ = [
     "Comparison",
@@ -17,3 +23,18 @@ __all__ = [
     "tokens_html",
     "write_card",
 ]
+
+# Writing and pushing a card must not need `trainers`, whose place a project's own folder of that name may take.
+__getattr__ = lazily(
+    __name__,
+    {
+        "Comparison": "results",
+        "Evaluation": "metrics",
+        "TokenView": "token_view",
+        "compare": "comparison",
+        "evaluate": "metrics",
+        "load_measurable": "metrics",
+        "tokens_html": "token_view",
+        "write_card": "model_card",
+    },
+)

@@ -1,4 +1,4 @@
-"""Languages by their codes: English name, the name that its speakers use, and the code in a file's name."""
+"""Languages by their codes: names in English and in the language itself, and the code in a file's name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts import SCRIPTS
 
 # ISO 639-1 (or 639-3 where that has none), 639-3, English name, own name.
-_NAMES = """
+_TABLE = """
 af afr Afrikaans | Afrikaans
 am amh Amharic | አማርኛ
 ar ara Arabic | العربية
@@ -137,6 +138,7 @@ zh zho Chinese | 中文
 zu zul Zulu | isiZulu
 """
 
+# Of those in no script of `SCRIPTS`, whose records say it themselves.
 _WITHOUT_WORD_SPACES = frozenset(("bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"))
 
 
@@ -144,9 +146,9 @@ class Language(NamedTuple):
     """One language.
 
     Attributes:
-        english: Its English name; the code where that is all that is known.
-        native: Its name in its own script, or nothing if it is not known.
-        spaced: Whether it is written with spaces between words, so that a number of words can be counted.
+        english: Its English name, or its code if nothing else is known.
+        native: Its name in its own script, empty if it is not known.
+        spaced: Whether it is written with spaces between words, so that words can be counted.
     """
 
     code: str
@@ -158,40 +160,42 @@ class Language(NamedTuple):
         return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
 
 
-def _read_names() -> tuple[dict[str, Language], dict[str, str]]:
-    languages: dict[str, Language] = {}
+def _read_names() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    names: dict[str, tuple[str, str]] = {}
     codes: dict[str, str] = {}
-    for line in _NAMES.strip().splitlines():
-        names, _, native = line.partition(" | ")
-        code, long_code, english = names.split(" ", 2)
-        languages[code] = Language(code, english, native, code not in _WITHOUT_WORD_SPACES)
+    for line in _TABLE.strip().splitlines():
+        entry, _, native = line.partition(" | ")
+        code, long_code, english = entry.split(" ", 2)
+        names[code] = english, native
         codes |= {code: code, long_code: code}
-    return languages, codes
+    return names, codes
 
 
-_LANGUAGES, _CODES = _read_names()
+_NAMES, _CODES = _read_names()
 
 
 def language(code: str) -> Language:
-    """The language of a code of ISO 639, with or without what BCP 47 puts behind it; an unknown one goes by its code.
+    """Returns the language of an ISO 639 code, which may have a BCP 47 suffix; an unknown one is called by its code.
 
     Raises:
-        SGPEError: it cannot be a code.
+        SGPEError: it cannot be a language code.
 
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("tlh"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'tlh')
     """
     if not re.fullmatch("[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", code):
-        raise SGPEError(f"{code!r}: not a code of a language: write si, ta, en …")
+        raise SGPEError(f"{code!r}: not a language code: write si, ta, en …")
     head, dash, rest = code.partition("-")
     code = head.lower() + dash + rest
-    short = _CODES.get(code.partition("-")[0].lower(), "")
-    known = _LANGUAGES.get(short, Language(code, code, "", True))
-    return known if code in _CODES else known._replace(code=code)
+    short = _CODES.get(head.lower(), head.lower())
+    script = next((script for script in SCRIPTS.values() if short in script.also.split()), None)
+    spaced = script.spaced if script else short not in _WITHOUT_WORD_SPACES
+    english, native = _NAMES.get(short, (code, ""))
+    return Language(_CODES.get(code, code), english, native, spaced)
 
 
 def language_in_name(path: str | os.PathLike[str]) -> str | None:
-    """The code of the language that a file's name ends in, or begins with, or None.
+    """Returns the code of the language that a file's name ends or begins with, or None.
 
     >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
     ('si', 'en', None)

@@ -1,8 +1,8 @@
 """Measuring tokenizers on text: how many tokens a word takes, and how many syllables and letters are cut.
 
 Text is measured line by line, in NFC. A word is what stands between white space. A syllable or letter is cut if a token
-ends strictly inside it, between two of its characters or between two bytes of one. Measures that compare languages take
-texts that are translations of each other, line by line.
+ends strictly inside it, between two of its characters or two bytes. Measures that compare languages need texts that are
+translations of each other, line by line.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.counts.word_counts import only_texts
+from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
@@ -32,12 +32,12 @@ TokenEnds = Callable[[str], list[int]]
 """Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
 
 RENYI_ALPHA = 2.5
-"""The order at which Zouhar et al. (2023, "Tokenization and the Noiseless Channel") found the best agreement with BLEU."""
+"""The order that agrees best with BLEU, as Zouhar et al. found (2023, "Tokenization and the Noiseless Channel")."""
 
 
 @dataclass(frozen=True)
 class Measurable:
-    """A tokenizer in the form that `evaluate` takes; called with a text, it is a `TokenEnds`.
+    """A tokenizer in the form that `evaluate` works with; called with a text, it is a `TokenEnds`.
 
     Attributes:
         encode: Text → the ids of its tokens, and where each ends as in `TokenEnds`.
@@ -53,13 +53,13 @@ class Measurable:
 
 @dataclass
 class Evaluation:
-    """Sums over a text, and the measures made of them; a measure without anything to measure is None.
+    """Sums over a text, and measures computed from them, each None if there is nothing to measure.
 
     Attributes:
         fallback_tokens: Tokens that are only part of a character: their bytes are not whole UTF-8.
         token_lengths: Length in characters → how many tokens; of all but the fallback tokens.
-        token_counts: Id → how many tokens; empty where the ids are not known.
-        vocab_size: Number of tokens in the vocabulary; 0 where it is not known.
+        token_counts: Id → how many tokens; empty if the ids are not known.
+        vocab_size: Number of tokens in the vocabulary; 0 if it is not known.
     """
 
     lines: int = 0
@@ -78,17 +78,17 @@ class Evaluation:
 
     @property
     def tokens_per_word(self) -> float | None:
-        """Fertility: tokens by words between white space."""
+        """Fertility: tokens divided by words between white space."""
         return self.tokens / self.words if self.words else None
 
     @property
     def bytes_per_token(self) -> float | None:
-        """UTF-8 bytes by tokens: compression."""
+        """Compression: UTF-8 bytes divided by tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
     @property
     def characters_per_token(self) -> float | None:
-        """Code points by tokens."""
+        """Code points divided by tokens."""
         return self.characters / self.tokens if self.tokens else None
 
     @property
@@ -107,29 +107,29 @@ class Evaluation:
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
-    def vocabulary_used(self) -> float | None:
-        """Share of the vocabulary that occurs among the tokens, 0 to 1; the longer the text, the more does."""
-        return len(self.token_counts) / self.vocab_size if self.token_counts else None
-
-    @property
     def renyi_efficiency(self) -> float | None:
-        """How evenly the tokens use the vocabulary: Rényi entropy of order 2.5 of their ids by its maximum, 0 to 1."""
+        """How evenly the tokens use the vocabulary: Rényi entropy of their ids, order 2.5, divided by its maximum."""
         if not self.token_counts or self.vocab_size < 2:
             return None
         return renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
 
+    @property
+    def vocabulary_used(self) -> float | None:
+        """Share of the vocabulary that occurs among the tokens, 0 to 1; it grows with the text."""
+        return len(self.token_counts) / self.vocab_size if self.token_counts else None
+
     def parity(self, reference: Evaluation) -> float | None:
-        """Tokens here by tokens in ``reference``, the same lines in another language; None if they cannot be the same."""
+        """Tokens divided by those of ``reference``, the same lines in another language; None if it has not as many lines."""
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(
         self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
     ) -> bool:
-        """Counts one syllable more with its letters, and says whether one of ``ends`` cuts it.
+        """Counts a syllable and its letters, and returns whether one of ``ends`` cuts it.
 
         Args:
-            ends: Where tokens end, ascending, in the unit of ``start`` and ``stop``, where the syllable lies.
-            length: Letter → how long it is in that unit.
+            ends: Where tokens end, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
+            length: Letter → its length in that unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -141,22 +141,13 @@ class Evaluation:
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """Sums and measures as plain JSON values; of the distributions only the lengths."""
+        """Returns sums, measures and the distribution of lengths as plain JSON values."""
         sums = {name: value for name, value in vars(self).items() if name not in ("token_counts", "token_lengths")}
         lengths = dict(sorted(self.token_lengths.items()))
         return {**sums, **{name: getattr(self, name) for name in MEASURES}, "token_lengths": lengths}
 
 
-MEASURES = (
-    "tokens_per_word",
-    "bytes_per_token",
-    "characters_per_token",
-    "cut_syllable_share",
-    "cut_letter_share",
-    "fallback_rate",
-    "renyi_efficiency",
-    "vocabulary_used",
-)
+MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance(member, property))
 """Names of the measures of one text, each a property of `Evaluation`."""
 
 
@@ -166,24 +157,19 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evalu
     Reads the lines once; memory grows with the vocabulary, not with the text.
 
     Args:
-        tokenizer: With a mere `TokenEnds`, what is made of ids stays None.
+        tokenizer: A plain `TokenEnds` has no ids, so measures of ids stay None.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
     1.0
     """
     trie = LinguisTrie(SCRIPTS)
-    token_ends = measurable(tokenizer) if isinstance(tokenizer, BPETokenizer) else tokenizer
-    result = Evaluation()
-    if isinstance(token_ends, Measurable):
-        result.vocab_size = token_ends.vocab_size
+    form = measurable(tokenizer)
+    result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):
-        text = normalize(line, "nfc")
-        if isinstance(token_ends, Measurable):
-            ids, ends = token_ends.encode(text)
-            result.token_counts.update(ids)
-        else:
-            ends = token_ends(text)
+        text = prepare(line, "nfc")
+        ids, ends = form.encode(text)
+        result.token_counts.update(ids)
         result.lines += 1
         result.words += len(text.split())
         result.characters += len(text)
@@ -200,7 +186,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evalu
 
 
 def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
-    """The length of each token in characters; None for one that begins or ends inside a character.
+    """Yields the length of each token in characters; None for one that begins or ends inside a character.
 
     >>> list(token_lengths("aක", [1, 2, 4]))
     [1, None, None]
@@ -219,7 +205,7 @@ def _byte_offsets(text: str) -> list[int]:
 
 
 def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
-    """The Rényi entropy of order ``alpha``, not 1, of a distribution given by counts, in nats.
+    """Returns the Rényi entropy, in nats, of a distribution given by counts; its order ``alpha`` must not be 1.
 
     >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
     1.0
@@ -230,10 +216,10 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def gini(costs: Iterable[float]) -> float | None:
-    """How unequal costs are: 0 if all are the same, towards 1 if one bears them all; None without any.
+    """Returns how unequal costs are: 0 if all are the same, towards 1 if one of them is all there is; None without costs.
 
-    The mean difference of two costs by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. Here a cost is what a language
-    pays for the same text: tokens by line of line-aligned text.
+    The mean difference of two costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. Here a cost is what a
+    language pays for the same text: tokens per line of line-aligned text.
 
     >>> gini([1, 1, 1]), gini([0, 0, 3])
     (0.0, 0.6666666666666666)
@@ -243,12 +229,12 @@ def gini(costs: Iterable[float]) -> float | None:
     if not total:
         return None
     n = len(ascending)
-    # The same sum without the double loop: the k-th smallest is the greater one k - 1 times and the lesser one n - k times.
+    # The same sum without a double loop: the k-th smallest is the greater of two k - 1 times, and the lesser n - k times.
     return sum((2 * place - n - 1) * cost for place, cost in enumerate(ascending, 1)) / (n * total)
 
 
 def gini_of(evaluations: Iterable[Evaluation]) -> float | None:
-    """The Gini coefficient of tokens by line over languages; None unless there are several, of equally many lines."""
+    """Returns the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
     evaluations = list(evaluations)
     if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
         return None
@@ -256,7 +242,7 @@ def gini_of(evaluations: Iterable[Evaluation]) -> float | None:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Each syllable of the trie's scripts in ``text``, with where it starts and stops in bytes.
+    """Yields each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]
@@ -270,13 +256,13 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
 
 
 def ends_inside(ends: list[int], start: int, stop: int) -> bool:
-    """Whether one of ``ends``, which ascend, lies strictly between ``start`` and ``stop``."""
+    """Whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop
 
 
 def compression_sizes(vocab_size: int) -> list[int]:
-    """The sizes of vocabularies at which to look at compression: 1,000 and its doubles, and the size itself.
+    """Returns the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
 
     >>> compression_sizes(5000)
     [1000, 2000, 4000, 5000]
@@ -285,9 +271,9 @@ def compression_sizes(vocab_size: int) -> list[int]:
 
 
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """The same tokenizer with the first of its merges only: as many as make a vocabulary of ``vocab_size`` tokens.
+    """Returns the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
 
-    Single bytes and special tokens stay. What no merge makes goes, unless ``vocab_size`` is the tokenizer's own.
+    Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
     >>> with_first_merges(tokenizer, 257).merges
@@ -299,35 +285,34 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
     merges = []
     for left, right in tokenizer.merges:
-        made = left + right
-        if made not in vocab:
+        token = left + right
+        if token not in vocab:
             if room <= 0:
                 break
             room -= 1
-            vocab[made] = tokenizer.vocab[made]
+            vocab[token] = tokenizer.vocab[token]
         merges.append((left, right))
     return BPETokenizer(
         vocab,
         merges,
         added_tokens=tokenizer.added_tokens,
-        patterns=tokenizer.pre_tokenizer.patterns,
-        normalization=tokenizer.normalization,
+        splitting=tokenizer.splitting,
         ignore_merges=tokenizer.ignore_merges,
     )
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """`Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
+    """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
     size = tokens = 0
     for line in lines:
-        text = normalize(line, "nfc")
+        text = prepare(line, "nfc")
         size += len(text.encode())
         tokens += tokenizer.count_tokens(text)
     return size / tokens if tokens else None
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) to be measured.
+    """Loads any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository), to measure it.
 
     Special tokens are neither added nor recognised. Byte-level BPE runs in this package, anything else in ``tokenizers``.
 
@@ -341,17 +326,18 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
-    """The same in one form for all: what `load` gives, as `evaluate` works with it."""
-    tokenizer = load(path_or_repo)
-    return measurable(tokenizer) if isinstance(tokenizer, BPETokenizer) else tokenizer
+    """Loads any tokenizer, as `load` does, in the one form that `evaluate` works with."""
+    return measurable(load(path_or_repo))
 
 
-def measurable(tokenizer: BPETokenizer) -> Measurable:
-    """A tokenizer in the form that `evaluate` takes.
+def measurable(tokenizer: TokenEnds | BPETokenizer) -> Measurable:
+    """Returns a tokenizer in the form that `evaluate` works with.
 
     >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
     [2, 3]
     """
+    if not isinstance(tokenizer, BPETokenizer):
+        return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
     lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
     lengths |= {id: len(token.encode()) for token, id in tokenizer.added_tokens.items()}
 
@@ -363,8 +349,7 @@ def measurable(tokenizer: BPETokenizer) -> Measurable:
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """A tokenizer of any kind from the text of its ``tokenizer.json``, run by ``tokenizers``, that cuts, fills up and
-    recognises nothing.
+    """Loads a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
 
     Raises:
         SGPEError: it is damaged; the message names ``where`` it comes from.
@@ -390,7 +375,7 @@ def _foreign(path: Path) -> Measurable:
         spans = encoded.offsets
         ends: list[int] = []
         for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=False):
-            # Two tokens that share a character: the first ends somewhere inside it.
+            # If two tokens share a character, the first ends somewhere inside it.
             ends.append(byte_offsets[end - 1] + 1 if next_start < end else byte_offsets[end])
         return encoded.ids, ends
 

@@ -1,4 +1,4 @@
-"""What tells a card that was generated from one that somebody wrote or changed, and from those of other tokenizers."""
+"""The files of a card, and what tells a generated one from one that somebody wrote or changed, or of another tokenizer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ import re
 
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.tokenizer import BPETokenizer
+
+CARD_FILE, PAGE_FILE = "README.md", "index.html"
+
+PICTURES = {
+    "tokens_per_word": "Tokens per word by language",
+    "token_lengths": "Length of tokens in characters",
+    "compression": "Bytes per token by size of the vocabulary",
+}
+"""Name of each picture's file, without its ending → what it shows."""
 
 CARD_MARK = "<!-- card: hf_sgpe -->"
 """The line that a generated card has after its metadata."""
@@ -21,25 +30,25 @@ _RESULTS = "\nmodel-index:"
 
 
 def seal(card: str, tokenizer: BPETokenizer) -> str:
-    """A card with its `CARD_MARK`, and the hashes of the tokenizer it is of and of its own text below that."""
+    """Adds the hashes of a card's tokenizer and of its own text below its `CARD_MARK`."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
 
 
 def is_generated(card: str) -> bool:
-    """Whether a card is as it was generated: nobody has changed it since."""
-    found = _SEAL.search(card)
-    return found is not None and _digest(card.replace(found.group(), CARD_MARK, 1)) == found["text"]
+    """Whether a card was generated and not changed since."""
+    seal = _SEAL.search(card)
+    return seal is not None and _digest(card.replace(seal.group(), CARD_MARK, 1)) == seal["text"]
 
 
 def is_of_another(card: str, tokenizer: object) -> bool:
     """Whether a card, changed since or not, was generated for another tokenizer."""
-    found = _SEAL.search(card)
-    return found is not None and not (isinstance(tokenizer, BPETokenizer) and found["tokenizer"] == _digest_of(tokenizer))
+    seal = _SEAL.search(card)
+    return seal is not None and not (isinstance(tokenizer, BPETokenizer) and seal["tokenizer"] == _digest_of(tokenizer))
 
 
 def is_measured(card: str) -> bool:
-    """Whether a card holds results."""
+    """Whether a card holds measurements."""
     return _RESULTS in card
 
 

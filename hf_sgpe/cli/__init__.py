@@ -29,7 +29,7 @@ class _OwnPackages:
 
 
 # When this is imported, so that worker processes, which do not run `main`, find them too.
-sys.meta_path.insert(0, _OwnPackages)  # type: ignore[arg-type]
+sys.meta_path.insert(0, _OwnPackages)
 
 _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
 

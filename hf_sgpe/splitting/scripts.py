@@ -86,6 +86,9 @@ class Script:
         block: First and last code point of the Unicode block.
         others: Letters and marks of the script that no syllable takes up; each is a unit of its own (an orphan).
         also: Other names that people give it by: ISO 15924, languages that are written in it and their codes.
+        font: A family of fonts that has its characters.
+        greeting: A few words to try a tokenizer on.
+        spaced: Whether words have spaces between them.
         joiners: The joiners that may stand inside a syllable.
         letter: The grammar of a visible letter; ``None`` where that is the extended grapheme cluster.
     """
@@ -101,6 +104,9 @@ class Script:
     repha: str = ""
     others: str = ""
     also: str = ""
+    font: str = "Noto Sans"
+    greeting: str = ""
+    spaced: bool = True
     joiners: str = ZWNJ + ZWJ
     syllable: Grammar = field(default_factory=lambda: BRAHMIC_SYLLABLE)
     letter: Grammar | None = None
@@ -131,6 +137,8 @@ SCRIPTS: dict[str, Script] = {
             "sinhala",
             (0x0D80, 0x0DFF),
             also="Sinh si Sinhalese",
+            font="Noto Sans Sinhala",
+            greeting="ශ්‍රී ලංකාව",
             consonants="0D9A-0DC6",
             vowels="0D85-0D96",
             virama="0DCA",
@@ -145,6 +153,8 @@ SCRIPTS: dict[str, Script] = {
             "devanagari",
             (0x0900, 0x097F),
             also="Deva hi Hindi mr Marathi ne Nepali sa Sanskrit awa bho brx doi gom hne kok ks mag mai new",
+            font="Noto Sans Devanagari",
+            greeting="नमस्ते दुनिया",
             consonants="0915-0939 0958-095F 0978-097F",
             vowels="0904-0914 0960-0961 0972-0977",
             nukta="093C",
@@ -157,6 +167,8 @@ SCRIPTS: dict[str, Script] = {
             "bengali",
             (0x0980, 0x09FF),
             also="Beng bn Bangla as Assamese",
+            font="Noto Sans Bengali",
+            greeting="বাংলা অক্ষর",
             consonants="0995-09A8 09AA-09B0 09B2 09B6-09B9 09CE 09DC-09DD 09DF 09F0-09F1",
             vowels="0985-098C 098F-0990 0993-0994 09E0-09E1",
             nukta="09BC",
@@ -169,6 +181,8 @@ SCRIPTS: dict[str, Script] = {
             "gurmukhi",
             (0x0A00, 0x0A7F),
             also="Guru pa Punjabi",
+            font="Noto Sans Gurmukhi",
+            greeting="ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ",
             consonants="0A15-0A28 0A2A-0A30 0A32-0A33 0A35-0A36 0A38-0A39 0A59-0A5C 0A5E",
             # the bearers iri and ura take vowel signs, as a vowel does
             vowels="0A05-0A0A 0A0F-0A10 0A13-0A14 0A72-0A73",
@@ -182,6 +196,8 @@ SCRIPTS: dict[str, Script] = {
             "gujarati",
             (0x0A80, 0x0AFF),
             also="Gujr gu",
+            font="Noto Sans Gujarati",
+            greeting="ગુજરાતી અક્ષર",
             consonants="0A95-0AA8 0AAA-0AB0 0AB2-0AB3 0AB5-0AB9 0AF9",
             vowels="0A85-0A8D 0A8F-0A91 0A93-0A94 0AE0-0AE1",
             nukta="0ABC 0AFD-0AFF",
@@ -194,6 +210,8 @@ SCRIPTS: dict[str, Script] = {
             "odia",
             (0x0B00, 0x0B7F),
             also="Orya or Oriya",
+            font="Noto Sans Oriya",
+            greeting="ଓଡ଼ିଆ ଅକ୍ଷର",
             consonants="0B15-0B28 0B2A-0B30 0B32-0B33 0B35-0B39 0B5C-0B5D 0B5F 0B71",
             vowels="0B05-0B0C 0B0F-0B10 0B13-0B14 0B60-0B61",
             nukta="0B3C",
@@ -206,6 +224,8 @@ SCRIPTS: dict[str, Script] = {
             "tamil",
             (0x0B80, 0x0BFF),
             also="Taml ta",
+            font="Noto Sans Tamil",
+            greeting="தமிழ் மொழி",
             consonants="0B95 0B99-0B9A 0B9C 0B9E-0B9F 0BA3-0BA4 0BA8-0BAA 0BAE-0BB9",
             vowels="0B85-0B8A 0B8E-0B90 0B92-0B94",
             virama="0BCD",
@@ -217,6 +237,8 @@ SCRIPTS: dict[str, Script] = {
             "telugu",
             (0x0C00, 0x0C7F),
             also="Telu te",
+            font="Noto Sans Telugu",
+            greeting="తెలుగు అక్షరం",
             consonants="0C15-0C28 0C2A-0C39 0C58-0C5A 0C5D",
             vowels="0C05-0C0C 0C0E-0C10 0C12-0C14 0C60-0C61",
             nukta="0C3C",
@@ -229,6 +251,8 @@ SCRIPTS: dict[str, Script] = {
             "kannada",
             (0x0C80, 0x0CFF),
             also="Knda kn tcy Tulu",
+            font="Noto Sans Kannada",
+            greeting="ಕನ್ನಡ ಅಕ್ಷರ",
             consonants="0C95-0CA8 0CAA-0CB3 0CB5-0CB9 0CDD-0CDE",
             vowels="0C85-0C8C 0C8E-0C90 0C92-0C94 0CE0-0CE1",
             nukta="0CBC",
@@ -241,6 +265,8 @@ SCRIPTS: dict[str, Script] = {
             "malayalam",
             (0x0D00, 0x0D7F),
             also="Mlym ml",
+            font="Noto Sans Malayalam",
+            greeting="മലയാളം ഭാഷ",
             consonants="0D15-0D3A 0D54-0D56 0D7A-0D7F",
             vowels="0D05-0D0C 0D0E-0D10 0D12-0D14 0D5F-0D61",
             virama="0D4D",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import sys
 from hf_sgpe.formats.registry import Format, Written, add_format
 from hf_sgpe.splitting.patterns import SplitPattern, add_pattern
@@ -33,7 +33,7 @@ def write(tokenizer, out):
     out.write_text("".join(f"{name}\\n" for name in tokenizer.get_vocab()), encoding="utf-8", newline="\\n")
     return Written("one token a line", {"lines": len(tokenizer)})
 add_format(Format("lines", ".lines", "its tokens, one a line", write=write))
-'''
+"""
 COMMAND = PROGRAM + "from hf_sgpe.cli import main; main()"
 TEXT = "ꦲꦏ꧀ꦱꦫ ꦗꦮ ꦲꦏ꧀ꦱꦫ ꦱꦸꦒꦼꦁ hello world\nතව ලංකාව "
 
@@ -102,5 +102,5 @@ def test_a_script_has_its_greeting_and_font_on_cards(there, tmp_path):
     ],
 )
 def test_a_name_that_is_taken_is_refused(there, addition, message):
-    code = f"{PROGRAM}\nimport re\ntry:\n    {addition}\nexcept ValueError as error:\n    assert re.search({message!r}, str(error))\n"
-    there(code=code + "else:\n    sys.exit('nothing was refused')")
+    code = f"import re\ntry:\n    {addition}\nexcept ValueError as error:\n    assert re.search({message!r}, str(error))\n"
+    there(code=f"{PROGRAM}\n{code}else:\n    sys.exit('nothing was refused')")

@@ -22,7 +22,7 @@ def test_importing_pulls_in_no_heavy_package(statement):
 
 def test_importing_the_library_loads_nothing_but_itself():
     loaded = run("import sys; before = set(sys.modules); import hf_sgpe; print(*sorted(set(sys.modules) - before))").split()
-    ours = {"hf_sgpe", "hf_sgpe.version"}
+    ours = {"hf_sgpe", "hf_sgpe.lazy", "hf_sgpe.version"}
     assert not [name for name in loaded if name.startswith(("tokenizers", "regex", "numpy", "hf_sgpe")) and name not in ours]
 
 
@@ -59,6 +59,10 @@ def test_a_project_with_packages_of_the_same_names_breaks_nothing(tmp_path, samp
     assert "tokens/word" in run_there("-m", "hf_sgpe", "evaluate", "tokenizer", "si.txt")
     code = "import hf_sgpe; print(hf_sgpe.SGPETokenizerFast.from_pretrained('tokenizer')('ක').input_ids)"
     assert run_there("-c", code).startswith("[")
+
+
+def test_pushing_needs_no_package_whose_name_a_project_may_use():
+    assert "trainers" not in run("import sys; import hub_cards.publish; print(*sys.modules)").split()
 
 
 def test_the_command_line_is_found_before_a_projects_own_package(tmp_path):

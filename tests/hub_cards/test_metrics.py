@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import gpt2_files
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hub_cards import evaluate, load_measurable
 from hub_cards.metrics import (
     MEASURES,
@@ -78,7 +78,7 @@ def test_a_tokenizer_that_cuts_characters_measures_alike_in_both_ways(tmp_path):
     gpt2 = gpt2_files.read(
         suite / "gpt2_vocab.json", suite / "gpt2_merges.txt", pattern="gpt2", special_tokens=["<|endoftext|>"]
     )
-    gpt2.save(tmp_path)
+    BPETokenizer.of(gpt2).save(tmp_path)
     lines = (DATA / "eval" / "ntrex_si.txt").read_text(encoding="utf-8").splitlines()[:200]
     ours = evaluate(load_measurable(tmp_path), lines)
     content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def is_text(token):
 
 @given(st.lists(texts, max_size=4))
 def test_measures_are_those_of_a_slow_twin(tokenizer, lines):
-    lines = [normalize(line, "nfc") for line in lines]
+    lines = [prepare(line, "nfc") for line in lines]
     result = evaluate(tokenizer, lines)
     ids = [id for line in lines for id in tokenizer.encode(line)]
     tokens = [tokenizer.token_bytes(id) for id in ids]

@@ -12,11 +12,13 @@ import pytest
 from huggingface_hub import ModelCard
 from transformers import AutoTokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.formats import tokenizer_json
 from hub_cards import compare, evaluate, write_card
 from hub_cards.comparison import texts_of
-from hub_cards.model_card import MEASURES, Card, check_card
+from hub_cards.facts import Facts
+from hub_cards.model_card import check_card
+from hub_cards.results import MEASURES
 from hub_cards.seal import CARD_MARK, is_generated
 
 PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/tokens_per_word.svg"]
@@ -201,7 +203,9 @@ def test_pictures_of_an_earlier_card_go(tokenizer, found, tmp_path):
 
 def test_a_tokenizer_of_others_and_one_with_a_template(tmp_path):
     vocab = {bytes([byte]): byte for byte in range(256)}
-    other = BPETokenizer(vocab, [], special_tokens={"`x`|<s>": 256}, patterns=["gpt2", r"\s+|\S+"])
+    other = BPETokenizer(
+        vocab, [], special_tokens={"`x`|<s>": 256}, splitting=Splitting("bpe", pattern=("gpt2", r"\s+|\S+"))
+    )
     write_card(tmp_path / "other", other)
     text = (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
     assert "It does not say how it was trained." in text
@@ -250,7 +254,7 @@ def test_what_the_card_warns_of_is_so(saved, sample):
 
 def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     def facts(tokenizer):
-        return dict(Card(tokenizer, "tok").facts())
+        return dict(Facts(tokenizer).table())
 
     assert facts(tokenizer)["Parts of special tokens"] == (
         "`bos_token` `<|endoftext|>`; `eos_token` `<|endoftext|>`; `pad_token` `<|endoftext|>`; `unk_token` none"
@@ -264,7 +268,7 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
         "end of a turn in chats `<|im_end|>`"
     )
     chatty.chat_template = "{{ messages }}"
-    assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats none that is a special token")
+    assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats no special token")
     chatty.special_tokens, chatty.roles, chatty.chat_template = {}, {}, None
     assert "Parts of special tokens" not in facts(chatty)
     chatty.model_max_length = 8192
@@ -370,7 +374,7 @@ def test_changes_to_a_generated_card_stay(folder, tokenizer, plain, found, tmp_p
         write_card(tmp_path / "tok", tokenizer, evaluations=found)
     assert "Not for poems." in card.read_text(encoding="utf-8")
     write_card(tmp_path / "tok", tokenizer, evaluations=found, replace=True)
-    with pytest.raises(SGPEError, match=r"README\.md: holds what was measured.* --eval"):
+    with pytest.raises(SGPEError, match=r"README\.md: holds measurements that would be lost.* --eval"):
         write_card(tmp_path / "tok", tokenizer)
     write_card(tmp_path / "tok", plain)  # the numbers were another's
 
@@ -426,8 +430,8 @@ def test_on_the_command_line(saved, tokenizer, texts, tmp_path):
         ("tok/tokenizer.json", "no folder to write a card to: give one by --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
         ("tok --license MIT", "'MIT': not a licence as the Hub names them: apache-2.0, mit"),
-        ("tok --language Sinhala!", "'Sinhala!': not a code of a language: write si"),
-        ("tok --eval sinhala=en.txt", "'sinhala': not a code of a language: write si"),
+        ("tok --language Sinhala!", "'Sinhala!': not a language code: write si"),
+        ("tok --eval sinhala=en.txt", "'sinhala': not a language code: write si"),
         ("tok --name a/b/c", "a/b/c: not a name of a Hub repository: write user/name"),
         ("nothing --out new", "no such file or folder"),
     ],

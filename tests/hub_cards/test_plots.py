@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from hf_sgpe import SGPEError
-from hub_cards import plots
+from hub_cards import drawing, plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = {"si": {"mine": 1.68, "<b>&$x$": 3.5}, "en": {"mine": 1.32, "<b>&$x$": 1.24}, "ta": {"mine": 2.13, "<b>&$x$": 3.27}}
@@ -34,7 +34,7 @@ BESIDE_A_PICTURE = 2 * REM + 2
 def drawn_for(languages, names):
     """The pictures on both kinds of paper, of tokenizers that are all alike: (paper, SVG)."""
     row = dict.fromkeys(names, 1.5) | {names[0]: 28.25}
-    for paper in (plots.WIDE, plots.NARROW):
+    for paper in (drawing.WIDE, drawing.NARROW):
         yield paper, plots.tokens_per_word(dict.fromkeys(languages, row), paper)
         yield paper, plots.token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}, paper)
         curves = {code: {1000: 1.0, 2000: 17.25} for code in languages}
@@ -49,7 +49,7 @@ def boxes(svg):
     for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
         style, text = element.get("style"), "".join(element.itertext()).strip()
         size = float(re.search(r"([\d.]+)px", style)[1])
-        width = 72 * plots._room(text, size, bold=bool(re.search(r"\b700\b", style)))
+        width = 72 * drawing.room_of(text, size, bold=bool(re.search(r"\b700\b", style)))
         anchor = re.search(r"text-anchor: (\w+)", style)[1]
         start = float(element.get("x")) - width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         base = float(element.get("y"))
@@ -99,10 +99,10 @@ def test_pictures_stand_beside_each_other_in_a_page():
         assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) == own
         assert "<style" not in svg
         assert not re.search(r"""(?:src|href)=["'](?!#)|url\((?!#)""", svg)
-        paged = plots.for_page(svg)
+        paged = drawing.for_page(svg)
         assert not re.search(r"<svg[^>]* (?:width|height)=", paged)
         assert "var(--ours)" in paged
-        assert not [colour for colour in plots.COLOURS if colour in paged]
+        assert not [colour for colour in drawing.COLOURS if colour in paged]
 
 
 def test_settings_of_the_machine_make_no_difference():
@@ -145,12 +145,12 @@ def test_texts_lie_inside_the_picture_and_not_on_each_other(languages, names):
 
 def test_labels_are_11_pixels_high_in_every_window():
     shown_from = REM * float(re.search(r"@container \(min-width:([\d.]+)rem\)\{\.when-wide\{display:block", CSS)[1])
-    narrowest = {plots.WIDE: shown_from, plots.NARROW: NARROWEST - BESIDE_A_PICTURE}
+    narrowest = {drawing.WIDE: shown_from, drawing.NARROW: NARROWEST - BESIDE_A_PICTURE}
     for paper, svg in drawn_for(["si", "en"], ["tok", "o200k"]):
         assert min(size for _, size, _ in boxes(svg)) * narrowest[paper] / (72 * paper.width) >= 11
 
 
-@pytest.mark.parametrize("paper", [plots.WIDE, plots.NARROW])
+@pytest.mark.parametrize("paper", [drawing.WIDE, drawing.NARROW])
 @pytest.mark.parametrize("values", [[2.0] * 12, [1.0, 1.01, 1.05, 1.1], [3.0, 1.0], [2.0, 1.99, 2.01]])
 def test_markers_of_the_lead_picture_do_not_touch(values, paper):
     row = {f"tokenizer {number}": value for number, value in enumerate(values)}

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, SGPETokenizerFast
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards import TokenView, evaluate, load_measurable, tokens_html
 
@@ -101,7 +101,7 @@ def cutting(sample):
 @given(text=texts)
 def test_the_shown_text_is_the_normalized_text(text, tokenizer, cutting):
     for shown, normalization in ((tokenizer, "nfc"), (cutting, "none")):
-        assert parse(tokens_html(text, shown)).text == normalize(text, normalization).replace("\0", "␀")
+        assert parse(tokens_html(text, shown)).text == prepare(text, normalization).replace("\0", "␀")
 
 
 @given(text=texts | st.text(max_size=20))
@@ -122,7 +122,7 @@ def test_each_token_has_its_id_rank_and_vocabulary_string(text, tokenizer, cutti
 
 @given(text=texts)
 def test_cut_syllables_are_those_that_evaluate_counts(text, tokenizer, cutting, only_bytes):
-    text = normalize(text, "nfc")
+    text = prepare(text, "nfc")
     names = {"hybrid": tokenizer, "cutting": cutting, "bytes": only_bytes}
     for shown, row in zip(names.values(), counts(TokenView(text, names)), strict=True):
         expected = evaluate(shown, [text])
@@ -225,8 +225,8 @@ def test_text_and_names_stay_text(text, tokenizer):
     view = parse(TokenView(text, {text: tokenizer, "other": tokenizer}).to_html())
     assert {element.tag for element in view.find("[data-tip]")} == {"span"}
     assert not list(view.find("script")) and not list(view.find("b")) and not list(view.find("[onclick]"))
-    assert next(view.find("tbody")).text.count(normalize(text, "none")) == 1
-    assert next(view.find(".sgpe-source")).text == normalize(text, "none")
+    assert next(view.find("tbody")).text.count(prepare(text, "none")) == 1
+    assert next(view.find(".sgpe-source")).text == prepare(text, "none")
 
 
 def test_a_page_needs_nothing_from_elsewhere(tokenizer):
@@ -255,7 +255,7 @@ def test_every_row_of_several_tokenizers_shows_the_text(text, tokenizer, cutting
     # Texts in different normal forms have their words under each other all the same.
     shown = rows(TokenView(text, {"one": tokenizer, "two": cutting}))
     for row, name, normalization in zip(shown, ("one", "two"), ("nfc", "none"), strict=True):
-        assert "".join(column.text for column in row) == name + normalize(text, normalization).replace("\0", "␀")
+        assert "".join(column.text for column in row) == name + prepare(text, normalization).replace("\0", "␀")
 
 
 def test_words_stand_under_each_other(tokenizer, cutting):
@@ -354,7 +354,7 @@ def test_foreign_tokenizers_show_their_ids_and_the_text(text, foreign):
 
 @given(text=texts)
 def test_foreign_tokenizers_cut_what_evaluate_counts(text, foreign, measured):
-    text = normalize(text, "nfc")
+    text = prepare(text, "nfc")
     for name, row in zip(foreign, counts(TokenView(text, foreign)), strict=True):
         expected = evaluate(measured[name], [text])
         assert row[3:] == [

@@ -1,0 +1,105 @@
+"""Text as Markdown and HTML: what escapes it, and the templates that it goes into.
+
+What stands between backticks in a text is code; that is all the markup there is.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.version import __version__
+
+as_json = partial(json.dumps, ensure_ascii=False)
+
+
+def render(template: str, **values: Any) -> str:
+    """Fills in a file of ``hub_cards/templates``."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("hub_cards"),
+        autoescape=lambda name: name is not None and ".html" in name,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "json": as_json, "block": _block}
+    environment.globals |= {"version": __version__, "fonts": fonts, "font_stack": font_stack}
+    return environment
+
+
+def fonts() -> list[str]:
+    """Returns the families of fonts that have the characters of all scripts, in the order in which to try them."""
+    return list(dict.fromkeys(["Noto Sans", *(script.font for script in SCRIPTS.values())]))
+
+
+def font_stack() -> str:
+    """Returns CSS's list of the families that a browser looks through for each character, also where Noto is missing."""
+    elsewhere = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Arial", "sans-serif")
+    return ", ".join((*(f"'{font}'" for font in fonts()), *elsewhere))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
+    ('a, b and c', 'a', '')
+    """
+    *others, last = [*names] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def code(text: str) -> str:
+    """Text between as many backticks as Markdown needs.
+
+    >>> code("a"), code("`a")
+    ('`a`', '`` `a ``')
+    """
+    ticks = "`" * (1 + _longest_run(text))
+    return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
+
+
+def _block(text: str, language: str) -> str:
+    """Text as a block of code in Markdown."""
+    fence = max(3, 1 + _longest_run(text)) * "`"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _cell(text: str) -> str:
+    """Text as it stands in a table of Markdown, where a bar would end the cell even in code."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _plain(text: str) -> str:
+    r"""Text on one line in which neither Markdown nor HTML sees any markup.
+
+    >>> print(_plain("a|b <i> *c*"))
+    a\|b \<i\> \*c\*
+    """
+    return re.sub(r"([\\`*_\[\]<>|&~$])", r"\\\1", " ".join(text.split()))
+
+
+def _inline(text: str) -> Markup:
+    """Text with code between backticks as HTML.
+
+    >>> str(_inline("x < `y`"))
+    'x &lt; <code>y</code>'
+    """
+    return Markup(re.sub(r"(?<!`)(`+)(?!`)( ?)(.+?)\2\1(?!`)", r"<code>\3</code>", html.escape(text, quote=False)))

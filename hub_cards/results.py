@@ -1,0 +1,114 @@
+"""What was measured of a tokenizer and of those beside it, and the measures that tables show of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.languages import language
+from hub_cards.metrics import Evaluation, Measurable, gini_of
+
+REFERENCE = "en"
+"""The language that others are compared with, if it is among them."""
+
+
+class Word(NamedTuple):
+    """A word of a text, and its tokens in running text.
+
+    Attributes:
+        tokens: Name of a tokenizer → the text of each token without the space before the word, or None where a token is only
+            part of a character.
+    """
+
+    text: str
+    tokens: dict[str, list[str | None]]
+
+
+@dataclass
+class Comparison:
+    """What `hub_cards.compare` measured.
+
+    Attributes:
+        tokenizers: Name → tokenizer; the first is the one that the comparison is about, the others are baselines.
+        sources: Code of a language → names of the files with its text.
+        evaluations: Code → name of a tokenizer → what was measured.
+        compression: Code → number of tokens in the vocabulary → bytes per token with the first merges only.
+        words: Code → frequent words; with conjuncts where the text is in a script of `SCRIPTS`.
+    """
+
+    tokenizers: dict[str, BPETokenizer | Measurable]
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    evaluations: dict[str, dict[str, Evaluation]] = field(default_factory=dict)
+    compression: dict[str, dict[int, float]] = field(default_factory=dict)
+    words: dict[str, list[Word]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the tokenizer that the comparison is about."""
+        return next(iter(self.tokenizers))
+
+    @property
+    def baselines(self) -> list[str]:
+        """Names of the others."""
+        return list(self.tokenizers)[1:]
+
+    def measure(self, measure: str, code: str, name: str) -> float | None:
+        """Returns one number: ``parity`` with English, or a measure of `Evaluation`; None where it means nothing.
+
+        A language that is written without spaces has no tokens per word. Parity takes line n of both texts for the same
+        sentence, and so is None where their numbers of lines differ.
+        """
+        evaluation = self.evaluations[code][name]
+        if measure == "parity":
+            reference = self.evaluations.get(REFERENCE, {}).get(name)
+            return evaluation.parity(reference) if reference else None
+        if measure == "tokens_per_word" and not language(code).spaced:
+            return None
+        value: float | None = getattr(evaluation, measure)
+        return value
+
+    def gini(self, name: str) -> float | None:
+        """Returns how unequally a tokenizer treats the languages (`hub_cards.metrics.gini_of`)."""
+        return gini_of(row[name] for row in self.evaluations.values())
+
+
+class Measure(NamedTuple):
+    """A column of the tables: name of a measure of `Comparison`, its title, how numbers are formatted, what it means."""
+
+    key: str
+    title: str
+    form: str
+    meaning: str
+
+    def show(self, value: float | None) -> str:
+        """Formats a number as the card has it.
+
+        >>> CUT_SYLLABLES.show(0.00034), CUT_SYLLABLES.show(0), CUT_SYLLABLES.show(None)
+        ('0.034 %', '0 %', '–')
+        """
+        if value is None:
+            return "–"
+        if self.form != "%":
+            return format(value, self.form)
+        percent = 100 * value
+        # Two significant digits or more: the difference between 0.06 and 0.001 per cent is what this is about.
+        digits = 1 if percent >= 9.95 else 2 if percent >= 0.0995 else 3
+        return f"{percent:.{digits}f} %" if value else "0 %"
+
+
+MEASURES = tuple(
+    Measure(*fields)
+    for fields in (
+        ("tokens_per_word", "tokens per word", ".2f", "tokens divided by words between spaces; fewer is better"),
+        ("parity", "parity", ".2f", "tokens divided by those of the same lines in English; 1 is what English takes"),
+        ("bytes_per_token", "bytes per token", ".2f", "UTF-8 bytes divided by tokens; more is better"),
+        ("characters_per_token", "characters per token", ".2f", "code points divided by tokens; more is better"),
+        ("cut_syllable_share", "cut syllables", "%", "share of the written syllables with a token end inside"),
+        ("cut_letter_share", "cut letters", "%", "share of what a reader sees as one letter with a token end inside"),
+        ("fallback_rate", "fallback", "%", "share of the tokens that are only part of a character: bytes, not text"),
+        ("renyi_efficiency", "Rényi efficiency", ".3f", "how evenly tokens are used: entropy of order 2.5, 1 at most"),
+        ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
+    )
+)
+TOKENS_PER_WORD, PARITY, CUT_SYLLABLES, FALLBACK = (MEASURES[place] for place in (0, 1, 4, 6))

@@ -1,0 +1,84 @@
+"""A script is one record: what cards, pictures and views say of it follows from there."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import hub_cards
+from hf_sgpe import BPETokenizer
+from hf_sgpe.splitting import scripts
+from hub_cards import TokenView, write_card
+from hub_cards.languages import language
+from hub_cards.markup import font_stack
+
+SOURCES = {f"hub_cards.{path.stem}": path for path in Path(hub_cards.__file__).parent.glob("[!_]*.py")}
+
+
+@pytest.fixture
+def khmer(monkeypatch):
+    script = replace(
+        scripts.SCRIPTS["devanagari"],
+        name="khmer",
+        block=(0x1780, 0x17FF),
+        also="Khmr km",
+        font="Noto Sans Khmer",
+        greeting="សួស្តី",
+        spaced=False,
+        consonants="1780-17A2",
+        vowels="17A3-17B3",
+        virama="17D2",
+        signs="17B6-17C5",
+        modifiers="17C6-17C8",
+        nukta="",
+        others="",
+    )
+    monkeypatch.setitem(scripts.SCRIPTS, "khmer", script)
+    return script
+
+
+def test_a_new_script_appears_by_itself(khmer, tmp_path):
+    tokenizer = BPETokenizer.train_from_iterator([khmer.greeting], 260)
+    tokenizer.metadata["training"] = {"recipe": "hybrid", "scripts": ["khmer"], "pattern": "o200k"}
+    write_card(tmp_path, tokenizer)
+    card, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("README.md", "index.html"))
+    assert "those of Khmer." in card
+    assert f'tokenizer("{khmer.greeting}")' in card
+    view = TokenView(khmer.greeting, tokenizer).to_html()
+    assert "sgpe-cut" in view
+    for text in (page, view, font_stack()):
+        assert "Noto Sans Khmer" in text
+
+
+def test_a_script_says_whether_its_languages_have_spaces(khmer, monkeypatch):
+    assert not language("km").spaced
+    monkeypatch.setitem(scripts.SCRIPTS, "khmer", replace(khmer, spaced=True))
+    assert language("km").spaced
+    assert language("si").spaced and not language("th").spaced
+
+
+def test_every_script_has_a_font_and_a_greeting_in_its_own_letters():
+    for script in scripts.SCRIPTS.values():
+        assert script.font.startswith("Noto Sans ")
+        assert scripts.scripts_in([script.greeting]) == {script.name: 1.0}
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_modules_need_each_other_in_one_direction_and_only_comparisons_need_trainers():
+    needs = {name: set(imports_of(path)) for name, path in SOURCES.items()}
+    assert [name for name, modules in needs.items() if any(module.startswith("trainers") for module in modules)] == [
+        "hub_cards.comparison"
+    ]
+    while needs:
+        free = [name for name, modules in needs.items() if not modules & {*needs, "hub_cards"}]
+        assert free, needs
+        for name in free:
+            del needs[name]
