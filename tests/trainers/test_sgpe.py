@@ -9,8 +9,9 @@ import time
 import pytest
 from support.data import corpus, needs_data
 
-from hf_sgpe import BPETokenizer, SGPEEncoder, SGPEVocabulary
-from trainers import SGPEError, SGPETrainer
+from hf_sgpe import BPETokenizer, SGPEEncoder, SGPETokenizerFast, SGPEVocabulary
+from hub_cards import evaluate
+from trainers import SGPEError, SGPETrainer, TokenizerTrainer, TrainingConfig
 
 OPTIONS = {"vocab_size": 900, "prune_freq": 2, "min_freq": 2, "checkpoint_every": 100}
 RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json", "tokenization_sgpe.py")
@@ -43,6 +44,41 @@ def test_writes_the_documents_files_and_a_folder_that_loads(tmp_path, text, samp
     loaded = BPETokenizer.from_pretrained(tmp_path / "out")
     assert loaded.get_vocab() == vocabulary.to_bpe().get_vocab()
     assert loaded.encode("මගේ ගම") == SGPEEncoder(vocabulary).encode("මගේ ගම")
+
+
+@pytest.mark.parametrize("vocab_size", [700, 900, 5000])
+def test_the_recipe_learns_the_identical_tokenizer(tmp_path, text, vocab_size):
+    settings = {**OPTIONS, "vocab_size": vocab_size}
+    SGPETrainer(**settings).train(text, tmp_path / "document")
+    config = TrainingConfig(vocab_size, "sgpe", min_unit_frequency=2, min_frequency=2)
+    TokenizerTrainer(config).learn(TokenizerTrainer(config).count(files=[text])).save(tmp_path / "recipe")
+    for name in RESULT[1:]:
+        assert (tmp_path / "document" / name).read_bytes() == (tmp_path / "recipe" / name).read_bytes()
+
+
+@pytest.mark.parametrize("metadata", ["now", "of earlier versions", "none"])
+def test_training_another_one_like_it_keeps_syllables_whole(tmp_path, text, sample, metadata):
+    SGPETrainer(**OPTIONS).train(text, tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    older = {"prune_freq": 2, "min_freq": 2, "scripts": ["sinhala"], "word_counts": "1f"}
+    config["sgpe"] = {"now": config["sgpe"], "of earlier versions": {"sgpe": older}, "none": {}}[metadata]
+    path.write_text(json.dumps(config), encoding="utf-8", newline="\n")
+    tokenizer = SGPETokenizerFast.from_pretrained(tmp_path)
+    new = tokenizer.train_new_from_iterator(sample["si"].splitlines(), 900)
+    assert new.to_bpe().splitting.recipe == "sgpe"
+    assert new.to_bpe().metadata["training"]["min_frequency"] == 2
+    if metadata != "none":
+        assert new.to_bpe().metadata["training"]["min_unit_frequency"] == 2
+        assert new.to_bpe().get_vocab() == tokenizer.to_bpe().get_vocab()
+    assert evaluate(new, sample["si"].splitlines()).cut_syllable_share < 0.05
+    assert new("ක").input_ids[0] == new.cls_token_id
+
+
+def test_what_is_written_in_the_text_as_a_special_token_is_not_learned_from(tmp_path):
+    (tmp_path / "si.txt").write_text("කර [UNK] කර " * 9, encoding="utf-8", newline="\n")
+    vocabulary = SGPETrainer(**OPTIONS).train(tmp_path / "si.txt", tmp_path / "out")
+    assert "[" not in vocabulary.vocab
 
 
 def test_the_log_has_the_documents_cadence(tmp_path, text, caplog):

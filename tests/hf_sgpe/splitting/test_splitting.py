@@ -1,0 +1,119 @@
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.texts import indic, texts
+
+from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, kernel
+from hf_sgpe.splitting import scripts as tables
+from hf_sgpe.splitting.scripts import SCRIPTS
+
+splittings = st.builds(
+    Splitting,
+    recipe=st.sampled_from(["hybrid", "sgpe", "bpe"]),
+    scripts=st.lists(st.sampled_from([*SCRIPTS, "all", "hi"]), min_size=1, max_size=4).map(tuple),
+    pattern=st.sampled_from([*SPLIT_PATTERNS, r"\s+|\S+", r"\d|[a-c]+"]),
+    normalization=st.sampled_from([None, "none", "nfc"]),
+    special_tokens=st.none() | st.lists(st.sampled_from(["<|x|>", "[CLS]", "<s>"]), unique=True).map(tuple),
+)
+
+
+@given(splittings)
+def test_survives_json_and_pickle(splitting):
+    assert Splitting.from_dict(json.loads(json.dumps(splitting.to_dict()))) == splitting
+    assert pickle.loads(pickle.dumps(splitting)) == splitting
+    assert not splitting.difference(splitting)
+
+
+@given(splittings, texts | indic)
+def test_regexes_say_all_of_it(splitting, text):
+    read = Splitting.from_regexes(splitting.regexes, splitting.normalization, splitting.special_tokens)
+    assert (read.recipe, read.scripts, read.regexes) == (splitting.recipe, splitting.scripts, splitting.regexes)
+    assert RegexPreTokenizer.of(read).split(text) == RegexPreTokenizer.of(splitting).split(text)
+
+
+@pytest.mark.parametrize("recipe", ["hybrid", "bpe", "sgpe"])
+def test_a_saved_tokenizer_says_how_it_cuts(tmp_path, sample, recipe):
+    from hf_sgpe import train_from_counts
+
+    config = TrainingConfig(3000, recipe, ("tamil", "sinhala"), "llama3")
+    tokenizer = train_from_counts(WordCounts.from_texts([sample["si"], sample["ta"]], config), config)
+    tokenizer.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).splitting == config.splitting == tokenizer.splitting
+
+
+def test_what_makes_no_difference_is_left_out():
+    assert Splitting("bpe", ("tamil",), "gpt2") == Splitting("bpe", ("all",), "gpt2")
+    assert Splitting("sgpe", pattern="gpt2") == Splitting("sgpe", pattern="o200k")
+    assert Splitting(special_tokens=("<a>", "<b>")) == Splitting(special_tokens=("<b>", "<a>"))
+    assert Splitting(scripts=("si",), normalization="nfc") == Splitting()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "setting"),
+    [
+        ({}, {"recipe": "bpe"}, "recipe"),
+        ({}, {"scripts": ("tamil",)}, "scripts"),
+        ({}, {"pattern": "gpt2"}, "pattern"),
+        ({}, {"normalization": "none"}, "normalization"),
+        ({}, {"special_tokens": ()}, "special_tokens"),
+    ],
+)
+def test_the_first_difference_is_named(one, other, setting):
+    assert Splitting(**one).difference(Splitting(**other)) == setting
+
+
+def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(monkeypatch, tmp_path):
+    older = replace(SCRIPTS["tamil"], others="0BD0", modifiers="")  # without the sign of visarga
+    with monkeypatch.context() as then:
+        then.setitem(SCRIPTS, "tamil", older)
+        letters = tables.runs(map(ord, older.letters_and_marks()))
+        splitting = Splitting(scripts=("tamil",), letters=(letters,))
+        counts = WordCounts.from_texts(["அஃது அஃது"], splitting)
+        counts.save(tmp_path / "counts")
+        words = RegexPreTokenizer.of(splitting).split("அஃது")
+    assert words == ["அ", "ஃ", "து"] != RegexPreTokenizer.of(Splitting(scripts=("tamil",))).split("அஃது")
+    read = Splitting.from_regexes(splitting.regexes, "nfc", splitting.special_tokens)
+    assert read == splitting
+    assert RegexPreTokenizer.of(read).split("அஃது") == words
+    assert (RegexPreTokenizer.of(read).scanner is not None) == kernel.has_scanners()
+    kept = WordCounts.load(tmp_path / "counts")
+    assert kept == counts
+    with pytest.raises(SGPEError, match="word counts cannot be added: patterns"):
+        kept + WordCounts.from_texts(["அஃது"], Splitting(scripts=("tamil",)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ({"scripts": ()}, "needs a script"),
+        ({"scripts": "si"}, "scripts must be a list"),
+        ({"scripts": ("klingon",)}, "unknown script 'klingon'"),
+        ({"pattern": "gpt5"}, "unknown split pattern 'gpt5'"),
+        ({"pattern": "("}, "not a valid regex"),
+        ({"normalization": "nfkc"}, "unknown normalization 'nfkc'"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(SGPEError, match=message):
+        Splitting(**settings)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"recipe": "bpe"},
+        {"patterns": ["x"]},
+        {"scripts": None},
+        {"pattern": 5},
+        {"normalization": []},
+        {"special_tokens": 1},
+    ],
+)
+def test_damaged_settings_are_named(damage):
+    with pytest.raises(SGPEError):
+        Splitting.from_dict({**Splitting().to_dict(), **damage})
