@@ -67,7 +67,7 @@ def compare(
     baselines: Mapping[str, BPETokenizer | Measurable] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Measures a tokenizer and baselines on texts.
+    """Measures a tokenizer and baselines on texts in several languages.
 
     Args:
         texts: Code of a language → its lines: a list, or `TextFiles`. They are read several times.
@@ -134,15 +134,8 @@ def _has_conjunct(trie: LinguisTrie, word: str) -> bool:
 
 
 def _pieces(tokenizer: Measurable, word: str) -> list[str | None]:
-    text = f" {word}"
-    _, ends = tokenizer.encode(text)
-    pieces: list[str | None] = []
-    for start, end in pairwise([0, *ends]):
-        try:
-            piece = text.encode()[start:end].decode()
-        except UnicodeDecodeError:
-            pieces.append(None)
-            continue
-        # A space is shown only where it is a token of its own, not at the start of a word's first token.
-        pieces.append(piece.removeprefix(" ") or "␣")
-    return pieces
+    content = f" {word}".encode()
+    ends = tokenizer(f" {word}")
+    pieces = [content[start:end].decode(errors="surrogateescape") for start, end in pairwise([0, *ends])]
+    # A space is shown only where it is a token of its own, not at the start of a word's first token.
+    return [None if re.search("[\udc80-\udcff]", piece) else piece.removeprefix(" ") or "␣" for piece in pieces]

@@ -140,20 +140,19 @@ class Facts:
         training = self.training
         if not training:
             return ["It does not say how it was trained."]
-        learned = (
-            "learned by byte-pair encoding: again and again the most frequent pair of neighbouring tokens became a token, "
-            f"and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
-        )
+        merges = "Its merges were "
         if self.scripts:
-            learned = (
+            merges = (
                 "Words were cut into written syllables first: a consonant cluster with its vowel sign and modifiers, or an "
                 "independent vowel with its modifiers. The first merges build the frequent letters and syllables out of "
                 "bytes, so that a syllable that has a token is never cut; a rarer one falls apart at its letters. All "
-                f"further merges were {learned}"
+                "further merges were "
             )
-        else:
-            learned = f"Its merges were {learned}"
-        return [learned, f"Trained on {listed(map(code, datasets))}."] if datasets else [learned]
+        merges += (
+            "learned by byte-pair encoding: again and again the most frequent pair of neighbouring tokens became a token, "
+            f"and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
+        )
+        return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 
     def limits(self, name: str) -> Iterator[str]:
         """What it cannot do; ``name`` is what loads it."""
@@ -171,9 +170,8 @@ class Facts:
                 "`hf_sgpe.BPETokenizer` does so only where it is allowed to."
             )
         if not tokenizer.pad_token:
-            remedy = "`tokenizer.pad_token = tokenizer.eos_token`"
-            remedy = remedy if tokenizer.eos_token else "`tokenizer.add_special_tokens`"
-            yield f"It has no padding token. Batches that are padded need one: {remedy}."
+            remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
+            yield f"It has no padding token. Batches that are padded need one: `tokenizer.{remedy}`."
         yield "It is a tokenizer, not a model: there are no weights here."
 
 

@@ -160,18 +160,9 @@ class Language(NamedTuple):
         return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
 
 
-def _read_names() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    names: dict[str, tuple[str, str]] = {}
-    codes: dict[str, str] = {}
-    for line in _TABLE.strip().splitlines():
-        entry, _, native = line.partition(" | ")
-        code, long_code, english = entry.split(" ", 2)
-        names[code] = english, native
-        codes |= {code: code, long_code: code}
-    return names, codes
-
-
-_NAMES, _CODES = _read_names()
+_ROWS = re.findall(r"^(\S+) (\S+) (.*) \| (.*)$", _TABLE, re.MULTILINE)
+_NAMES = {code: (english, native) for code, _, english, native in _ROWS}
+_CODES = {either: short for short, long, *_ in _ROWS for either in (short, long)}
 
 
 def language(code: str) -> Language:

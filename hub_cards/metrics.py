@@ -119,7 +119,7 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Tokens divided by those of ``reference``, the same lines in another language; None if it has not as many lines."""
+        """Tokens divided by those of ``reference``, the same lines in another language; None if their numbers differ."""
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(

@@ -65,13 +65,16 @@ def write_card(
     """
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
+    datasets = [name.partition(":")[0] for name in datasets]  # the Hub's metadata has no place for configurations
+    for dataset in datasets:
+        check_name(dataset)
     card = Card(
         name or Path(folder).resolve().name,
         Facts(tokenizer),
         Tables(evaluations, tuple(languages)) if evaluations else None,
         license,
         tuple(languages),
-        tuple(map(_dataset, datasets)),
+        tuple(datasets),
         tuple(tags),
     )
     pictures, narrow = (draw(evaluations, paper) if evaluations else {} for paper in (WIDE, NARROW))
@@ -86,13 +89,6 @@ def write_card(
         if picture not in pictures:  # of an earlier card
             (Path(folder) / "pictures" / f"{picture}.svg").unlink(missing_ok=True)
     return sorted(files)
-
-
-def _dataset(name: str) -> str:
-    """The name of a dataset without that of its configuration, which the Hub's metadata has no place for."""
-    repo = name.partition(":")[0]
-    check_name(repo)
-    return repo
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:

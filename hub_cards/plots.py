@@ -10,7 +10,7 @@ from typing import Any
 from hub_cards.drawing import FAINT, INK, MARGIN, MUTED, OURS, PAPER, WIDE, Paper, canvas, room_of, shortened, style_of
 from hub_cards.drawing import check_matplotlib as check_matplotlib
 from hub_cards.languages import language
-from hub_cards.results import TOKENS_PER_WORD, Comparison
+from hub_cards.results import FERTILITY, Comparison
 
 LONGEST = 12
 """Tokens of this many characters and more share a bar."""
@@ -26,7 +26,7 @@ def draw(comparison: Comparison, paper: Paper = WIDE) -> dict[str, str]:
     baselines: dict[str, dict[str, tuple[int, float]]] = {}
     for code, row in comparison.evaluations.items():
         for name, evaluation in row.items():
-            if (value := comparison.measure(TOKENS_PER_WORD.key, code, name)) is not None:
+            if (value := comparison.measure(FERTILITY.key, code, name)) is not None:
                 words.setdefault(code, {})[name] = value
             lengths[name].update(evaluation.token_lengths)
             lengths[name][None] += evaluation.fallback_tokens
@@ -238,7 +238,8 @@ def compression(
                 axis.plot([left, right], [y_of(height)] * 2, color=FAINT, lw=0.8)
                 axis.text(left - 0.05, y_of(height) + 0.04, f"{height}", ha="right", color=MUTED, fontsize=paper.size)
             for size in _ticks(smallest, largest):
-                axis.text(x_of(size), floor + line, _in_thousands(size), ha="center", color=MUTED, fontsize=paper.size)
+                label = f"{size / 1000:g}k" if size >= 1000 else f"{size}"
+                axis.text(x_of(size), floor + line, label, ha="center", color=MUTED, fontsize=paper.size)
             axis.plot([*map(x_of, curve)], [*map(y_of, curve.values())], color=OURS, lw=1.8)
             size, value = list(curve.items())[-1]
             axis.plot(x_of(size), y_of(value), "o", ms=6, mfc=OURS, mec=PAPER, mew=0.8)
@@ -256,7 +257,3 @@ def compression(
 def _ticks(smallest: int, largest: int) -> list[int]:
     """Returns a few round sizes, each four times the one before."""
     return [size for size in (1000 * 4**power for power in range(-2, 8)) if smallest <= size <= largest] or [largest]
-
-
-def _in_thousands(size: int) -> str:
-    return f"{size / 1000:g}k" if size >= 1000 else f"{size}"

@@ -304,5 +304,5 @@ def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: lis
         with conversation(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)
     except SGPEError:
-        return []
+        return []  # the Hub said that it made the commit
     return [path for path in paths if _compared(folder, path, listed.get(path)).change != "unchanged"]

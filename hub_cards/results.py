@@ -107,8 +107,8 @@ MEASURES = tuple(
         ("cut_syllable_share", "cut syllables", "%", "share of the written syllables with a token end inside"),
         ("cut_letter_share", "cut letters", "%", "share of what a reader sees as one letter with a token end inside"),
         ("fallback_rate", "fallback", "%", "share of the tokens that are only part of a character: bytes, not text"),
-        ("renyi_efficiency", "Rényi efficiency", ".3f", "how evenly tokens are used: entropy of order 2.5, 1 at most"),
+        ("renyi_efficiency", "Rényi efficiency", ".3f", "how evenly tokens are used: entropy of order 2.5 over its maximum"),
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
     )
 )
-TOKENS_PER_WORD, PARITY, CUT_SYLLABLES, FALLBACK = (MEASURES[place] for place in (0, 1, 4, 6))
+FERTILITY, PARITY, CUT_SYLLABLES, FALLBACK = (MEASURES[place] for place in (0, 1, 4, 6))

@@ -15,17 +15,7 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import Language, language
 from hub_cards.markup import code, listed
-from hub_cards.results import (
-    CUT_SYLLABLES,
-    FALLBACK,
-    MEASURES,
-    PARITY,
-    REFERENCE,
-    TOKENS_PER_WORD,
-    Comparison,
-    Measure,
-    Word,
-)
+from hub_cards.results import CUT_SYLLABLES, FALLBACK, FERTILITY, MEASURES, PARITY, REFERENCE, Comparison, Measure, Word
 from hub_cards.token_view import tokens_html
 
 # Shown for all tokenizers side by side.
@@ -116,7 +106,7 @@ class Tables:
         else:
             is_all = len(languages) == len(measured)
             where = "by language" if is_all else f"in the {len(languages)} languages it is for"
-        for measure, what in ((TOKENS_PER_WORD, "tokens per word"), (CUT_SYLLABLES, "of the running syllables are cut")):
+        for measure, what in ((FERTILITY, "tokens per word"), (CUT_SYLLABLES, "of the running syllables are cut")):
             if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
                 least, most = measure.show(min(values)), measure.show(max(values))
                 yield least if least == most else f"{least.removesuffix(' %')} to {most}", f"{what}, {where}"

@@ -132,7 +132,7 @@ def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
     def token_html(token: Token, kind: str, content: str) -> str:
         lines = [token.name, f"id {token.id:,}" + ("" if token.rank is None else f" · rank {token.rank:,}")]
         lines += [f"bytes {token.hex}"] if token.hex else []
-        lines += [f"cuts {_shortened(syllable)}" for syllable in shown.cut_by(token)]
+        lines += [f"cuts {syllable[:40]}{'…' * (len(syllable) > 40)}" for syllable in shown.cut_by(token)]
         tip = _escape("\n".join([*lines, name] if name else lines))
         return f'<span class="sgpe-{next(numbers) % _COLOURS}"{kind} data-tip="{tip}">{content}</span>'
 
@@ -173,10 +173,6 @@ def _mark(character: str) -> str:
     mark = _MARKS.get(character) or (chr(0x2400 + ord(character)) if character < " " else f"{ord(character):04X}")
     kind = "joiner" if character in "\u200c\u200d" else "invisible"
     return f'<span class="sgpe-{kind}" data-mark="{mark}">{_escape(character)}</span>'
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _escape(text: str) -> str:

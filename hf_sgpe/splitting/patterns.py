@@ -7,7 +7,6 @@ behind ``tokenizer.json``, and JavaScript has no possessive quantifiers at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import regex
@@ -35,7 +34,15 @@ class SplitPattern:
 
 
 PATTERNS: dict[str, SplitPattern] = {}
-"""Name → record; `add_pattern` adds to it."""
+"""Name → record. Add to it by `add_pattern`."""
+
+SPLIT_PATTERNS: dict[str, str] = {}
+"""Name → regex, of the same patterns."""
+
+
+def is_name(pattern: str) -> bool:
+    """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
+    return pattern.replace("-", "").replace("_", "").isalnum()
 
 
 def add_pattern(pattern: SplitPattern) -> None:
@@ -47,6 +54,7 @@ def add_pattern(pattern: SplitPattern) -> None:
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(f"a split pattern cannot be called {pattern.name!r}: the name is taken, or is not a plain word")
     PATTERNS[pattern.name] = pattern
+    SPLIT_PATTERNS[pattern.name] = pattern.regex
 
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -110,27 +118,7 @@ for _pattern in (
         scanner="cl100k-typographic",
     ),
 ):
-    PATTERNS[_pattern.name] = _pattern
-
-
-class _Regexes(Mapping[str, str]):
-    """Name → regex of all patterns that are known now."""
-
-    def __getitem__(self, name: str) -> str:
-        return PATTERNS[name].regex
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PATTERNS)
-
-    def __len__(self) -> int:
-        return len(PATTERNS)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
-
-
-SPLIT_PATTERNS: Mapping[str, str] = _Regexes()
-"""Name of a pattern → its regex."""
+    add_pattern(_pattern)
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:
@@ -159,11 +147,6 @@ def covers_all(pattern: str) -> bool:
                 continue
             return True
     return False
-
-
-def is_name(pattern: str) -> bool:
-    """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
-    return pattern.replace("-", "").replace("_", "").isalnum()
 
 
 def resolve_pattern(pattern: str) -> str:

@@ -29,9 +29,9 @@ from hf_sgpe import (
     TrainingConfig,
     WordCounts,
     conversations,
-    templates,
     train_from_counts,
 )
+from hf_sgpe.chat import templates
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain, write
 
 # Older versions do less to a conversation before the template sees it, and ours makes up for it.

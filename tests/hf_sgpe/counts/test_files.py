@@ -92,10 +92,10 @@ def test_native_counters_write_the_same_file(tmp_path, sample, config):
     counters = [make_word_counter(config), WordCounter(config)]
     for number, counter in enumerate(counters):
         counter.add([*sample.values(), "word" * 30, "\ud800"] * 2)
-        expected = counter.result()
+        expected = WordCounts(counter.counts(), config.splitting)
         counts_file.write(tmp_path / str(number), (table for _, table in counter.take()), config.splitting)
         assert WordCounts.load(tmp_path / str(number)) == expected
-        assert len(counter.result()) == 0
+        assert not counter.counts()
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
