@@ -123,7 +123,8 @@ class TokenizerTrainer:
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
         counts = self.count(files=files, iterator=iterator, text=text, text_field=text_field)
-        return SGPETokenizerFast.from_bpe(self.learn(counts))
+        tokenizer = self.learn(counts)
+        return SGPETokenizerFast.from_bpe(tokenizer)
 
 
 def train_bpe(

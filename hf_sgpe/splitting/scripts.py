@@ -3,8 +3,8 @@
 Characters fall into classes, each with one letter: consonant ``C``, independent vowel ``V``, nukta ``N``, virama ``H``,
 joiner ``J``, dependent vowel sign ``S``, modifier ``M`` (anusvara, visarga and the like), repha ``R`` that is written before
 its consonant. A grammar is a table of states:
-from a state, a character's class leads to the next state, or ends the syllable where no entry is given. Every state is a
-valid end, so the longest walk is the syllable.
+from a state, a character's class leads to the next state, or ends the syllable where no entry is given. The syllable is the
+longest walk that ends in a state where one may end; in today's tables that is every state.
 
 Sinhala is exactly as the SGPE architecture document defines it, unassigned code points in its ranges included. The other
 tables are read off Unicode's IndicSyllabicCategory. Adding a script is adding a table.
@@ -88,8 +88,10 @@ class Script:
         also: Other names that people give it by: ISO 15924, languages that are written in it and their codes.
         font: A family of fonts that has its characters.
         greeting: A few words to try a tokenizer on.
+        words: Some words with a bar between their syllables, which tests hold the table to.
         spaced: Whether words have spaces between them.
         joiners: The joiners that may stand inside a syllable.
+        ends: States in which a syllable may end; ``None`` for every one.
         letter: The grammar of a visible letter; ``None`` where that is the extended grapheme cluster.
     """
 
@@ -106,9 +108,11 @@ class Script:
     also: str = ""
     font: str = "Noto Sans"
     greeting: str = ""
+    words: str = ""
     spaced: bool = True
     joiners: str = ZWNJ + ZWJ
     syllable: Grammar = field(default_factory=lambda: BRAHMIC_SYLLABLE)
+    ends: frozenset[str] | None = None
     letter: Grammar | None = None
 
     def classes(self) -> dict[str, str]:
@@ -139,6 +143,7 @@ SCRIPTS: dict[str, Script] = {
             also="Sinh si Sinhalese",
             font="Noto Sans Sinhala",
             greeting="ශ්‍රී ලංකාව",
+            words="ශ්‍රී ලං|කා|ව වි|ද්‍යා|ල|ය ක්‍ෂේ|ත්‍ර|ය",
             consonants="0D9A-0DC6",
             vowels="0D85-0D96",
             virama="0DCA",
@@ -155,6 +160,7 @@ SCRIPTS: dict[str, Script] = {
             also="Deva hi Hindi mr Marathi ne Nepali sa Sanskrit awa bho brx doi gom hne kok ks mag mai new",
             font="Noto Sans Devanagari",
             greeting="नमस्ते दुनिया",
+            words="न|म|स्ते क्षे|त्र वि|द्या|ल|य हि|न्दी",
             consonants="0915-0939 0958-095F 0978-097F",
             vowels="0904-0914 0960-0961 0972-0977",
             nukta="093C",
@@ -169,6 +175,7 @@ SCRIPTS: dict[str, Script] = {
             also="Beng bn Bangla as Assamese",
             font="Noto Sans Bengali",
             greeting="বাংলা অক্ষর",
+            words="বাং|লা অ|ক্ষ|র বি|শ্ব",
             consonants="0995-09A8 09AA-09B0 09B2 09B6-09B9 09CE 09DC-09DD 09DF 09F0-09F1",
             vowels="0985-098C 098F-0990 0993-0994 09E0-09E1",
             nukta="09BC",
@@ -183,6 +190,7 @@ SCRIPTS: dict[str, Script] = {
             also="Guru pa Punjabi",
             font="Noto Sans Gurmukhi",
             greeting="ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ",
+            words="ਪੰ|ਜਾ|ਬੀ ਅੱ|ਖ|ਰ ਸ੍ਰੀ",
             consonants="0A15-0A28 0A2A-0A30 0A32-0A33 0A35-0A36 0A38-0A39 0A59-0A5C 0A5E",
             # the bearers iri and ura take vowel signs, as a vowel does
             vowels="0A05-0A0A 0A0F-0A10 0A13-0A14 0A72-0A73",
@@ -198,6 +206,7 @@ SCRIPTS: dict[str, Script] = {
             also="Gujr gu",
             font="Noto Sans Gujarati",
             greeting="ગુજરાતી અક્ષર",
+            words="ગુ|જ|રા|તી અ|ક્ષ|ર વિ|દ્યા",
             consonants="0A95-0AA8 0AAA-0AB0 0AB2-0AB3 0AB5-0AB9 0AF9",
             vowels="0A85-0A8D 0A8F-0A91 0A93-0A94 0AE0-0AE1",
             nukta="0ABC 0AFD-0AFF",
@@ -212,6 +221,7 @@ SCRIPTS: dict[str, Script] = {
             also="Orya or Oriya",
             font="Noto Sans Oriya",
             greeting="ଓଡ଼ିଆ ଅକ୍ଷର",
+            words="ଓ|ଡ଼ି|ଆ ଅ|କ୍ଷ|ର",
             consonants="0B15-0B28 0B2A-0B30 0B32-0B33 0B35-0B39 0B5C-0B5D 0B5F 0B71",
             vowels="0B05-0B0C 0B0F-0B10 0B13-0B14 0B60-0B61",
             nukta="0B3C",
@@ -226,6 +236,7 @@ SCRIPTS: dict[str, Script] = {
             also="Taml ta",
             font="Noto Sans Tamil",
             greeting="தமிழ் மொழி",
+            words="த|மி|ழ் மொ|ழி ல|ட்சு|மி",
             consonants="0B95 0B99-0B9A 0B9C 0B9E-0B9F 0BA3-0BA4 0BA8-0BAA 0BAE-0BB9",
             vowels="0B85-0B8A 0B8E-0B90 0B92-0B94",
             virama="0BCD",
@@ -239,6 +250,7 @@ SCRIPTS: dict[str, Script] = {
             also="Telu te",
             font="Noto Sans Telugu",
             greeting="తెలుగు అక్షరం",
+            words="తె|లు|గు అ|క్ష|రం",
             consonants="0C15-0C28 0C2A-0C39 0C58-0C5A 0C5D",
             vowels="0C05-0C0C 0C0E-0C10 0C12-0C14 0C60-0C61",
             nukta="0C3C",
@@ -253,6 +265,7 @@ SCRIPTS: dict[str, Script] = {
             also="Knda kn tcy Tulu",
             font="Noto Sans Kannada",
             greeting="ಕನ್ನಡ ಅಕ್ಷರ",
+            words="ಕ|ನ್ನ|ಡ ಅ|ಕ್ಷ|ರ",
             consonants="0C95-0CA8 0CAA-0CB3 0CB5-0CB9 0CDD-0CDE",
             vowels="0C85-0C8C 0C8E-0C90 0C92-0C94 0CE0-0CE1",
             nukta="0CBC",
@@ -267,6 +280,7 @@ SCRIPTS: dict[str, Script] = {
             also="Mlym ml",
             font="Noto Sans Malayalam",
             greeting="മലയാളം ഭാഷ",
+            words="മ|ല|യാ|ളം അ|ക്ഷ|രം വി|ദ്യാ",
             consonants="0D15-0D3A 0D54-0D56 0D7A-0D7F",
             vowels="0D05-0D0C 0D0E-0D10 0D12-0D14 0D5F-0D61",
             virama="0D4D",

@@ -170,7 +170,7 @@ class LinguisTrie:
 
     def _syllable_end(self, text: str, start: int) -> int:
         script = self._script_of.get(text[start])
-        return start + 1 if script is None else _walk(script.syllable, self._classes[script], text, start)
+        return start + 1 if script is None else _walk(script.syllable, self._classes[script], text, start, script.ends)
 
 
 @cache
@@ -195,14 +195,17 @@ def _syllables(scripts: tuple[Script, ...]) -> Syllables:
     return _native.Syllables(tables)
 
 
-def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int) -> int:
-    """Where the longest walk through ``grammar`` from ``start`` ends; at least one character on."""
+def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int, ends: frozenset[str] | None = None) -> int:
+    """Where the longest walk through ``grammar`` from ``start`` ends, in one of the states ``ends``; at least one character
+    on."""
     state = grammar["start"].get(classes.get(text[start], ""))
-    position = start + 1
+    position = end = start + 1
     while state and position < len(text):
         state = grammar[state].get(classes.get(text[position], ""))
-        position += state is not None
-    return position
+        position += 1
+        if state and (ends is None or state in ends):
+            end = position
+    return end
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:

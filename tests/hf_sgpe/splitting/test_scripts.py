@@ -1,8 +1,10 @@
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from support.data import DATA, needs_data
 
+from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, kernel
 from hf_sgpe.splitting.scripts import SCRIPTS
 
 ROLES = {
@@ -56,3 +58,22 @@ def test_tables_agree_with_unicode(name):
         # In words stand letters and marks, not digits and punctuation.
         if unicodedata.category(character) != "Cn":
             assert (character in words) == (unicodedata.category(character)[0] in "LM"), hex(point)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_words_of_a_script_have_the_syllables_that_it_says(name):
+    assert SCRIPTS[name].words
+    for word in SCRIPTS[name].words.split():
+        syllables, whole = word.split("|"), word.replace("|", "")
+        assert LinguisTrie([name]).tokenize(whole) == syllables
+        assert LinguisTriePreTokenizer([name], "o200k").split(f"{whole} {whole}") == [whole, f" {whole}"]
+
+
+def test_a_syllable_ends_where_the_script_says_that_one_may(monkeypatch):
+    # a consonant needs its vowel sign: without one, it stands alone
+    ends = frozenset({"signs", "modifiers"})
+    monkeypatch.setitem(SCRIPTS, "waiting", replace(SCRIPTS["devanagari"], name="waiting", also="", ends=ends))
+    trie = LinguisTrie(["waiting"])
+    assert trie.tokenize("कि|क्षि|कक्ष|किक्".replace("|", "")) == ["कि", "क्षि", "क", "क", "्", "ष", "कि", "क", "्"]
+    with kernel.readable_only():
+        assert LinguisTrie(["waiting"]).tokenize("किक्षिककि") == trie.tokenize("किक्षिककि") == ["कि", "क्षि", "क", "कि"]
