@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hf_sgpe.lazy import lazily
 
 if TYPE_CHECKING:
     from hf_sgpe.generation.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
     from hf_sgpe.generation.engine import Engine
+    from hf_sgpe.generation.engines import add_engine
     from hf_sgpe.generation.options import GenerationOptions
     from hf_sgpe.generation.text import Chat, TextGenerator
 
@@ -21,6 +23,7 @@ _HOMES = {
     "GenerationOptions": "options",
     "Machine": "detection",
     "TextGenerator": "text",
+    "add_engine": "engines",
     "available_engines": "detection",
     "best_engine": "detection",
     "load_engine": "detection",
@@ -33,13 +36,10 @@ __all__ = [
     "GenerationOptions",
     "Machine",
     "TextGenerator",
+    "add_engine",
     "available_engines",
     "best_engine",
     "load_engine",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hf_sgpe.generation' has no attribute {name!r}")
-    return getattr(import_module(f"hf_sgpe.generation.{_HOMES[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)

@@ -2,14 +2,13 @@
 
 The order is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD, OpenVINO on a
 GPU of Intel, llama.cpp on the CPU, transformers. What can run a model decides with it: a GGUF file is for llama.cpp alone,
-and what transformers wrote is not converted unless nothing here runs it as it is.
+and what transformers wrote is not converted unless nothing here runs it as it is. The ranks of the engines say all this.
 """
 
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -22,52 +21,18 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import read_json
-from hf_sgpe.generation import llama_cpp, mlx, openvino
 from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.engines import ENGINES
 from hf_sgpe.hub import download_model
+from hf_sgpe.json_files import read_json
 
-
-class Kind(NamedTuple):
-    """An engine: its class, what must be importable, the packages it is made of, and how to get it."""
-
-    class_name: str
-    imports: tuple[str, ...]
-    packages: tuple[str, ...]
-    pip: str
-
-
-ENGINES = {
-    "mlx": Kind(
-        "MLXEngine",
-        ("mlx.core", "mlx_lm"),
-        ("mlx-lm", "mlx"),
-        "pip install mlx-lm 'mlx[cpu]' (or the extra [mlx])",
-    ),
-    "openvino": Kind(
-        "OpenVINOEngine",
-        ("openvino", "optimum.intel"),
-        ("optimum-intel", "openvino"),
-        "pip install optimum-intel openvino (or the extra [openvino])",
-    ),
-    "llama.cpp": Kind(
-        "LlamaCppEngine",
-        ("llama_cpp",),
-        ("llama-cpp-python",),
-        "pip install llama-cpp-python gguf (or the extra [llama-cpp])",
-    ),
-    "transformers": Kind("TransformersEngine", ("torch",), ("transformers", "torch"), "pip install torch"),
+MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
+    "transformers": lambda path: True,
+    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # by mlx-lm: no other engine reads it
+    "openvino": lambda path: (path / "openvino_model.xml").exists(),
+    "gguf": lambda path: path.is_file(),
 }
-"""Name → engine."""
-
-_WHY_NOT = {"mlx": mlx.why_not, "openvino": openvino.why_not, "llama.cpp": llama_cpp.why_not}
-
-_RUNS = {
-    "gguf": ("llama.cpp",),
-    "openvino": ("openvino",),
-    "mlx": ("mlx",),
-    "transformers": ("mlx", "openvino", "llama.cpp", "transformers"),
-}
+"""Kind of a model → whether a path that holds a model is of this kind; of several that say so the last counts."""
 
 
 @dataclass(frozen=True)
@@ -75,33 +40,23 @@ class Machine:
     """What there is to choose from; tests put in what is not here.
 
     Attributes:
-        system: As `platform.system` says it.
-        machine: As `platform.machine` says it.
         versions: Engine that is installed → its packages with their versions.
         why_not: Engine → why it cannot be used though it is installed, in a few words.
-        nvidia: Names of GPUs that PyTorch sees.
-        amd: Names of GPUs that PyTorch sees, in its build for ROCm.
-        openvino: Devices that OpenVINO sees.
-        llama_offloads: Whether llama.cpp is built for a GPU.
+        devices: Engine → what it can compute on; the CPU for those that are not named.
     """
 
-    system: str = ""
-    machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     why_not: Mapping[str, str] = field(default_factory=dict)
-    nvidia: tuple[str, ...] = ()
-    amd: tuple[str, ...] = ()
-    openvino: tuple[str, ...] = ()
-    llama_offloads: bool = False
-
-    @property
-    def is_apple_silicon(self) -> bool:
-        """Whether MLX has a GPU here."""
-        return (self.system, self.machine) == ("Darwin", "arm64")
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def has(self, engine: str) -> bool:
         """Whether an engine can be used."""
         return engine in self.versions and engine not in self.why_not
+
+    def rank(self, engine: type[Engine]) -> int:
+        """Which engine to prefer: the one with the lowest rank."""
+        has_gpu = any(not device.startswith(("CPU", "NPU")) for device in self.devices.get(engine.name, ()))
+        return engine.rank_on_gpu if has_gpu and engine.rank_on_gpu is not None else engine.rank
 
 
 class EngineInfo(NamedTuple):
@@ -125,18 +80,12 @@ class EngineInfo(NamedTuple):
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
     """All engines, those that can be used and those that cannot."""
     machine = machine or look()
-    gpus = (*machine.nvidia, *machine.amd)
-    devices = {
-        "mlx": ("Apple GPU",) if machine.is_apple_silicon else ("CPU",),
-        "openvino": machine.openvino,
-        "llama.cpp": ("CPU", *(gpus or ("GPU",))) if machine.llama_offloads else ("CPU",),
-        "transformers": ("CPU", *gpus),
-    }
     infos = []
-    for name, kind in ENGINES.items():
-        found = machine.versions.get(name)
-        why_not = machine.why_not.get(name, "" if found else "not installed")
-        infos.append(EngineInfo(name, found, () if why_not else devices[name], why_not, kind.pip))
+    for name, engine in ENGINES.items():
+        installed = machine.versions.get(name)
+        why_not = machine.why_not.get(name, "" if installed else "not installed")
+        devices = () if why_not else machine.devices.get(name, ("CPU",))
+        infos.append(EngineInfo(name, installed, devices, why_not, engine.pip))
     return infos
 
 
@@ -152,28 +101,18 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
     path = find_model(model)
     kind = kind_of_model(path)
     machine = machine or look()
-    for name in _preferred(machine, kind):
-        if name in _RUNS[kind] and machine.has(name) and not _unfit(path, name):
-            return name
-    wanted = _RUNS[kind][-1]
-    if machine.has(wanted):
-        raise SGPEError(f"{path}: nothing here runs it: {wanted} {_unfit(path, wanted)}")
-    why_not = machine.why_not.get(wanted, "not installed")
-    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted} is {why_not}: {ENGINES[wanted].pip}")
-
-
-def _preferred(machine: Machine, kind: str) -> Iterator[str]:
-    if machine.is_apple_silicon:
-        yield "mlx"
-    if machine.nvidia or machine.amd:
-        # Either has them; a file of GGUF is for the one, a folder for the other.
-        yield "llama.cpp" if kind == "gguf" else "transformers"
-    if any(device.startswith("GPU") for device in machine.openvino):
-        yield "openvino"
-    if kind == "gguf":
-        yield "llama.cpp"
-    # In the end what needs no conversion, then what does.
-    yield from ("transformers", "mlx", "openvino", "llama.cpp")
+    engines = sorted((engine for engine in ENGINES.values() if kind in engine.runs), key=machine.rank)
+    for engine in engines:
+        if machine.has(engine.name) and not engine.why_not(path):
+            return engine.name
+    if not engines:
+        raise SGPEError(f"{path}: no engine runs a model of {kind}")
+    # The one that the model is made for.
+    wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
+    if machine.has(wanted.name):
+        raise SGPEError(f"{path}: nothing here runs it: {wanted.name} {wanted.why_not(path)}")
+    why_not = machine.why_not.get(wanted.name, "not installed")
+    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted.name} is {why_not}: {wanted.pip}")
 
 
 def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exact: bool = False, **settings: Any) -> Engine:
@@ -181,7 +120,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
     Args:
         model: The folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
-        engine: One of `ENGINES`; None for `best_engine`.
+        engine: One of `hf_sgpe.generation.engines.ENGINES`; None for `best_engine`.
         exact: Compute in 32 bits, so that all engines give the same tokens but for what rounding decides.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp.
 
@@ -189,37 +128,32 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         SGPEError: there is no such model or engine, it is not installed, it cannot run this model, or has no such setting.
     """
     path = find_model(model)
-    engine = best_engine(path) if engine is None else engine
-    if engine not in ENGINES:
-        raise SGPEError(f"unknown engine {engine!r}: known are {', '.join(ENGINES)}")
-    kind = kind_of_model(path)
-    if engine not in _RUNS[kind]:
-        raise SGPEError(f"{path}: a model of {kind}, which {engine} does not run: {', '.join(_RUNS[kind])} would")
-    if reason := _unfit(path, engine):
-        raise SGPEError(f"{path}: {engine} {reason}: take another engine")
-    made = ENGINES[engine]
+    name = best_engine(path) if engine is None else engine
+    if name not in ENGINES:
+        raise SGPEError(f"unknown engine {name!r}: known are {', '.join(ENGINES)}")
+    chosen, kind = ENGINES[name], kind_of_model(path)
+    if kind not in chosen.runs:
+        others = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)
+        raise SGPEError(f"{path}: a model of {kind}, which {name} does not run: {others} would")
+    if reason := chosen.why_not(path):
+        raise SGPEError(f"{path}: {name} {reason}: take another engine")
     try:
-        for name in made.imports:
-            import_module(name)
-        engine_class = getattr(import_module(f"hf_sgpe.generation.{engine.replace('.', '_')}"), made.class_name)
+        for module in chosen.imports:
+            import_module(module)
     except ImportError as error:
-        reason = _why_not(made) or ("not installed" if find_spec(made.imports[-1].partition(".")[0]) is None else str(error))
-        raise SGPEError(f"{engine}: {' '.join(reason.split())}: {made.pip}") from None
-    known = [name for name in signature(engine_class).parameters if name not in ("path", "exact")]
-    for name in settings:
-        if name not in known:
-            raise SGPEError(f"{engine} has no setting {name!r}: it has {', '.join(known) or 'none'}")
-    loaded: Engine = engine_class(path, exact=exact, **settings)
+        is_there = find_spec(chosen.imports[-1].partition(".")[0]) is not None
+        reason = _version_conflict(chosen) or (str(error) if is_there else "not installed")
+        raise SGPEError(f"{name}: {' '.join(reason.split())}: {chosen.pip}") from None
+    known = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
+    for setting in settings:
+        if setting not in known:
+            raise SGPEError(f"{name} has no setting {setting!r}: it has {', '.join(known) or 'none'}")
+    loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has a constructor of its own
     length = loaded.context_length
     if length is not None and (not isinstance(length, int) or length < 1):
         loaded.close()
         raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: it must be a number above 0")
     return loaded
-
-
-def _unfit(path: Path, engine: str) -> str:
-    """Why an engine would, or might, compute something else than the model says, or cannot load it."""
-    return _WHY_NOT[engine](path) if engine in _WHY_NOT else ""
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
@@ -235,98 +169,62 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """``gguf``, ``openvino``, ``mlx`` (only what no other engine reads) or ``transformers``, after what wrote it.
+    """One of `MODEL_KINDS`, after what wrote the model.
 
     Raises:
-        SGPEError: it is no model.
+        SGPEError: there is no model.
     """
-    if path.is_file():
-        if path.suffix.lower() != ".gguf":
-            raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
-        return "gguf"
-    if (path / "openvino_model.xml").exists():
-        return "openvino"
-    if not (path / "config.json").exists():
+    if path.is_file() and path.suffix.lower() != ".gguf":
+        raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
+    if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
         raise SGPEError(f"{path}: holds no model: there is no config.json in it")
-    config = read_json(path / "config.json")
-    # What mlx-lm has quantized.
-    return "mlx" if "quantization" in config else "transformers"
+    return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
 
 
-# ---------------------------------------------------------------- probes
+# ---------------------------------------------------------------- this machine
 
 
 @cache
 def look() -> Machine:
     """What is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
-    versions, why_not = {}, {}
-    for name, kind in ENGINES.items():
+    versions, why_not, devices = {}, {}, {}
+    for name, engine in ENGINES.items():
         try:
-            versions[name] = ", ".join(f"{package} {version(package)}" for package in kind.packages)
+            versions[name] = ", ".join(f"{package} {version(package)}" for package in engine.packages)
         except PackageNotFoundError:
             continue
-        if reason := _why_not(kind) or _import_error(kind.imports[0]):
+        if reason := _version_conflict(engine) or next(filter(None, map(_import_error, engine.imports[:1])), ""):
             why_not[name] = reason
-    nvidia, amd = _gpus() if "transformers" in versions else ((), ())
-    usable = {name: name in versions and name not in why_not for name in ENGINES}
-    return Machine(
-        platform.system(),
-        platform.machine(),
-        versions,
-        why_not,
-        nvidia,
-        amd,
-        _asked(lambda: tuple(import_module("openvino").Core().available_devices), ()) if usable["openvino"] else (),
-        _asked(_llama_offloads, False) if usable["llama.cpp"] else False,
-    )
+            continue
+        try:
+            devices[name] = engine.devices()
+        except Exception:  # a driver that is not there
+            continue
+    return Machine(versions, why_not, devices)
 
 
-def _why_not(kind: Kind) -> str:
-    """Which package is installed in a version that an engine's own does not go with."""
-    package = kind.packages[0]
+def _version_conflict(engine: type[Engine]) -> str:
+    """Which package is installed in a version that the engine's own does not go with."""
+    package = next(iter(engine.packages), "")
     try:
-        needs = [Requirement(text) for text in requires(package) or ()]
+        needs = [Requirement(text) for text in requires(package) or ()] if package else []
     except PackageNotFoundError:
         return ""
     for need in needs:
         if need.marker and not need.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(need.name)
+            installed = version(need.name)
         except PackageNotFoundError:
             continue
-        if not need.specifier.contains(found, prereleases=True):
-            return f"{package} {version(package)} needs {need.name}{need.specifier}, and {found} is installed"
+        if not need.specifier.contains(installed, prereleases=True):
+            return f"{package} {version(package)} needs {need.name}{need.specifier}, and {installed} is installed"
     return ""
 
 
 def _import_error(module: str) -> str:
     try:
         import_module(module)
-    except Exception as error:  # whatever a library in parts does
+    except Exception as error:  # of whatever kind a broken library raises
         return " ".join(f"does not import ({error})".split())
     return ""
-
-
-def _gpus() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """GPUs of NVIDIA, and of AMD: PyTorch calls both CUDA."""
-    import torch
-
-    names = tuple(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
-    return ((), names) if torch.version.hip else (names, ())
-
-
-def _llama_offloads() -> bool:
-    import llama_cpp
-
-    from hf_sgpe.generation.llama_cpp import silence
-
-    silence()
-    return bool(llama_cpp.llama_supports_gpu_offload())
-
-
-def _asked(question: Callable[[], Any], otherwise: Any) -> Any:
-    try:
-        return question()
-    except Exception:  # a driver that is not there
-        return otherwise

@@ -1,4 +1,4 @@
-"""What an engine is: token ids in, token ids out. Which one runs a model is chosen in `hf_sgpe.generation.detection`."""
+"""What an engine is: token ids in, token ids out, and what it says of itself before it is loaded."""
 
 from __future__ import annotations
 
@@ -19,14 +19,29 @@ class Engine(ABC):
 
     It generates one text at a time: where another is begun, the one before ends with an error.
 
+    The class says all that is asked before a model is loaded; its module imports the engine's library only when it is used.
+    Arguments of its constructor, besides the model's path and ``exact``, are the settings of `load_engine`.
+
     Attributes:
         name: Of the engine.
+        imports: Modules that must be importable.
+        packages: Packages that it is made of, the engine's own first.
+        pip: What installs them.
+        runs: Kinds of models (`hf_sgpe.generation.detection.MODEL_KINDS`) that it runs.
+        rank: Of the engines that run a model, the one with the lowest rank is chosen.
+        rank_on_gpu: The same where it has a GPU; None for no other.
         vocab_size: Number of rows of the model's embedding: ids are below it.
         context_length: The most tokens that the model takes, prompt and answer together; None if it does not say.
         stop_ids: Tokens at which the model's own configuration ends.
     """
 
     name: ClassVar[str]
+    imports: ClassVar[tuple[str, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
+    pip: ClassVar[str] = ""
+    runs: ClassVar[tuple[str, ...]] = ("transformers",)
+    rank: ClassVar[int] = 100
+    rank_on_gpu: ClassVar[int | None] = None
     vocab_size: int
     context_length: int | None
     stop_ids: frozenset[int]
@@ -34,6 +49,20 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._running: Generator[int, None, None] | None = None
         self._is_closed = False
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """What it can compute on here, as its library says; only asked where it is installed."""
+        return ("CPU",)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why it would, or might, compute something else than a model says, or cannot load it; empty if it can.
+
+        Raises:
+            SGPEError: there is no model at ``path``.
+        """
+        return ""
 
     @abstractmethod
     def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
@@ -150,7 +179,7 @@ class Engine(ABC):
         except (SGPEError, TypeError):
             raise
         except Exception as error:
-            raise SGPEError(f"{self.name} cannot go on with this model ({_said_by(error)})") from error
+            raise SGPEError(f"{self.name} cannot go on with this model ({_message_of(error)})") from error
 
 
 @contextmanager
@@ -165,11 +194,11 @@ def loading(path: Path) -> Iterator[None]:
     except SGPEError:
         raise
     except Exception as error:
-        raise SGPEError(f"{path}: no model that can be loaded ({_said_by(error)})") from None
+        raise SGPEError(f"{path}: no model that can be loaded ({_message_of(error)})") from None
 
 
-def _said_by(error: Exception) -> str:
-    """What a library says of an error, in one line that is not too long."""
+def _message_of(error: Exception) -> str:
+    """The message of a library's error, in one line that is not too long."""
     if isinstance(error, KeyError):
         return f"{error} is missing or unknown"
     # OpenVINO says first where in its sources it was.

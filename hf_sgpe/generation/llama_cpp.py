@@ -44,6 +44,11 @@ class LlamaCppEngine(Engine):
     """
 
     name = "llama.cpp"
+    imports = ("llama_cpp",)
+    packages = ("llama-cpp-python",)
+    pip = "pip install llama-cpp-python gguf (or the extra [llama-cpp])"
+    runs = ("gguf", "transformers")
+    rank = 13
 
     def __init__(self, path: Path, *, n_ctx: int | None = None, n_gpu_layers: int = -1, exact: bool = False) -> None:
         super().__init__()
@@ -56,7 +61,7 @@ class LlamaCppEngine(Engine):
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
-            _said.clear()
+            _log_lines.clear()
             # What the file says is asked for first: all of a context's memory is taken at once.
             with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
                 metadata = dict(llm.metadata)
@@ -71,19 +76,36 @@ class LlamaCppEngine(Engine):
             if path.is_dir():
                 convert = partial(_convert, exact=exact)
                 kind = "gguf-f32" if exact else "gguf"
-                found = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
+                loaded = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
             else:
-                found = load(path)
+                loaded = load(path)
         except SGPEError:
             raise
         except Exception as error:
-            reasons = [line for line in _said if "error" in line] or [str(error)]
+            reasons = [line for line in _log_lines if "error" in line] or [str(error)]
             raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
-        metadata, self.context_length, self._llm = found
+        metadata, self.context_length, self._llm = loaded
         self.vocab_size = self._llm.n_vocab()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
         self.stop_ids = frozenset(int(id) for id in ends if id is not None)
         self._reuses = not exact
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The CPU, and a GPU if llama.cpp was built for one."""
+        import llama_cpp
+
+        silence()
+        return ("CPU", "GPU") if llama_cpp.llama_supports_gpu_offload() else ("CPU",)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
+
+        Raises:
+            SGPEError: the folder holds no model.
+        """
+        return uncompared(transformers_config(path), gguf.COMPARED) if path.is_dir() else ""
 
     def _release(self) -> None:
         self._llm.close()
@@ -120,21 +142,12 @@ class LlamaCppEngine(Engine):
         llm.eval(ids)
 
 
-def why_not(path: Path) -> str:
-    """Why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
-
-    Raises:
-        SGPEError: the folder holds no model.
-    """
-    return uncompared(transformers_config(path), gguf.COMPARED) if path.is_dir() else ""
-
-
 def _convert(source: Path, target: Path, *, exact: bool) -> None:
     gguf.write(source, target / _MODEL_FILE, "F32" if exact else None)
 
 
-# What llama.cpp has said lately, which would stand on stderr: the reason why a file does not load is among it.
-_said: deque[str] = deque(maxlen=50)
+# The last lines that llama.cpp logged: among them is the reason why a file does not load.
+_log_lines: deque[str] = deque(maxlen=50)
 
 
 def silence() -> None:
@@ -149,7 +162,7 @@ def _log() -> Any:
     import llama_cpp
 
     def log(level: int, text: bytes, data: object) -> None:
-        _said.append(text.decode(errors="replace"))
+        _log_lines.append(text.decode(errors="replace"))
 
     return llama_cpp.llama_log_callback(log)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import Compared, Like, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import check_head, stored, weight_files
-from hf_sgpe.formats.tokenizer_json import read_json
 from hf_sgpe.generation.engine import Engine, loading
 from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.json_files import read_json
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -29,6 +30,12 @@ class MLXEngine(Engine):
     """
 
     name = "mlx"
+    imports = ("mlx.core", "mlx_lm")
+    packages = ("mlx-lm", "mlx")
+    pip = "pip install mlx-lm 'mlx[cpu]' (or the extra [mlx])"
+    runs = ("mlx", "transformers")
+    rank = 11
+    rank_on_gpu = 0
 
     def __init__(self, path: Path, *, exact: bool = False) -> None:
         super().__init__()
@@ -43,6 +50,36 @@ class MLXEngine(Engine):
         self.vocab_size = config["vocab_size"]
         self.context_length = config["max_position_embeddings"]
         self.stop_ids = frozenset(end_ids(path, config))
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The GPU of Apple Silicon, or the CPU."""
+        return ("Apple GPU",) if (platform.system(), platform.machine()) == ("Darwin", "arm64") else ("CPU",)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why mlx-lm would, or might, compute something else than transformers from a model's folder; empty if it does not.
+
+        Raises:
+            SGPEError: the folder holds no model.
+        """
+        config = transformers_config(path)
+        reason = uncompared(config, COMPARED)
+        if reason or "quantization" in config:
+            return reason
+        # It reads all files of weights that are there.
+        try:
+            files = weight_files(path)
+        except SGPEError as error:
+            return f"reads safetensors only ({error})"
+        if others := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
+            return f"would read {others[0]} too, which is no part of the model: move it"
+        if config.get("tie_word_embeddings"):
+            try:
+                check_head(path, stored(path), config, "model.embed_tokens.weight")
+            except SGPEError as error:
+                return f"takes the embedding for the head ({error})"
+        return ""
 
     def _release(self) -> None:
         import mlx.core as mx
@@ -120,32 +157,8 @@ COMPARED: Compared = {
     ),
     "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
-"""What mlx-lm computes as transformers does: a test compares each value here. It tells nobody what it passes over."""
-
-
-def why_not(folder: Path) -> str:
-    """Why mlx-lm would, or might, compute something else than transformers from a model's folder; empty if it does not.
-
-    Raises:
-        SGPEError: the folder holds no model.
-    """
-    config = transformers_config(folder)
-    reason = uncompared(config, COMPARED)
-    if reason or "quantization" in config:
-        return reason
-    # It reads all files of weights that it finds.
-    try:
-        files = weight_files(folder)
-    except SGPEError as error:
-        return f"reads safetensors only ({error})"
-    if others := [file.name for file in sorted(folder.glob("model*.safetensors")) if file not in files]:
-        return f"would read {others[0]} too, which is no part of the model: move it"
-    if config.get("tie_word_embeddings"):
-        try:
-            check_head(folder, stored(folder), config, "model.embed_tokens.weight")
-        except SGPEError as error:
-            return f"takes the embedding for the head ({error})"
-    return ""
+"""What mlx-lm computes as transformers does: a test compares each value here. It ignores fields that it does not know
+without a word."""
 
 
 def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import Any
 from packaging.version import Version
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.tokenizer_json import read_json
 from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import loading
 from hf_sgpe.generation.transformers import TransformersEngine, load_whole
+from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
 
 MODEL_FILE = "openvino_model.xml"
@@ -37,6 +37,48 @@ class OpenVINOEngine(TransformersEngine):
     """
 
     name = "openvino"
+    imports = ("openvino", "optimum.intel")
+    packages = ("optimum-intel", "openvino")
+    pip = "pip install optimum-intel openvino (or the extra [openvino])"
+    runs = ("openvino", "transformers")
+    rank = 12
+    rank_on_gpu = 2
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The devices that OpenVINO sees."""
+        import openvino
+
+        return tuple(openvino.Core().available_devices)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
+
+        What it converts it traces from the code of transformers, so that it computes the same.
+
+        Raises:
+            SGPEError: the folder holds no model.
+        """
+        if (path / MODEL_FILE).exists():
+            return ""
+        kind = read_json(path / "config.json").get("model_type")
+        try:
+            with _without_telemetry(), without_remarks():
+                import optimum.exporters.openvino  # noqa: F401 (it names there what it converts)
+                from optimum.exporters.tasks import TasksManager
+        except Exception:  # `load_engine` says that it is missing, or broken
+            return ""
+        try:
+            exporter = TasksManager.get_exporter_config_constructor(
+                "openvino", model_type=kind, task="text-generation-with-past", library_name="transformers"
+            ).func
+        except (KeyError, ValueError):
+            return f"has no conversion of models of type {kind!r}"
+        newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
+        if newest is not None and Version(installed) > Version(str(newest)):
+            return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
+        return ""
 
     def _load(self, path: Path, device: str | None, exact: bool) -> Any:
         import openvino
@@ -63,35 +105,6 @@ class OpenVINOEngine(TransformersEngine):
 
     def _release(self) -> None:
         self._model = None
-
-
-def why_not(folder: Path) -> str:
-    """Why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
-
-    What it converts it traces from the code of transformers, so that it computes the same.
-
-    Raises:
-        SGPEError: the folder holds no model.
-    """
-    if (folder / MODEL_FILE).exists():
-        return ""
-    kind = read_json(folder / "config.json").get("model_type")
-    try:
-        with _without_telemetry(), without_remarks():
-            import optimum.exporters.openvino  # noqa: F401 (it names there what it converts)
-            from optimum.exporters.tasks import TasksManager
-    except Exception:  # that it is missing, or broken, is said elsewhere
-        return ""
-    try:
-        exporter = TasksManager.get_exporter_config_constructor(
-            "openvino", model_type=kind, task="text-generation-with-past", library_name="transformers"
-        ).func
-    except (KeyError, ValueError):
-        return f"has no conversion of models of type {kind!r}"
-    newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
-    if newest is not None and Version(installed) > Version(str(newest)):
-        return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
-    return ""
 
 
 def _convert(source: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.generation.text import Chat, TextGenerator
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import well_formed
 
 HELP = """\
 /reset          forget what was said
@@ -116,7 +116,7 @@ def _read(read: Callable[[str], str]) -> str:
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
         lines.append(read("… "))
-    return normalize("\n".join(lines), "none")  # bytes that are no text come as lone surrogates
+    return well_formed("\n".join(lines))  # bytes that are no text come as lone surrogates
 
 
 def _command(conversation: Conversation, line: str) -> bool:

@@ -14,6 +14,7 @@ from hf_sgpe.chat.written import Finder
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf import check_tokenizer
+from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.tokenizer import BPETokenizer
@@ -101,15 +102,13 @@ class TextGenerator:
         Raises:
             SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer, or a GGUF file has other tokens.
         """
-        from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
-
         path = find_model(model)
-        found = _as_bpe(path if tokenizer is None else tokenizer)
+        bpe = _as_bpe(path if tokenizer is None else tokenizer)
         if kind_of_model(path) == "gguf" and tokenizer is not None:
-            check_tokenizer(path, found, os.fspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else "")
+            check_tokenizer(path, bpe, os.fspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else "")
         loaded = load_engine(path, engine, exact=exact, **settings)
         try:
-            return cls(found, loaded)
+            return cls(bpe, loaded)
         except BaseException:
             loaded.close()
             raise
@@ -341,4 +340,4 @@ def _as_bpe(tokenizer: Any) -> BPETokenizer:
         return BPETokenizer.from_pretrained(tokenizer)
     if not hasattr(tokenizer, "backend_tokenizer"):
         raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
-    return tokenizer_json.from_transformers(tokenizer)
+    return BPETokenizer.of(tokenizer_json.from_transformers(tokenizer))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import listed
@@ -32,6 +32,11 @@ class TransformersEngine(Engine):
     """
 
     name = "transformers"
+    imports: ClassVar[tuple[str, ...]] = ("torch",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+    pip = "pip install torch"
+    rank = 10
+    rank_on_gpu = 1
 
     def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
         super().__init__()
@@ -46,6 +51,13 @@ class TransformersEngine(Engine):
 
         self._model.generation_config = GenerationConfig()
 
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The CPU, and GPUs of NVIDIA or AMD by their names: PyTorch calls both CUDA."""
+        import torch
+
+        return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
+
     def _load(self, path: Path, device: str | None, exact: bool) -> Any:
         import torch
 
@@ -53,7 +65,7 @@ class TransformersEngine(Engine):
         try:
             torch.zeros(1, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise SGPEError(f"device {device!r}: PyTorch has none ({str(error).splitlines()[0]})") from None
+            raise SGPEError(f"device {device!r}: PyTorch does not have it ({str(error).splitlines()[0]})") from None
         with loading(path), without_remarks():
             return load_whole(path, dtype=torch.float32 if exact else "auto").to(device).eval()
 
@@ -121,14 +133,14 @@ class TransformersEngine(Engine):
         mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         device = self._model.device
         with torch.inference_mode(), without_remarks():
-            made: torch.Tensor = self._model.generate(
+            answers: torch.Tensor = self._model.generate(
                 input_ids=rows.to(device),
                 attention_mask=mask.to(device),
                 generation_config=GenerationConfig(**config),
                 streamer=streamer,
                 stopping_criteria=[broken_off],
             )
-        return made
+        return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
         """All computed together. Prompts of different lengths are padded, which changes logits by rounding."""
@@ -157,13 +169,13 @@ def load_whole(path: Path, **options: Any) -> Any:
     # It would refuse other shapes without naming them.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
-    for found, what in (
+    for keys, what in (
         (info["missing_keys"], "the weights lack {}, which config.json asks for"),
         (info["mismatched_keys"], "{} has another shape than config.json asks for"),
         (info["unexpected_keys"], "the weights hold {}, for which config.json has no place"),
     ):
-        if found:
-            first = min(key if isinstance(key, str) else key[0] for key in found)
+        if keys:
+            first = min(key if isinstance(key, str) else key[0] for key in keys)
             raise SGPEError(f"{path}: {what.format(first)}")
     return model
 

@@ -11,7 +11,7 @@ from hf_sgpe.cli.export import export
 from hf_sgpe.formats import gguf as our_gguf
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
@@ -257,7 +257,7 @@ def test_llama_splits_text_as_the_tokenizer_does(pattern, lines, tmp_path):
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     different = []
     for line in lines:
-        text = normalize(line, tokenizer.normalization)
+        text = prepare(line, tokenizer.normalization)
         if llm.tokenize(text.encode(), add_bos=False, special=False) != tokenizer.encode(text):
             different.append(line)
     assert different == []
@@ -293,7 +293,7 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     # A letter that NFC takes apart.
     raw = "\u095c"
     assert (llm.tokenize(raw.encode(), add_bos=False) == tokenizer.encode(raw)) == (normalization == "none")
-    form = normalize(raw, "nfc")
+    form = prepare(raw, "nfc")
     assert llm.tokenize(form.encode(), add_bos=False) == tokenizer.encode(form)
 
 
@@ -306,7 +306,7 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     assert llm.metadata["tokenizer.ggml.pre"] == "bloom"
-    texts = [normalize(line, "nfc") for line in lines]
+    texts = [prepare(line, "nfc") for line in lines]
     same = sum(llm.tokenize(text.encode(), add_bos=False) == tokenizer.encode(text) for text in texts)
     assert same / len(texts) > 0.999
 

@@ -12,8 +12,8 @@ from support.data import DATA, corpus, needs_data
 from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, Machine, TextGenerator, best_engine, load_engine
 from hf_sgpe.generation.conversion import cache_folder
-from hf_sgpe.generation.detection import ENGINES
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.generation.engines import ENGINES
+from hf_sgpe.splitting.normalization import prepare
 
 pytest.importorskip("openvino", reason="needs OpenVINO: pip install optimum-intel")
 pytest.importorskip("optimum.intel", reason="needs OpenVINO: pip install optimum-intel")
@@ -88,7 +88,7 @@ def test_what_is_not_converted_is_refused_before_anything_is(kind, reason, tmp_p
     with pytest.raises(SGPEError, match=f"{reason}.*: take another engine"):
         load_engine(tmp_path, "openvino")
     assert not (tmp_path / "cache").exists()
-    intel = Machine("Linux", "x86_64", dict.fromkeys(ENGINES, "1.0"), openvino=("CPU", "GPU.0"))
+    intel = Machine(dict.fromkeys(ENGINES, "1.0"), devices={"openvino": ("CPU", "GPU.0")})
     assert best_engine(tmp_path, intel) == "transformers"
 
 
@@ -123,7 +123,7 @@ def test_its_own_tokenizers_give_the_same_ids(recipe, sample, tmp_path):
     different = []
     for line in lines:
         # Its own NFC leaves out some sequences.
-        text = normalize(line, tokenizer.normalization)
+        text = prepare(line, tokenizer.normalization)
         if compiled([text])["input_ids"][0].tolist() != tokenizer.encode(text):
             different.append(line)
     assert different == []

@@ -1,29 +1,31 @@
 """Which engine is chosen, with machines put in that are not here."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from hf_sgpe import SGPEError
 from hf_sgpe.formats.model_config import transformers_config, uncompared
-from hf_sgpe.generation import Machine, available_engines, best_engine, load_engine
-from hf_sgpe.generation.detection import ENGINES, kind_of_model, look
+from hf_sgpe.generation import GenerationOptions, Machine, available_engines, best_engine, load_engine
+from hf_sgpe.generation.detection import kind_of_model, look
+from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.engines import ENGINES, add_engine
 from hf_sgpe.generation.mlx import COMPARED as MLX_COMPARED
 
 EVERY = dict.fromkeys(ENGINES, "1.0")
-LINUX = Machine("Linux", "x86_64", EVERY, openvino=("CPU",))
+LINUX = Machine(EVERY)
+APPLE = {"mlx": ("Apple GPU",), "llama.cpp": ("CPU", "GPU")}
 MACHINES = {
     "plain": LINUX,
-    "mac": Machine("Darwin", "arm64", EVERY, llama_offloads=True),
-    "old mac": Machine("Darwin", "x86_64", EVERY),
-    "nvidia": replace(LINUX, nvidia=("H200",)),
-    "amd": replace(LINUX, amd=("MI300",)),
-    "intel": replace(LINUX, openvino=("CPU", "GPU.0", "NPU")),
-    "mac without mlx": Machine("Darwin", "arm64", {"transformers": "5", "llama.cpp": "1"}),
-    "only llama.cpp": Machine("Linux", "x86_64", {"llama.cpp": "1"}),
-    "only openvino": Machine("Linux", "x86_64", {"openvino": "1"}, openvino=("CPU",)),
-    "broken mlx": Machine("Darwin", "arm64", EVERY, {"mlx": "does not import"}),
+    "mac": Machine(EVERY, devices=APPLE),
+    "old mac": LINUX,
+    "nvidia": Machine(EVERY, devices={"transformers": ("CPU", "H200")}),
+    "amd": Machine(EVERY, devices={"transformers": ("CPU", "MI300")}),
+    "intel": Machine(EVERY, devices={"openvino": ("CPU", "GPU.0", "NPU")}),
+    "mac without mlx": Machine({"transformers": "5", "llama.cpp": "1"}, devices={"llama.cpp": ("CPU", "GPU")}),
+    "only llama.cpp": Machine({"llama.cpp": "1"}),
+    "only openvino": Machine({"openvino": "1"}),
+    "broken mlx": Machine(EVERY, {"mlx": "does not import"}),
 }
 
 
@@ -76,7 +78,7 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
     with pytest.raises(SGPEError, match=f"a model of {kind}, which transformers does not run: {kind} would"):
         load_engine(path, "transformers")
     with pytest.raises(SGPEError, match=f"nothing here runs a model of {kind}: {kind} is not installed: pip install"):
-        best_engine(path, Machine("Linux", "x86_64", {"transformers": "5"}))
+        best_engine(path, Machine({"transformers": "5"}))
 
 
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 64}
@@ -189,14 +191,14 @@ def test_what_is_no_model_is_named():
 
 
 def test_why_an_engine_cannot_be_used_is_said(model):
-    machine = Machine("Linux", "x86_64", EVERY, {"openvino": "optimum-intel 2.2.0 needs transformers<5.6"})
+    machine = Machine(EVERY, {"openvino": "optimum-intel 2.2.0 needs transformers<5.6"})
     infos = {info.name: info for info in available_engines(machine)}
     assert infos["openvino"].why_not == "optimum-intel 2.2.0 needs transformers<5.6"
     assert infos["openvino"].devices == ()
     assert infos["mlx"].devices == ("CPU",)
     with pytest.raises(SGPEError, match=r"openvino is optimum-intel 2\.2\.0 needs"):
         best_engine(model("openvino"), machine)
-    nothing = available_engines(Machine("Linux", "x86_64"))
+    nothing = available_engines(Machine())
     assert {info.why_not for info in nothing} == {"not installed"}
     assert all(info.pip.startswith("pip install") and info.version is None for info in nothing)
 
@@ -216,7 +218,6 @@ def test_devices_are_shown(machine, devices):
 
 def test_this_machine_is_looked_at():
     machine = look()
-    assert machine.system
     assert set(machine.versions) <= set(ENGINES)
     assert [info.name for info in available_engines()] == list(ENGINES)
 
@@ -250,7 +251,8 @@ def test_wrong_names_are_refused(model, tmp_path):
 
 
 def test_a_missing_engine_is_one_line_with_the_command(model, monkeypatch):
-    monkeypatch.setitem(ENGINES, "mlx", ENGINES["mlx"]._replace(imports=("no_such_package",), packages=("no-such-package",)))
+    monkeypatch.setattr(ENGINES["mlx"], "imports", ("no_such_package",))
+    monkeypatch.setattr(ENGINES["mlx"], "packages", ("no-such-package",))
     with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install mlx-lm 'mlx\[cpu\]' \(or the extra \[mlx\]\)$"):
         load_engine(model("transformers"), "mlx")
 
@@ -270,7 +272,56 @@ def test_versions_that_do_not_go_together_are_named(monkeypatch):
 
     monkeypatch.setattr(detection, "requires", lambda name: needs)
     monkeypatch.setattr(detection, "version", version)
-    kind = ENGINES["openvino"]
-    assert detection._why_not(kind) == "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, and 5.23.0 is installed"
+    engine = ENGINES["openvino"]
+    expected = "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, and 5.23.0 is installed"
+    assert detection._version_conflict(engine) == expected
     found["transformers"] = "5.5.4"
-    assert detection._why_not(kind) == ""
+    assert detection._version_conflict(engine) == ""
+
+
+class Counting(Engine):
+    """Goes on from 7 with 8, 9, …"""
+
+    name = "counting"
+    imports = ("json",)
+    packages = ("pytest",)
+    pip = "pip install counting"
+    runs = ("numbers",)
+
+    def __init__(self, path, *, step=1, exact=False):
+        super().__init__()
+        self.step, self.vocab_size, self.context_length, self.stop_ids = step, 1000, None, frozenset()
+
+    def _go_on(self, ids, options, stop_ids):
+        yield from range(ids[-1] + self.step, 1000, self.step)
+
+    def _release(self):
+        pass
+
+
+def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, capsys):
+    from hf_sgpe.cli.generation import engines
+    from hf_sgpe.generation import detection
+
+    monkeypatch.setitem(detection.MODEL_KINDS, "numbers", lambda path: path.name == "numbers")
+    look.cache_clear()
+    add_engine(Counting)
+    try:
+        path = model("transformers") / "numbers"
+        path.mkdir()
+        (path / "config.json").write_text("{}")
+        assert "counting" in [info.name for info in available_engines() if not info.why_not]
+        engines(as_json=True)
+        assert '"pip install counting"' in capsys.readouterr().out
+        assert best_engine(path) == "counting"
+        with load_engine(path, step=2) as engine:
+            assert list(engine.generate([7], GenerationOptions(max_new_tokens=3))) == [9, 11, 13]
+        with pytest.raises(SGPEError, match="counting has no setting 'device': it has step"):
+            load_engine(path, device="cpu")
+        with pytest.raises(SGPEError, match="a model of numbers, which transformers does not run: counting would"):
+            load_engine(path, "transformers")
+        with pytest.raises(SGPEError, match="cannot be called 'counting'"):
+            add_engine(Counting)
+    finally:
+        del ENGINES["counting"]
+        look.cache_clear()
