@@ -9,7 +9,7 @@ make_environment() {
         return 2
     fi
     # Installed already, from this very list of requirements?
-    stamp="$("$python" -V) $* ${HF_SGPE_PURE:-} $(cat "$root/pyproject.toml" "$root"/hf_sgpe/csrc/* | cksum)"
+    stamp="$("$python" -V) $* ${HF_SGPE_PURE:-} $(cat "$root/pyproject.toml" "$root"/hf_sgpe/csrc/{*.*,bindings/*} | cksum)"
     if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/installed" 2>/dev/null)" = "$stamp" ]; then
         return
     fi

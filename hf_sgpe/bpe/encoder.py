@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import cast
 
 from hf_sgpe import kernel
 
@@ -103,7 +104,8 @@ def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequ
         from hf_sgpe import _native
 
         triples = [(left, right, result) for (left, right), result in numbered]
-        return _native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
+        merged = _native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
+        return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
     return [apply_merges(word, table) for word in words]
 

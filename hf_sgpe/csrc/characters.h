@@ -1,4 +1,4 @@
-// What the kernels know of characters: their classes in split patterns, and what NFC may do to them.
+// Properties of characters: their classes in split patterns, and what NFC may do to them.
 
 #pragma once
 
@@ -15,13 +15,13 @@
 namespace hf_sgpe {
 
 enum Class : uint8_t {
-  kOther = 0,    // what the patterns call [^\s\p{L}\p{N}], marks left out
+  kOther = 0,    // [^\s\p{L}\p{N}] without marks
   kUpper = 1,    // \p{Lu} \p{Lt}
   kLower = 2,    // \p{Ll}
   kLetter = 3,   // \p{Lm} \p{Lo}
   kMark = 4,     // \p{M}
   kNumber = 5,   // \p{N}
-  kSpace = 6,    // \s but \r and \n
+  kSpace = 6,    // \s without \r and \n
   kNewline = 7,  // \r \n
 };
 
@@ -50,7 +50,7 @@ struct CodeRange {
 
 #include "character_tables.inc"
 
-// One byte a code point: a flat table of 1.1 MB, of which a text touches the few pages of its scripts.
+// One byte per code point: a flat table of 1.1 MB, of which a text uses the few pages of its scripts.
 inline const std::unique_ptr<const uint8_t[]> kClassTable = [] {
   auto filled = std::make_unique<uint8_t[]>(kCodePoints);
   for (const ClassRun& run : kClassRuns)
@@ -64,9 +64,9 @@ inline const uint8_t* class_table() { return kClassTable.get(); }
 class NfcTable {
  public:
   struct Entry {
-    uint8_t kind = 0;  // 0: nothing; 1: it is replaced; 2: it may compose with one before it; 3: it only has a place in the order
+    uint8_t kind = 0;  // 0: unchanged; 1: replaced; 2: may compose with a character before it; 3: may only be reordered
     uint8_t combining = 0;
-    uint32_t first = 0, last = 0;  // the range of what it may compose with
+    uint32_t first = 0, last = 0;  // the range of the characters that it may compose with
   };
 
   NfcTable() {
@@ -118,7 +118,7 @@ class NfcTable {
       if (entries_[i].kind == wanted.kind && entries_[i].combining == wanted.combining &&
           entries_[i].first == wanted.first && entries_[i].last == wanted.last)
         return static_cast<uint8_t>(i);
-    if (used_ == 256) throw std::length_error("more kinds of characters than NfcTable has room for");
+    if (used_ == 256) throw std::length_error("NfcTable has room for 256 kinds of characters");
     entries_[used_] = wanted;
     return static_cast<uint8_t>(used_++);
   }
@@ -132,13 +132,13 @@ class NfcTable {
 
 inline const NfcTable kNfcTable;
 
-// Whether NFC leaves the character at `i` as it is and where it is; for a character that NFC may touch. "No" may be said
-// needlessly, "yes" never is: so only texts that need it go to the library's normalizer, whose result counts.
+// Whether NFC leaves the character at `i` unchanged and in its place, for a character that NFC may touch. False may be wrong,
+// true never is: false only sends the text to the library's normalizer, which decides.
 template <class Character>
 bool nfc_stays(const Character* text, size_t i) {
   const NfcTable::Entry& entry = kNfcTable[text[i]];
   if (entry.kind == 1) return false;
-  // The last character of combining class 0 before it, of which no text in use stands far away.
+  // The last character of combining class 0 before it. In real text it is never far away.
   constexpr size_t kFar = 32;
   size_t starter = i;
   do {

@@ -1,4 +1,4 @@
-// What standard C++ has no words for. No other file knows which compiler reads it.
+// What standard C++ cannot express. No other file depends on the compiler.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace hf_sgpe {
 
-// Asks for the cache line of an address that is read soon. It need not be a valid one.
+// Fetches the cache line of an address that will be read soon. The address need not be valid.
 HF_SGPE_INLINE void prefetch_line(const void* address) {
 #if defined(__GNUC__)
   __builtin_prefetch(address);
@@ -31,7 +31,7 @@ HF_SGPE_INLINE void prefetch_line(const void* address) {
 #endif
 }
 
-// The exclusive or of the two halves of a product of 128 bits, by multiplying halves.
+// The exclusive or of the two halves of a product of 128 bits, computed from products of 64 bits.
 constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & UINT32_MAX, a_high = a >> 32, b_low = b & UINT32_MAX, b_high = b >> 32;
   const uint64_t low = a_low * b_low, first = a_high * b_low, second = a_low * b_high;
@@ -41,7 +41,7 @@ constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {
 static_assert(mix_by_halves(UINT64_MAX, UINT64_MAX) == UINT64_MAX);  // the halves are 2**64 - 2 and 1
 static_assert(mix_by_halves(uint64_t{1} << 32, uint64_t{5} << 32) == 5);
 
-// The same in one instruction where there is one.
+// The same with the processor's own instruction where there is one.
 HF_SGPE_INLINE uint64_t mix(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
   __extension__ typedef unsigned __int128 Wide;

@@ -1,28 +1,31 @@
-// WordCounter: texts → how often each word occurs.
+// WordCounter and TextCounter: texts → how often each word occurs.
 
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "scanner.h"
+#include "special_tokens.h"
 #include "table.h"
 
 namespace hf_sgpe {
 
-// In which of 1,024 groups files of counts have a word: the upper bits of its CRC-32.
+// The group of a word, one of 1,024, in files of counts: the upper bits of its CRC-32.
 inline uint32_t bucket_of(const uint8_t* word, size_t size) {
   static constexpr auto table = [] {
-    std::array<uint32_t, 256> made{};
+    std::array<uint32_t, 256> sums{};
     for (uint32_t byte = 0; byte < 256; ++byte) {
       uint32_t value = byte;
       for (int bit = 0; bit < 8; ++bit) value = value & 1 ? value >> 1 ^ 0xEDB88320u : value >> 1;
-      made[byte] = value;
+      sums[byte] = value;
     }
-    return made;
+    return sums;
   }();
   uint32_t sum = ~uint32_t{0};
   for (size_t i = 0; i < size; ++i) sum = sum >> 8 ^ table[(sum ^ word[i]) & 0xFF];
@@ -33,7 +36,7 @@ class WordCounter {
   using Short = ShortKey<2>;
 
  public:
-  // `longest`: bytes of the longest word of a text that is counted as a whole; others are in pieces of at most so many.
+  // `longest`: words of texts that have more bytes than this are cut into pieces that have at most as many.
   explicit WordCounter(size_t longest = SIZE_MAX) : longest_(longest), seed_(hash_seed()) {}
 
   void add_text(const uint8_t* text, size_t size, const Scanner& scanner) {
@@ -42,7 +45,7 @@ class WordCounter {
     flush();
   }
 
-  // One word of a text; counted by the next `flush` at the latest. Until then its place in the table is fetched.
+  // One word of a text. It is counted by the next `flush` at the latest; until then the processor fetches its slot in the table.
   HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
     if (size > longest_) [[unlikely]] return add_pieces(word, size);
     Waiting& waiting = waiting_[count_++];
@@ -73,13 +76,13 @@ class WordCounter {
     other.each([this](const uint8_t* word, size_t size, int64_t count) { add(word, size, count); });
   }
 
-  // Whether a word was longer than the longest.
+  // Whether a word was cut into pieces.
   bool has_cut() const { return has_cut_; }
 
   size_t size() const { return short_.size() + long_.size(); }
 
-  // How much memory this takes, at the most, while the words of so many bytes of text are added: in no language have those
-  // that are new fewer than four bytes on average.
+  // The most memory this takes while the words of so many bytes of text are added. In every language new words have at least
+  // four bytes on average.
   size_t peak(size_t text) const { return short_.peak(text / 4 + 256) + long_.peak(text / Short::kLongest, text); }
 
   void clear() {
@@ -93,18 +96,31 @@ class WordCounter {
     sorted([](const uint8_t*, size_t) { return 0; }, emit);
   }
 
-  // The same for the words of a range of buckets, one bucket after another.
-  template <class Emit>
-  void sorted(uint32_t first, uint32_t last, Emit&& emit) {
+  // The words of buckets first to last - 1, one after another; where each ends; their counts; and after how many of them each
+  // bucket ends. They are in the order of a file of counts.
+  struct Columns {
+    std::vector<uint8_t> words;
+    std::vector<int64_t> ends{0}, counts, bucket_ends;
+  };
+  Columns columns(uint32_t first, uint32_t last) {
     const auto group_of = [=](const uint8_t* word, size_t size) {
       const uint32_t bucket = bucket_of(word, size);
       return first <= bucket && bucket < last ? static_cast<int>(bucket) : -1;
     };
-    sorted(group_of, emit);
+    Columns columns;
+    columns.bucket_ends.resize(last - first);
+    sorted(group_of, [&](const uint8_t* word, size_t size, int64_t count) {
+      columns.words.insert(columns.words.end(), word, word + size);
+      columns.ends.push_back(static_cast<int64_t>(columns.words.size()));
+      columns.counts.push_back(count);
+      ++columns.bucket_ends[bucket_of(word, size) - first];
+    });
+    std::partial_sum(columns.bucket_ends.begin(), columns.bucket_ends.end(), columns.bucket_ends.begin());
+    return columns;
   }
 
  private:
-  // `group_of`: by which number words are sorted first; below 0 for those that are left out.
+  // `group_of`: a number by which words are sorted first; below 0 for words that are left out.
   template <class GroupOf, class Emit>
   void sorted(GroupOf&& group_of, Emit&& emit) {
     struct Entry {
@@ -113,25 +129,15 @@ class WordCounter {
       int64_t count;
       int group;
     };
-    std::vector<uint8_t> bytes;  // of the short words, whose table holds them in another form
     std::vector<Entry> entries;
-    size_t few = 0, room = 0;
-    each([&](const uint8_t* word, size_t n, int64_t) {
-      if (group_of(word, n) < 0) return;
-      ++few;
-      if (n <= Short::kLongest) room += n;
-    });
-    bytes.reserve(room);
-    entries.reserve(few);
+    size_t words = 0;
+    each([&](const uint8_t* word, size_t n, int64_t) { words += group_of(word, n) >= 0; });
+    entries.reserve(words);
     each([&](const uint8_t* word, size_t n, int64_t count) {
       const int group = group_of(word, n);
       if (group < 0) return;
       uint64_t start = 0;
       for (size_t i = 0; i < 8; ++i) start = start << 8 | (i < n ? word[i] : 0);
-      if (n <= Short::kLongest) {
-        bytes.insert(bytes.end(), word, word + n);
-        word = bytes.data() + bytes.size() - n;
-      }
       entries.push_back({start, {reinterpret_cast<const char*>(word), n}, count, group});
     });
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -142,7 +148,7 @@ class WordCounter {
       emit(reinterpret_cast<const uint8_t*>(entry.word.data()), entry.word.size(), entry.count);
   }
 
-  // Between characters: the bytes within one begin with the bits 10.
+  // Cuts between characters: the bytes inside a character begin with the bits 10.
   void add_pieces(const uint8_t* word, size_t size) {
     has_cut_ = true;
     while (size > longest_) {
@@ -156,7 +162,7 @@ class WordCounter {
   }
 
   void flush() {
-    const size_t count = std::exchange(count_, 0);  // at once, should memory run out below
+    const size_t count = std::exchange(count_, 0);  // before memory can run out below
     for (size_t i = 0; i < count; ++i)
       if (waiting_[i].size > Short::kLongest) long_.prefetch_record(waiting_[i].hash);
     for (size_t i = 0; i < count; ++i) {
@@ -188,7 +194,7 @@ class WordCounter {
       count_of(*record) += count;
       return;
     }
-    if (size > UINT32_MAX) throw std::length_error("a word of more than 4 GB");
+    if (size > UINT32_MAX) throw std::length_error("a word has more than 4 GB");
     count_of(*long_.insert(hash, word, size, sizeof(int64_t))) = count;
   }
 
@@ -207,6 +213,40 @@ class WordCounter {
   const uint8_t* limit_ = nullptr;
   Waiting waiting_[kWaiting];
   size_t count_ = 0;
+};
+
+// Counts the words of whole texts.
+class TextCounter {
+ public:
+  // The scanner must outlive the counter.
+  TextCounter(const Scanner& scanner, bool nfc, size_t longest) : words(longest), scanner_(scanner), nfc_(nfc) {}
+
+  void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
+
+  // False if the text was left out: it has surrogates or a special token in it, or NFC might change it.
+  bool add(const Text& text) {
+    const Utf8 utf8 = text.utf8(scratch_, nfc_);
+    if (!utf8.plain || special_tokens_.in(utf8)) return false;
+    words.add_text(utf8.data, utf8.size, scanner_);
+    return true;
+  }
+
+  // Counts the words of a text as it is.
+  void add_prepared(const Text& text) {
+    const Utf8 utf8 = text.utf8(scratch_, false);
+    words.add_text(utf8.data, utf8.size, scanner_);
+  }
+
+  // Frees the buffer that a long text has made large.
+  void trim() { scratch_.shrink(size_t{1} << 24); }
+
+  WordCounter words;
+
+ private:
+  const Scanner& scanner_;
+  bool nfc_;
+  SpecialTokens special_tokens_;
+  Scratch scratch_;
 };
 
 }  // namespace hf_sgpe

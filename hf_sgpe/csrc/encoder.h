@@ -1,4 +1,4 @@
-// Encoder: words → token ids, with a bounded memory of words; and ids → bytes.
+// Encoder: words → token ids, with a bounded memory of words.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace hf_sgpe {
 
-// Ids that grow without being cleared first.
+// An array of ids whose memory is not cleared when it grows.
 class Ids {
  public:
   const Id* data() const { return ids_.get(); }
@@ -22,7 +22,7 @@ class Ids {
   size_t capacity() const { return capacity_; }
   void clear() { size_ = 0; }
 
-  // The end, with room for n more behind it; `grown` says how many were written.
+  // Where the next n ids go; call `grown` with the number written.
   HF_SGPE_INLINE Id* room(size_t n) {
     if (capacity_ - size_ < n) grow(n);
     return ids_.get() + size_;
@@ -46,10 +46,10 @@ class Ids {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// The ids of words met before, with the room to find those of others. Belongs to one thread at a time.
+// The ids of words seen before, and buffers for encoding others. Only one thread may use it at a time.
 struct Memory {
   template <int most>
-  struct Few {  // the ids of a word that has no more
+  struct Few {  // the ids of a word that has at most so many
     int32_t n = 0;
     Id ids[most];
   };
@@ -57,7 +57,7 @@ struct Memory {
   using Middle = ShortKey<4>;  // of up to 31 bytes: most others
   struct Character {
     Id ids[3];
-    int32_t n = 0;  // 0: not known yet
+    int32_t n = 0;  // 0: not computed yet
   };
   ShortTable<Short, Few<3>> short_words;
   ShortTable<Middle, Few<7>> middle_words;
@@ -65,7 +65,8 @@ struct Memory {
   std::vector<Character> characters;  // by code point, up to U+FFFF
   Merger merger;
   Scratch scratch;
-  std::vector<Id> ids;
+  std::vector<Id> ids;  // of one word
+  Ids text_ids;
   uint64_t hits = 0, misses = 0;
 
   size_t bytes() const { return short_words.bytes() + middle_words.bytes() + words.bytes(); }
@@ -75,40 +76,48 @@ struct Memory {
     middle_words.clear();
     words.clear();
   }
+
+  // Frees the buffers that an unusually long text or word has made large.
+  void trim() {
+    scratch.shrink(size_t{1} << 24);
+    if (text_ids.capacity() > size_t{1} << 22) text_ids = Ids();
+    if (ids.capacity() > size_t{1} << 20) ids = {}, merger = {};
+  }
 };
 
 class Encoder {
  public:
   // `byte_ids`: the token of each byte.
   Encoder(std::vector<Id> byte_ids, size_t memory_bytes) : byte_ids_(std::move(byte_ids)), memory_bytes_(memory_bytes) {
-    if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
+    if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs 256 byte ids, not " + std::to_string(byte_ids_.size()));
   }
 
   void add_merge(Id left, Id right, Id result) { table_.add(left, right, result); }
-  // A word that becomes a token at once, whatever the merges say.
+  // A word that becomes this token, whatever the merges say.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
-  // To be called once all merges are there.
+  // Must be called after the last merge was added.
   void finish() { within_characters_ = table_.within_characters(byte_ids_); }
 
+  // Appends the ids of the words of a text to `out`.
   void text(const uint8_t* data, size_t size, const Scanner& scanner, Memory& memory, Ids& out) const {
     Pipeline pipeline(*this, memory, out, data + size);
     scanner.words(data, size, pipeline);
     pipeline.flush();
   }
 
-  // Ids of one word, appended to `out`.
+  // Appends the ids of one word to `out`.
   void word(const uint8_t* data, size_t size, Memory& memory, Ids& out) const {
     Pipeline pipeline(*this, memory, out, data + size);
     pipeline(data, size);
     pipeline.flush();
   }
 
-  // Ids of one word, in memory.ids.
+  // Puts the ids of one word into memory.ids.
   void merge(const uint8_t* data, size_t size, Memory& memory) const {
     memory.ids.clear();
     if (!whole_.empty()) {
-      const auto found = whole_.find(std::string_view(reinterpret_cast<const char*>(data), size));
-      if (found != whole_.end()) return memory.ids.push_back(found->second);
+      const auto whole = whole_.find(std::string_view(reinterpret_cast<const char*>(data), size));
+      if (whole != whole_.end()) return memory.ids.push_back(whole->second);
     }
     memory.ids.resize(size);
     const size_t n = within_characters_ ? characters(data, size, memory) : bytes(data, size, memory.ids.data());
@@ -124,7 +133,7 @@ class Encoder {
     size_t size;
   };
 
-  // Words that wait for their ids. Their places in the tables are fetched while further words are scanned.
+  // Words whose ids are not looked up yet: the processor fetches their slots in the tables while further words are scanned.
   class Pipeline {
    public:
     Pipeline(const Encoder& encoder, Memory& memory, Ids& out, const uint8_t* limit)
@@ -186,8 +195,8 @@ class Encoder {
     size_t count_ = 0;
   };
 
-  // Appends the ids of a word that is not in the tables for shorter ones. True if it was not known and has no more than
-  // `few` ids: then whoever has a table for that remembers memory.ids, else they are remembered here.
+  // Appends the ids of a word that is not in the tables of shorter words. Returns true if it was not remembered and has at
+  // most `few` ids: then the caller remembers memory.ids in its own table; otherwise they are remembered here.
   bool rarer(const Waiting& word, uint64_t hash, Memory& memory, Ids& out, size_t few = 0) const {
     if (WordTable::Record* record = word.size <= kLongest ? memory.words.find(hash, word.start, word.size) : nullptr) {
       ++memory.hits;
@@ -199,8 +208,8 @@ class Encoder {
     const std::vector<Id>& ids = memory.ids;
     out.append(ids.data(), ids.size());
     if (word.size > kLongest) return false;
-    // Full, the memory begins anew: what a text uses now comes back at once, what an earlier one used does not stay for ever.
-    // Tables grow by doubling, so half of the room is kept free for that.
+    // A full memory is emptied: the words of the current text come back at once, and those of earlier texts do not stay for
+    // ever. Tables grow by doubling, so half of the room is kept free for that.
     if (memory.bytes() * 2 > memory_bytes_) memory.forget();
     if (ids.size() <= few) return true;
     WordTable::Record* record = memory.words.insert(hash, word.start, word.size, ids.size() * sizeof(Id));
@@ -213,7 +222,8 @@ class Encoder {
     return size;
   }
 
-  // What the first merges make of each character of a word, put into memory.ids. The word is well-formed UTF-8.
+  // Applies the first merges to each character of a word by itself and puts the result into memory.ids. The word must be
+  // well-formed UTF-8.
   size_t characters(const uint8_t* data, size_t size, Memory& memory) const {
     if (memory.characters.empty()) memory.characters.resize(0x10000);
     Id* out = memory.ids.data();
@@ -246,35 +256,6 @@ class Encoder {
   std::vector<Id> byte_ids_;
   size_t memory_bytes_;
   int32_t within_characters_ = 0;  // how many of the first merges stay within characters
-};
-
-// Ids → bytes. Ids may have gaps.
-class Decoder {
- public:
-  explicit Decoder(size_t most_ids) : ends_(most_ids + 1), known_(most_ids) {}
-
-  // In the order of ids.
-  void add(Id id, const uint8_t* bytes, size_t size) {
-    const auto place = static_cast<size_t>(id);
-    if (id < 0 || place >= known_.size() || place < filled_) throw std::invalid_argument("ids are not in order");
-    for (; filled_ <= place; ++filled_) ends_[filled_] = bytes_.size();
-    bytes_.insert(bytes_.end(), bytes, bytes + size);
-    ends_[place + 1] = bytes_.size();
-    known_[place] = true;
-  }
-
-  bool knows(int64_t id) const { return id >= 0 && static_cast<size_t>(id) < known_.size() && known_[static_cast<size_t>(id)]; }
-
-  std::string_view bytes(int64_t id) const {
-    const auto place = static_cast<size_t>(id);
-    return {reinterpret_cast<const char*>(bytes_.data()) + ends_[place], ends_[place + 1] - ends_[place]};
-  }
-
- private:
-  std::vector<uint8_t> bytes_;
-  std::vector<size_t> ends_;  // of the id before
-  std::vector<bool> known_;
-  size_t filled_ = 0;
 };
 
 }  // namespace hf_sgpe

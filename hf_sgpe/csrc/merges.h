@@ -1,4 +1,4 @@
-// MergeTable and apply_merges: what bpe/encoder.py specifies.
+// MergeTable and Merger: bytes or ids → tokens, as bpe/encoder.py specifies it. Sequences and UnitTier: what others build of them.
 
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <bit>
 #include <climits>
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -17,8 +18,8 @@ namespace hf_sgpe {
 
 using Id = int32_t;
 
-// Which pairs merge, how early, and into which token. A pair and its rank share eight bytes, so that the table of an ordinary
-// vocabulary stays close to the processor.
+// Which pairs merge, at which rank, and into which token. A pair and its rank share eight bytes, so that the table of an
+// ordinary vocabulary fits into the processor's cache.
 class MergeTable {
  public:
   static constexpr int32_t kNone = INT32_MAX;
@@ -30,7 +31,7 @@ class MergeTable {
   void add(Id left, Id right, Id result) {
     const auto fits = [](Id id) { return id >= 0 && id < kIds; };
     if (!fits(left) || !fits(right) || !fits(result) || size() == kMerges)
-      throw std::invalid_argument("more tokens than a table of merges has room for");
+      throw std::invalid_argument("a table of merges has room for 2**21 ids and 2**22 - 1 merges");
     if (merges_.size() * 2 >= slots_.size()) grow();
     slots_[place(key(left, right))] = key(left, right) << 22 | merges_.size();
     merges_.push_back({left, right, result});
@@ -46,8 +47,8 @@ class MergeTable {
   Id result(int32_t rank) const { return merges_[static_cast<size_t>(rank)].result; }
   int32_t size() const { return static_cast<int32_t>(merges_.size()); }
 
-  // The number of first merges that only ever build parts of one character and that no later merge makes a token for. They
-  // may be applied to each character by itself, before all others.
+  // How many of the first merges only build parts of one character, none of which a later merge makes again. They may be
+  // applied to each character by itself, before all others.
   int32_t within_characters(const std::vector<Id>& byte_ids) const {
     std::unordered_map<Id, std::vector<uint8_t>> parts;
     for (int byte = 0x80; byte < 256; ++byte) parts[byte_ids[byte]] = {static_cast<uint8_t>(byte)};
@@ -61,7 +62,7 @@ class MergeTable {
       parts[result] = std::move(joined);
       ++count;
     }
-    // A token that a later merge makes again could meet the first merges anew.
+    // A token that a later merge makes again could take part in the first merges.
     for (int32_t rank = count; rank < size(); ++rank)
       if (parts.contains(result(rank))) return 0;
     return count;
@@ -95,19 +96,19 @@ class MergeTable {
   uint64_t seed_;
 };
 
-// Room that merging one word after another needs, so that it is not taken from the system each time.
+// Applies merges to one word after another, with buffers that it keeps.
 class Merger {
  public:
-  // Merges `ids` in place and returns how many are left. O(n log n); for short words, where it is faster, O(n²).
+  // Merges `ids` in place and returns how many are left. O(n log n), and O(n²) for short words, for which that is faster.
   size_t merge(Id* ids, size_t n, const MergeTable& table) {
     return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
   }
 
-  // The same for n <= kShort, by merges of ranks below `limit` only. Tokens stay where they are; those merged into the one before
-  // them are taken out of a set of places.
+  // The same for n <= kShort, by merges of ranks below `limit` only. Tokens keep their places; the place of a token that is
+  // merged into the one before it leaves the set of places.
   static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
     if (n < 2) return n;
-    // Rank and place in one number, the smallest of which is the lowest rank and, within it, the leftmost.
+    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost.
     uint32_t keys[kShort];
     const auto key = [&](size_t left, size_t right) {
       const int32_t rank = table.find(ids[left], ids[right]);
@@ -171,7 +172,7 @@ class Merger {
       candidates_.pop_back();
       const int32_t right = following_[place];
       if (ids[place] < 0 || right == end) continue;
-      if (table.find(ids[place], ids[right]) != rank) continue;  // changed since, by a merge to either side
+      if (table.find(ids[place], ids[right]) != rank) continue;  // a merge beside it has changed the pair since
       ids[place] = table.result(rank);
       ids[right] = -1;
       const int32_t after = following_[place] = following_[right];
@@ -187,6 +188,49 @@ class Merger {
   using Candidate = std::pair<int32_t, int32_t>;  // rank, place of the left part
   std::vector<int32_t> following_, previous_;
   std::vector<Candidate> candidates_;
+};
+
+// Many sequences of ids in one array.
+class Sequences {
+ public:
+  size_t size() const { return ends_.size(); }
+  size_t ids() const { return ids_.size(); }
+
+  void append(const std::vector<Id>& ids) {
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    ends_.push_back(ids_.size());
+  }
+
+  std::span<const Id> operator[](size_t i) const {
+    const size_t start = i ? ends_[i - 1] : 0;
+    return {ids_.data() + start, ends_[i] - start};
+  }
+
+ private:
+  std::vector<Id> ids_;
+  std::vector<size_t> ends_;
+};
+
+// For each unit, the merges that turn its bytes into one token, as bpe/unit_tier.py specifies it.
+class UnitTier {
+ public:
+  void add(const uint8_t* unit, size_t size) {
+    ids_.assign(unit, unit + size);
+    size_t n = merger_.merge(ids_.data(), ids_.size(), table_);
+    while (n > 1) {
+      merges_.emplace_back(ids_[0], ids_[1]);
+      table_.add(ids_[0], ids_[1], 256 + table_.size());
+      n = merger_.merge(ids_.data(), n, table_);
+    }
+  }
+
+  const std::vector<std::pair<Id, Id>>& merges() const { return merges_; }
+
+ private:
+  MergeTable table_;
+  Merger merger_;
+  std::vector<Id> ids_;
+  std::vector<std::pair<Id, Id>> merges_;
 };
 
 }  // namespace hf_sgpe

@@ -1,8 +1,8 @@
 // Scanner: text → words, for the split patterns that have a name, alone or behind the words of Indic scripts.
 //
-// Each function states in code what its regular expression states in backtracking; `SPLIT_PATTERNS` in patterns.py is the
-// specification. A word always ends where the pattern's first successful alternative ends, which is not always the longest.
-// Every character is looked at a bounded number of times.
+// Each function does without backtracking what its regular expression does; `SPLIT_PATTERNS` in patterns.py is the
+// specification. A word ends where the first alternative of the pattern that matches ends, which is not always the longest.
+// Each character is read a bounded number of times.
 
 #pragma once
 
@@ -26,7 +26,7 @@ using Pointer = const uint8_t*;
 
 inline unsigned class_at(Pointer p) { return class_table()[decode(p)]; }
 
-// How many bytes from `p` lie between `first` and `last`, both ASCII, after `fold` is set in them.
+// How many bytes from `p` on are between `first` and `last`, both ASCII, once the bits of `fold` are set in them.
 template <uint8_t first, uint8_t last, uint8_t fold>
 inline size_t ascii_run(Pointer p, Pointer end) {
   Pointer q = p;
@@ -67,7 +67,7 @@ inline Pointer run(Pointer p, Pointer end) {
   return p;
 }
 
-// Length of the s, t, re, ve, m, ll or d that a contraction has after its apostrophe; 0 if there is none.
+// Length of the s, t, re, ve, m, ll or d of a contraction, after its apostrophe; 0 if this is no contraction.
 template <bool ignore_case>
 inline size_t contraction(Pointer p, Pointer end) {
   if (p == end) return 0;
@@ -80,7 +80,7 @@ inline size_t contraction(Pointer p, Pointer end) {
   return (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l') ? 2 : 0;
 }
 
-// \s*[\r\n]+ (if `lines`), then \s+(?!\S)|\s+, at a white space.
+// \s*[\r\n]+ (if `lines`), then \s+(?!\S)|\s+; there is white space at p.
 template <bool lines>
 inline Pointer white_space(Pointer p, Pointer end) {
   const uint8_t* const classes = class_table();
@@ -102,8 +102,8 @@ inline Pointer digits(Pointer p, Pointer end, int most) {
   return p;
 }
 
-// The end of a word that most words are like: an optional space, then ASCII letters, all but the first of them lower case if
-// `lower`, and then no letter, apostrophe or character beyond ASCII. Null for any other word.
+// The end of a word of the most frequent form: an optional space, then ASCII letters, all but the first in lower case if
+// `lower`, followed by an ASCII character that is neither a letter nor an apostrophe. Null for any other word.
 template <bool lower>
 HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
   const Pointer word = p + (*p == ' ');
@@ -111,7 +111,7 @@ HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
   if (lower) {
     q += q < end && static_cast<uint8_t>((*q | 0x20) - 'a') <= 'z' - 'a';
     q += ascii_run<'a', 'z', 0>(q, end);
-    // A single capital may go with what follows.
+    // A single capital may belong to what follows.
     if (q - word < 2) return nullptr;
   } else {
     q += ascii_run<'a', 'z', 0x20>(q, end);
@@ -132,7 +132,7 @@ inline Pointer gpt2(Pointer p, Pointer end) {
   return white_space<false>(p, end);
 }
 
-// Two patterns let any white space stand before punctuation; one of them has contractions with U+2019, too.
+// `any_space`: any white space may stand before punctuation. `typographic`: contractions may also be written with U+2019.
 template <int most_digits, bool any_space = false, bool typographic = false>
 inline Pointer cl100k(Pointer p, Pointer end) {
   if (const Pointer word = plain_word<false>(p, end)) return word;
@@ -151,8 +151,8 @@ inline Pointer cl100k(Pointer p, Pointer end) {
   return white_space<true>(p, end);
 }
 
-// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` is the end of the run that the first
-// part takes at most.
+// The end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` becomes the end of the longest run
+// that the first part matches.
 inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
   const uint8_t* const classes = class_table();
   constexpr unsigned either = bit(kLetter) | bit(kMark);
@@ -167,7 +167,7 @@ inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
     if (either >> klass & 1) after_either = p;
   }
   capitals = p;
-  if (p == end || class_at(p) != kLower) return after_either;  // the first part gives back what the second can take
+  if (p == end || class_at(p) != kLower) return after_either;  // the first part leaves to the second what it can match
   for (;;) {
     p += ascii_run<'a', 'z', 0>(p, end);
     if (p == end || *p < 0x80) return p;
@@ -192,7 +192,7 @@ inline Pointer o200k(Pointer p, Pointer end) {
   const bool prefix = !((kLetters | bit(kNewline)) >> klass & 1);
   const bool letter = (kLetters | bit(kMark)) >> klass & 1;
   Pointer capitals = p, capitals_after_prefix = after;
-  // In the order of the pattern: with lower case, then without; each with the optional first character, then without.
+  // In the order of the pattern: with lower case, then without; and each with the optional first character, then without.
   if (prefix)
     if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix(word, end);
   if (letter)
@@ -253,8 +253,8 @@ using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Scanner {
  public:
-  // `base` names the pattern between Indic words, or is "sgpe". An Indic word is an optional space, then characters of one
-  // of `scripts`, then those and `joiners`. In sgpe, `scripts` holds one set and there are no joiners.
+  // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one of
+  // `scripts`, and any number of characters of that script and of `joiners`. For sgpe there is one script and no joiners.
   Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners) {
     static const std::pair<const char*, Base> names[] = {
         {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
@@ -264,17 +264,17 @@ class Scanner {
     bool known = sgpe_;
     for (const auto& [name, value] : names)
       if (base == name) base_ = value, known = true;
-    if (!known) throw std::invalid_argument("no scanner for the pattern " + base);
-    if (sgpe_ && scripts.size() != 1) throw std::invalid_argument("sgpe needs one set of characters");
+    if (!known) throw std::invalid_argument("there is no scanner for the pattern " + base);
+    if (sgpe_ && scripts.size() != 1) throw std::invalid_argument("a scanner for sgpe needs exactly one script");
     if (scripts.empty()) return;
-    if (scripts.size() >= kJoiner) throw std::invalid_argument("too many scripts for a scanner");
+    if (scripts.size() >= kJoiner) throw std::invalid_argument("a scanner can have at most 254 scripts");
     scripts_.resize(kCodePoints);
     uint8_t number = 0;
     for (const Ranges& script : scripts) fill(script, ++number);
     fill(joiners, kJoiner);
   }
 
-  // Calls emit(pointer, size) for each word, in order; the words make up the text.
+  // Calls emit(pointer, size) for each word in order. Together the words are the text.
   template <class Emit>
   void words(const uint8_t* text, size_t size, Emit&& emit) const {
     if (sgpe_) return sgpe_words(text, text + size, emit);
@@ -295,7 +295,7 @@ class Scanner {
 
   void fill(const Ranges& ranges, uint8_t value) {
     for (auto [first, last] : ranges) {
-      if (last >= kCodePoints || first < 0x80) throw std::invalid_argument("a script beyond Unicode or within ASCII");
+      if (last >= kCodePoints || first < 0x80) throw std::invalid_argument("the characters of a script must be between U+0080 and U+10FFFF");
       for (uint32_t point = first; point <= last; ++point) scripts_[point] = value;
       for (uint32_t point = first; value != kJoiner && point <= last; ++point) {
         uint8_t bytes[4];
@@ -335,7 +335,7 @@ class Scanner {
     }
   }
 
-  // Where the next character that begins a word of a script stands.
+  // Where the next character of a script stands, or the end.
   Pointer next_letter(Pointer p, Pointer end) const {
     for (; p < end; ++p) {
       if (leads_ == 1) {
@@ -373,7 +373,7 @@ class Scanner {
   bool sgpe_ = false;
   Base base_ = Base::kGpt2;
   std::vector<uint8_t> scripts_;  // by code point; 0: none
-  bool lead_[256] = {};           // first bytes of the letters of the scripts
+  bool lead_[256] = {};           // first bytes of the characters of the scripts
   int leads_ = 0, only_lead_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Syllables: text → written syllables, by the tables of pretokenizers/abugidas.py. The same as LinguisTrie.
+// Syllables: text → written syllables, by the tables of splitting/scripts.py, as splitting/syllables.py specifies it.
 
 #pragma once
 
@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "scanner.h"
+#include "counter.h"
 
 namespace hf_sgpe {
 
 class Syllables {
  public:
-  // 0: none; 1 to 7: those of the tables; 8: a letter or mark that no syllable takes up; 9: joiners
+  // 0: none; 1 to 7: those of the tables; 8: a letter or mark that is in no syllable; 9: joiners
   static constexpr int kTableClasses = 9, kJoiner = 9, kClasses = 10;
   using State = std::array<int, kClasses>;  // class → next state, or -1
 
@@ -20,15 +20,17 @@ class Syllables {
     std::vector<Ranges> classes;  // by class
     std::vector<uint32_t> joiners;
     std::vector<State> grammar;  // by state; the first is the start
+    std::vector<bool> ends;      // by state: a syllable may end in it
   };
 
   explicit Syllables(std::vector<Script> scripts) : scripts_(std::move(scripts)), table_(kCodePoints) {
-    if (scripts_.size() > 15) throw std::invalid_argument("too many scripts");
+    if (scripts_.size() > 15) throw std::invalid_argument("there can be at most 15 scripts");
     for (size_t script = 0; script < scripts_.size(); ++script) {
-      if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script without a grammar");
+      if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script has no grammar");
+      if (scripts_[script].ends.size() != scripts_[script].grammar.size()) throw std::invalid_argument("there must be one entry of ends for each state");
       for (const State& state : scripts_[script].grammar)
         for (const int next : state)
-          if (next >= static_cast<int>(scripts_[script].grammar.size())) throw std::invalid_argument("no such state");
+          if (next >= static_cast<int>(scripts_[script].grammar.size())) throw std::invalid_argument("a grammar names a state that it does not have");
       for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
         for (auto [first, last] : scripts_[script].classes[klass])
           for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
@@ -38,7 +40,7 @@ class Syllables {
 
   size_t size() const { return scripts_.size(); }
 
-  // Index of the script that a word begins in, its leading space passed over; -1 for none.
+  // Index of the script that a word begins in after an optional space, or -1.
   template <class Character>
   int script_of(const Character* word, size_t n) const {
     if (n && word[0] == ' ') ++word, --n;
@@ -67,6 +69,16 @@ class Syllables {
     if (pending) emit(n - 1, n);
   }
 
+  // Adds the units of a word that occurs `count` times.
+  void count_units(const std::vector<uint32_t>& word, int64_t count, Scratch& scratch, WordCounter& counter) const {
+    units(word.data(), word.size(), true, [&](size_t start, size_t end) {
+      uint8_t* const utf8 = scratch.reserve((end - start) * 4);
+      uint8_t* out = utf8;
+      for (size_t i = start; i < end; ++i) out = encode(word[i], out);
+      counter.add(utf8, static_cast<size_t>(out - utf8), count);
+    });
+  }
+
  private:
   uint8_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
 
@@ -76,8 +88,9 @@ class Syllables {
     if (!first) return place;
     const Script& script = scripts_[first >> 4];
     int state = script.grammar[0][first & 15];
+    size_t end = place;
     while (state >= 0 && place < n) {
-      const uint32_t point = text[place];
+      const uint32_t point = text[place++];
       const uint8_t value = value_of(point);
       int klass = 0;
       if (value) {
@@ -87,9 +100,9 @@ class Syllables {
           if (joiner == point) klass = kJoiner;
       }
       state = script.grammar[static_cast<size_t>(state)][static_cast<size_t>(klass)];
-      place += state >= 0;
+      if (state >= 0 && script.ends[static_cast<size_t>(state)]) end = place;
     }
-    return place;
+    return end;
   }
 
   std::vector<Script> scripts_;

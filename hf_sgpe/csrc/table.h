@@ -1,4 +1,4 @@
-// WordTable and ShortTable: byte strings → payloads, for counts and for remembered ids.
+// ShortTable and WordTable: byte strings → values, which are counts or remembered ids.
 
 #pragma once
 
@@ -26,7 +26,7 @@ inline uint32_t load4(const uint8_t* p) {
   return value;
 }
 
-// Drawn once per process, so that nobody can choose words that collide. No result depends on it.
+// Random in each process, so that nobody can choose words that collide. No result depends on it.
 inline uint64_t hash_seed() {
   static const uint64_t seed = [] {
     std::random_device device;
@@ -69,7 +69,7 @@ struct ShortKey {
 
   uint64_t word[words] = {};
 
-  // `limit`: up to where memory may be read. Keys of four words are for more than 15 bytes.
+  // Memory may be read up to `limit`. Keys of four words are for strings of more than 15 bytes.
   static HF_SGPE_INLINE ShortKey of(const uint8_t* p, size_t n, const uint8_t* limit) {
     uint8_t copy[8 * words];
     if (limit - p < 8 * words) {
@@ -99,14 +99,14 @@ struct ShortKey {
   }
 };
 
-// How many slots a table has that grows from so many to hold so many keys, those included that it is copied from.
+// The most slots that are in memory at once while a table grows to hold so many keys: old and new ones together.
 inline size_t peak_slots(size_t slots, size_t keys) {
   if (keys * 2 <= slots) return slots;
   while (keys * 2 > slots) slots *= 2;
   return slots + slots / 2;
 }
 
-// Open addressing with short keys and small values side by side, so that a look-up costs one cache line.
+// Open addressing with short keys and small values side by side, so that a look-up reads one cache line.
 template <class Key, class Value>
 class ShortTable {
  public:
@@ -115,7 +115,7 @@ class ShortTable {
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot); }
 
-  // How much memory this takes, at the most, while so many more keys are added.
+  // The most memory this takes while so many more keys are added.
   size_t peak(size_t more) const { return peak_slots(slots_.size(), size_ + more) * sizeof(Slot); }
   void prefetch(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
 
@@ -127,7 +127,7 @@ class ShortTable {
     }
   }
 
-  // Adds a key that is not there yet. Moves values.
+  // Adds a key that is not in the table. Moves the other values.
   Value& insert(uint64_t hash, const Key& key, uint64_t seed) {
     if (++size_ * 2 > slots_.size()) {
       std::vector<Slot> old(slots_.size() * 2);
@@ -169,8 +169,8 @@ class ShortTable {
   size_t size_ = 0;
 };
 
-// Open addressing over records that lie one after another in one arena: {key length, payload length, payload, key}, each
-// padded to 8 bytes. A look-up costs two cache lines, both of which can be prefetched.
+// Open addressing over records in one array: {key length, payload length, payload, key}, each padded to 8 bytes. A look-up
+// reads two cache lines, both of which can be prefetched.
 class WordTable {
  public:
   WordTable() : slots_(1024) {}
@@ -185,7 +185,7 @@ class WordTable {
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot) + arena_.capacity() * 8; }
 
-  // How much memory this takes, at the most, while so many more keys of so many bytes in all are added; payloads of 8 bytes.
+  // The most memory this takes while so many more keys, of so many bytes in all, are added with payloads of 8 bytes.
   size_t peak(size_t more, size_t key_bytes) const {
     const size_t arena = arena_.size() * 8 + key_bytes + more * (sizeof(Record) + 16), room = arena_.capacity() * 8;
     return peak_slots(slots_.size(), size_ + more) * sizeof(Slot) + (arena <= room ? room : room + 2 * arena);
@@ -210,7 +210,7 @@ class WordTable {
     }
   }
 
-  // Adds a key that is not there yet. Moves records.
+  // Adds a key that is not in the table. Moves the other records.
   Record* insert(uint64_t hash, const uint8_t* key, size_t n, size_t payload_size) {
     if ((size_ + 1) * 2 > slots_.size()) grow();
     const size_t place = arena_.size();

@@ -1,19 +1,16 @@
-// Python strings as UTF-8, copied only where they are not ASCII.
+// Text: a view of characters, and the same as UTF-8, copied only where it is not ASCII.
 
 #pragma once
 
-#include <Python.h>
-
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <stdexcept>
+#include <vector>
 
 #include "characters.h"
 
 namespace hf_sgpe {
 
-// Bytes that grow without being cleared first.
+// A buffer whose bytes are not cleared when it grows.
 class Scratch {
  public:
   uint8_t* reserve(size_t size) {
@@ -38,7 +35,7 @@ class Scratch {
 struct Utf8 {
   const uint8_t* data;
   size_t size;
-  bool plain;  // it holds no surrogates, and NFC leaves it as it is (true if nobody asked)
+  bool plain;  // without surrogates and, if that was checked, unchanged by NFC
 };
 
 // Decodes one character of well-formed UTF-8 and moves past it.
@@ -78,36 +75,29 @@ HF_SGPE_INLINE uint8_t* encode(uint32_t point, uint8_t* out) {
 
 inline bool is_surrogate(uint32_t point) { return point >= 0xD800 && point < 0xE000; }
 
-// A view of a str. It is made with the GIL held and may be read without, as long as somebody holds the str.
+// A view of characters that take one, two or four bytes each. They must outlive it.
 class Text {
  public:
-  explicit Text(PyObject* text) {
-    if (!PyUnicode_Check(text)) throw std::invalid_argument("not a str");
-#if PY_VERSION_HEX < 0x030C0000
-    if (PyUnicode_READY(text) < 0) throw std::runtime_error("a str that is not ready");
-#endif
-    data_ = PyUnicode_DATA(text);
-    length_ = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
-    kind_ = PyUnicode_KIND(text);
-    ascii_ = PyUnicode_IS_ASCII(text);
-  }
+  // `width`: bytes of each character. `ascii`: whether all of them are below U+0080.
+  Text(const void* characters, size_t length, int width, bool ascii)
+      : characters_(characters), length_(length), width_(width), ascii_(ascii) {}
 
   size_t length() const { return length_; }
 
-  // Calls `function` with a pointer to the characters, of whatever width.
+  // Calls `function` with a pointer to the characters, of the type that has their width.
   template <class Function>
   auto visit(Function&& function) const {
-    switch (kind_) {
-      case PyUnicode_1BYTE_KIND: return function(static_cast<const uint8_t*>(data_));
-      case PyUnicode_2BYTE_KIND: return function(static_cast<const uint16_t*>(data_));
-      default: return function(static_cast<const uint32_t*>(data_));
+    switch (width_) {
+      case 1: return function(static_cast<const uint8_t*>(characters_));
+      case 2: return function(static_cast<const uint16_t*>(characters_));
+      default: return function(static_cast<const uint32_t*>(characters_));
     }
   }
 
   // The text as UTF-8, in `scratch` unless it is ASCII.
   Utf8 utf8(Scratch& scratch, bool check_nfc) const {
-    if (ascii_) return {static_cast<const uint8_t*>(data_), length_, true};
-    uint8_t* const start = scratch.reserve(length_ * (kind_ == PyUnicode_1BYTE_KIND ? 2 : kind_ == PyUnicode_2BYTE_KIND ? 3 : 4));
+    if (ascii_) return {static_cast<const uint8_t*>(characters_), length_, true};
+    uint8_t* const start = scratch.reserve(length_ * (width_ == 1 ? 2 : width_ == 2 ? 3 : 4));
     bool plain = true;
     const uint8_t* const end = visit([&](const auto* characters) {
       uint8_t* out = start;
@@ -125,13 +115,13 @@ class Text {
   }
 
   bool has_surrogates() const {
-    return kind_ != PyUnicode_1BYTE_KIND &&
+    return width_ != 1 &&
            visit([&](const auto* characters) { return std::any_of(characters, characters + length_, is_surrogate); });
   }
 
-  // Calls emit(start, end) for the stretches that NFC might change; for all of a text with surrogates. Each begins with a
-  // character that NFC never changes because of what stands before it, and ends before such a one, so it can be normalized
-  // by itself.
+  // Calls emit(start, end) for each stretch that NFC might change; a text with surrogates is one stretch. It begins with a
+  // character that NFC never changes because of what stands before it, and ends before another such character, so each
+  // stretch can be normalized by itself.
   template <class Emit>
   void nfc_spans(Emit&& emit) const {
     if (ascii_) return;
@@ -153,22 +143,16 @@ class Text {
   }
 
  private:
-  const void* data_;
+  const void* characters_;
   size_t length_;
-  int kind_;
+  int width_;
   bool ascii_;
 };
 
-// The bytes of a bytes object; the same rules as for Text.
-struct Bytes {
-  const uint8_t* data;
-  size_t size;
-
-  explicit Bytes(PyObject* object) {
-    if (!PyBytes_Check(object)) throw std::invalid_argument("not bytes");
-    data = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(object));
-    size = static_cast<size_t>(PyBytes_GET_SIZE(object));
-  }
-};
+// The code points of well-formed UTF-8, put into `points`.
+inline void decode_all(const uint8_t* data, size_t size, std::vector<uint32_t>& points) {
+  points.clear();
+  for (const uint8_t* p = data; p < data + size;) points.push_back(decode(p));
+}
 
 }  // namespace hf_sgpe

@@ -1,9 +1,9 @@
-// Trainer: words with counts → merges. The same result as bpe/trainer.py, which specifies it.
+// Trainer: words with counts → merges, as bpe/trainer.py specifies it.
 //
-// All symbols lie in one array. Every pair keeps a list of the places where it was born; all of them are born in the step
-// that makes the younger of its two tokens, and from then on its count only falls, so lists are written once and checked
-// when they are read. A merge costs time for the places of its pair, and all merges together no more than there are symbols,
-// whatever the words look like; choosing the next pair costs a logarithm.
+// All symbols lie in one array. Every pair keeps a list of the places where it first occurred. All of them appear in the step
+// that makes the younger of its two tokens, and from then on its count only falls, so a list is written once, and each place
+// is checked when it is read. A merge takes time proportional to the places of its pair, and all merges together no more than
+// to the number of symbols, whatever the words look like; choosing the next pair takes logarithmic time.
 
 #pragma once
 
@@ -17,7 +17,15 @@
 
 namespace hf_sgpe {
 
+// Which of several pairs with the same count is merged first.
 enum class TieBreak { kSmallestPairId, kGreatestPairId, kGreatestPairBytes };
+
+inline TieBreak tie_break_of(const std::string& name) {
+  if (name == "smallest-pair-id") return TieBreak::kSmallestPairId;
+  if (name == "greatest-pair-id") return TieBreak::kGreatestPairId;
+  if (name == "greatest-pair-bytes") return TieBreak::kGreatestPairBytes;
+  throw std::invalid_argument("unknown tie rule " + name);
+}
 
 class Trainer {
  public:
@@ -33,23 +41,23 @@ class Trainer {
   template <class Symbol>
   void add_word(const Symbol* ids, size_t n, int64_t count) {
     if (n < 2 || count <= 0) return;
-    if (nodes_.size() + n >= kEnd) throw std::length_error("more than 2**32 symbols: train on fewer words");
-    // No count of a pair can be greater than this sum.
-    if (count > (kMostSymbols - total_) / static_cast<int64_t>(n)) throw std::length_error("counts of more than 2**62 symbols");
+    if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
+    // No pair can have a greater count than this sum.
+    if (count > (kMostSymbols - total_) / static_cast<int64_t>(n)) throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
     total_ += count * static_cast<int64_t>(n);
     const auto word = static_cast<uint32_t>(weights_.size());
     weights_.push_back(count);
     for (size_t i = 0; i < n; ++i) {
       const auto place = static_cast<uint32_t>(nodes_.size());
       if (static_cast<int64_t>(ids[i]) < 0 || static_cast<size_t>(ids[i]) >= tokens_.size())
-        throw std::invalid_argument("a word has an id beyond the vocabulary");
+        throw std::invalid_argument("a word has an id that is not in the vocabulary");
       nodes_.push_back({static_cast<Id>(ids[i]), i ? place - 1 : kEnd, i + 1 < n ? place + 1 : kEnd, word});
     }
   }
 
   using OnMerge = std::function<void(Id, Id, Id, int64_t)>;  // new id, left, right, count
 
-  // `merged`: merges learned before, which are done again first and are not among those returned.
+  // `merged`: merges learned earlier, which are applied first and are not returned again.
   std::vector<std::pair<Id, Id>> learn(const std::vector<std::pair<Id, Id>>& merged, size_t num_merges, int64_t min_frequency,
                                        const OnMerge& on_merge) {
     least_ = std::max<int64_t>(min_frequency, 1);
@@ -87,7 +95,7 @@ class Trainer {
     const uint32_t* places;
     size_t size;
   };
-  struct Job {  // a pair in the heap, with a count that may be stale but never too low
+  struct Job {  // a pair in the heap; its count may be out of date, but never too low
     int64_t count;
     uint32_t pair;
   };
@@ -101,7 +109,7 @@ class Trainer {
     uint32_t place;
   };
 
-  // Memory that is handed out piece by piece and given back all at once.
+  // Memory that is handed out in pieces and freed all at once.
   class Arena {
    public:
     uint32_t* take(size_t n) {
@@ -153,14 +161,14 @@ class Trainer {
 
   uint32_t add_pair(Id left, Id right, int64_t count, const uint32_t* places, size_t size) {
     const auto index = static_cast<uint32_t>(pairs_.size());
-    if (index == kEnd) throw std::length_error("more than 2**32 pairs: train on fewer words");
+    if (index == kEnd) throw std::length_error("the words have more than 2**32 pairs: train on fewer words");
     pairs_.push_back({left, right, count, places, size});
     index_.add(left, right, index);
     return index;
   }
 
   void count_pairs() {
-    // The pair that begins at each place, so that each is looked up only once.
+    // The pair at each place, so that each is looked up only once.
     std::vector<uint32_t> pair_at(nodes_.size(), kEnd);
     std::vector<uint32_t> of_bytes(256 * 256, kEnd);  // most symbols are bytes
     for (size_t place = 0; place < nodes_.size(); ++place) {
@@ -185,7 +193,7 @@ class Trainer {
     threshold_ = INT64_MAX;
   }
 
-  // Whether a is to be merged after b.
+  // Whether a is merged after b.
   bool later(const Job& a, const Job& b) const {
     if (a.count != b.count) return a.count < b.count;
     const Pair &p = pairs_[a.pair], &q = pairs_[b.pair];
@@ -197,8 +205,8 @@ class Trainer {
     return tie_break_ == TieBreak::kGreatestPairId ? !greater && a.pair != b.pair : greater;
   }
 
-  // The next pair to merge, or kEnd. The heap holds only pairs that reach a threshold, which is lowered when it runs empty:
-  // most pairs are rare, and never enter it.
+  // The next pair to merge, or kEnd. The heap holds only pairs whose count reaches a threshold, which is lowered when the heap
+  // is empty: most pairs are rare and never enter it.
   uint32_t take_best() {
     const auto order = [this](const Job& a, const Job& b) { return later(a, b); };
     for (;;) {
@@ -248,7 +256,7 @@ class Trainer {
       node.next = second.next;
       second.id = -1;
     }
-    // What the new pairs gain, the old ones lose; a pair may be born and lose within this one merge.
+    // The old pairs lose what the new ones gain; a pair may appear and lose within the same merge.
     settle(left_, before_, [&](Id id) { return std::pair{id, new_id}; });
     settle(right_, after_, [&](Id id) { return std::pair{new_id, id}; });
     for (const Id id : before_.touched) lose(id, pair.left, left_[id].weight);
@@ -273,7 +281,7 @@ class Trainer {
     side.births.push_back({id, place});
   }
 
-  // Makes the pairs that were born on one side, with their places. Rarer than the least frequency, they never matter.
+  // Adds the pairs that appeared on one side, with their places. Pairs below the minimum frequency never matter.
   template <class PairOf>
   void settle(std::vector<Neighbour>& neighbours, Side& side, PairOf&& pair_of) {
     for (const Id id : side.touched) {

@@ -191,7 +191,8 @@ def _syllables(scripts: tuple[Script, ...]) -> Syllables:
             [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSMR-J"]
             for row in script.syllable.values()
         ]
-        tables.append((classes, list(map(ord, script.joiners)), grammar))
+        ends = [script.ends is None or state in script.ends for state in states]
+        tables.append((classes, list(map(ord, script.joiners)), grammar, ends))
     return _native.Syllables(tables)
 
 

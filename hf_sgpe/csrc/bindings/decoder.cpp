@@ -1,0 +1,63 @@
+// Decoder: ids → bytes.
+
+#include "decoder.h"
+
+#include "python.h"
+
+namespace hf_sgpe {
+namespace {
+
+template <class Number>
+using Input = nb::ndarray<const Number, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class PyDecoder {
+ public:
+  // `tokens`: (id, bytes) in the order of ids, all of which are below `most_ids`.
+  PyDecoder(const std::vector<std::pair<Id, nb::bytes>>& tokens, const std::vector<size_t>& special_ids, size_t most_ids)
+      : decoder_(most_ids) {
+    for (const auto& [id, token] : tokens) {
+      const auto bytes = bytes_of(token.ptr());
+      decoder_.add(id, bytes.data(), bytes.size());
+    }
+    for (const size_t id : special_ids) decoder_.set_special(id);
+  }
+
+  // The bytes of ids in a list, tuple or array. None for anything else, and if an id is unknown.
+  std::optional<nb::bytes> decode(nb::handle ids, bool skip_special_tokens) const {
+    std::string bytes;
+    bool known = true;
+    Input<int32_t> narrow;
+    Input<int64_t> wide;
+    if (PyList_Check(ids.ptr()) || PyTuple_Check(ids.ptr())) {
+      const Sequence items(ids);
+      for (size_t i = 0; i < items.size() && known; ++i) {
+        if (!PyLong_Check(items[i])) return std::nullopt;
+        const long long id = PyLong_AsLongLong(items[i]);
+        if (id == -1 && PyErr_Occurred()) PyErr_Clear();
+        known = decoder_.append(id, skip_special_tokens, bytes);
+      }
+    } else if (nb::try_cast(ids, narrow, false)) {
+      for (size_t i = 0; i < narrow.shape(0) && known; ++i) known = decoder_.append(narrow.data()[i], skip_special_tokens, bytes);
+    } else if (nb::try_cast(ids, wide, false)) {
+      for (size_t i = 0; i < wide.shape(0) && known; ++i) known = decoder_.append(wide.data()[i], skip_special_tokens, bytes);
+    } else {
+      return std::nullopt;
+    }
+    return known ? std::optional(nb::bytes(bytes.data(), bytes.size())) : std::nullopt;
+  }
+
+ private:
+  Decoder decoder_;
+};
+
+}  // namespace
+
+void bind_decoder(nb::module_& m) {
+  nb::class_<PyDecoder>(m, "Decoder")
+      .def(nb::init<const std::vector<std::pair<Id, nb::bytes>>&, const std::vector<size_t>&, size_t>(), nb::arg("tokens"),
+           nb::arg("special_ids"), nb::arg("most_ids"))
+      .def("decode", &PyDecoder::decode, nb::arg("ids"), nb::arg("skip_special_tokens"),
+           nb::sig("def decode(self, ids: collections.abc.Iterable[int], skip_special_tokens: bool) -> bytes | None"));
+}
+
+}  // namespace hf_sgpe

@@ -1,0 +1,212 @@
+// Encoder: texts and words → ids.
+
+#include "python.h"
+#include "text_encoder.h"
+
+namespace hf_sgpe {
+namespace {
+
+using List = nb::typed<nb::list, int>;
+
+class PyEncoder {
+ public:
+  // `byte_ids`: the token of each byte. `merges`: (left, right, result). `wholes`: words that become one token at once.
+  PyEncoder(std::vector<Id> byte_ids, const std::vector<std::tuple<Id, Id, Id>>& merges,
+            const std::vector<std::pair<nb::bytes, Id>>& wholes, const Scanner* scanner,
+            const std::vector<nb::bytes>& special_tokens, size_t memory_bytes)
+      : encoder_(words_of(std::move(byte_ids), merges, wholes, memory_bytes), scanner) {
+    for (const nb::bytes& token : special_tokens) encoder_.add_special_token(string_of(token));
+  }
+
+  PyEncoder(const PyEncoder&) = delete;
+  PyEncoder& operator=(const PyEncoder&) = delete;
+  ~PyEncoder() {
+    for (PyObject* id : id_objects_) Py_XDECREF(id);
+  }
+
+  // None if the text was left out: TextEncoder::text.
+  std::optional<List> encode(nb::str text, bool nfc, bool find_special) {
+    Memories memories(*this, 1);
+    const Text view = text_of(text.ptr());
+    Ids& ids = memories[0].text_ids;
+    ids.clear();
+    bool encoded;
+    if (view.length() < kWorthReleasing) {
+      encoded = encoder_.text(view, nfc, find_special, memories[0], ids);
+    } else {
+      nb::gil_scoped_release release;
+      encoded = encoder_.text(view, nfc, find_special, memories[0], ids);
+    }
+    return encoded ? std::optional(to_list(ids.data(), ids.size())) : std::nullopt;
+  }
+
+  std::optional<Array32> encode_to_numpy(nb::str text, bool nfc, bool find_special) {
+    Memories memories(*this, 1);
+    const Text view = text_of(text.ptr());
+    Ids ids;
+    bool encoded;
+    {
+      nb::gil_scoped_release release;
+      encoded = encoder_.text(view, nfc, find_special, memories[0], ids);
+    }
+    return encoded ? std::optional(to_array<Array32>(std::move(ids))) : std::nullopt;
+  }
+
+  // Lists of ids, and None for each text that was left out.
+  nb::typed<nb::list, std::optional<List>> encode_batch(Texts texts, bool nfc, bool find_special, size_t threads) {
+    Batch batch = encode_all(texts, nfc, find_special, threads);
+    const nb::object result = steal(PyList_New(static_cast<Py_ssize_t>(batch.size)));
+    Py_ssize_t i = 0;
+    for (Part& part : batch.parts) {
+      const Id* start = part.ids.data();
+      for (const auto& [length, encoded] : part.texts) {
+        PyList_SET_ITEM(result.ptr(), i++, (encoded ? nb::object(to_list(start, length)) : nb::none()).release().ptr());
+        start += length;
+      }
+      part = {};
+    }
+    return nb::borrow<nb::list>(result);
+  }
+
+  // Ids, ends and the indices of the texts that were left out: Batch::Joined.
+  std::tuple<Array32, Array64, std::vector<size_t>> encode_batch_to_numpy(Texts texts, bool nfc, bool find_special, size_t threads) {
+    Batch batch = encode_all(texts, nfc, find_special, threads);
+    Batch::Joined joined;
+    {
+      nb::gil_scoped_release release;
+      joined = batch.join(threads);
+    }
+    return {to_array<Array32>(std::move(joined.ids)), to_array<Array64>(std::move(joined.ends)), std::move(joined.left_out)};
+  }
+
+  // The ids of words that the caller has split, one after another.
+  List encode_words(Texts words) {
+    Memories memories(*this, 1);
+    const Sequence items(words);
+    Ids& ids = memories[0].text_ids;
+    ids.clear();
+    for (size_t i = 0; i < items.size(); ++i) {
+      const Utf8 word = text_of(items[i]).utf8(memories[0].scratch, false);
+      if (word.size) encoder_.words().word(word.data, word.size, memories[0], ids);
+    }
+    return to_list(ids.data(), ids.size());
+  }
+
+  // The ids of each word by itself. No word is remembered: training does not meet any of them twice.
+  Sequences merge_words(ByteStrings words) {
+    const Sequence items(words);
+    Memory memory;
+    Sequences sequences;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const auto word = word_of(items[i]);
+      encoder_.words().merge(word.data(), word.size(), memory);
+      sequences.append(memory.ids);
+    }
+    return sequences;
+  }
+
+  // Hits, misses, words remembered and the bytes that these take, of all memories that are not in use.
+  std::tuple<uint64_t, uint64_t, uint64_t, uint64_t> memory_info() const {
+    uint64_t hits = 0, misses = 0, words = 0, bytes = 0;
+    for (const auto& memory : idle_) {
+      hits += memory->hits;
+      misses += memory->misses;
+      words += memory->size();
+      bytes += memory->bytes();
+    }
+    return {hits, misses, words, bytes};
+  }
+
+  void forget() { idle_.clear(); }
+
+ private:
+  // Memories for some threads, given back at the end. They are taken and given back with the GIL held, so they are complete
+  // in a process that is forked.
+  class Memories {
+   public:
+    Memories(PyEncoder& encoder, size_t n) : encoder_(encoder) {
+      // Room for all that are in use, so that giving them back cannot fail.
+      encoder.idle_.reserve(encoder.idle_.size() + (encoder.in_use_ += n));
+      for (size_t i = 0; i < n; ++i) {
+        if (encoder.idle_.empty()) {
+          memories_.push_back(std::make_unique<Memory>());
+        } else {
+          memories_.push_back(std::move(encoder.idle_.back()));
+          encoder.idle_.pop_back();
+        }
+      }
+    }
+    ~Memories() {
+      for (auto& memory : memories_) {
+        memory->trim();
+        encoder_.idle_.push_back(std::move(memory));
+      }
+      encoder_.in_use_ -= memories_.size();
+    }
+    Memory& operator[](size_t i) { return *memories_[i]; }
+
+   private:
+    PyEncoder& encoder_;
+    std::vector<std::unique_ptr<Memory>> memories_;
+  };
+
+  static Encoder words_of(std::vector<Id> byte_ids, const std::vector<std::tuple<Id, Id, Id>>& merges,
+                          const std::vector<std::pair<nb::bytes, Id>>& wholes, size_t memory_bytes) {
+    Encoder words(std::move(byte_ids), memory_bytes);
+    for (const auto& [left, right, result] : merges) words.add_merge(left, right, result);
+    for (const auto& [word, id] : wholes) words.add_whole(string_of(word), id);
+    words.finish();
+    return words;
+  }
+
+  Batch encode_all(nb::handle texts, bool nfc, bool find_special, size_t threads) {
+    const Sequence items(texts);
+    const std::vector<Text> views = texts_of(items);
+    Batch batch(views, threads);
+    Memories memories(*this, batch.threads);
+    nb::gil_scoped_release release;
+    encoder_.batch(views, nfc, find_special, batch, [&](size_t thread) -> Memory& { return memories[thread]; });
+    return batch;
+  }
+
+  // Uses the same int objects again and again: making one costs more than looking it up.
+  List to_list(const Id* ids, size_t n) {
+    const nb::object list = steal(PyList_New(static_cast<Py_ssize_t>(n)));
+    for (size_t i = 0; i < n; ++i) {
+      const auto id = static_cast<size_t>(ids[i]);
+      if (id >= id_objects_.size()) id_objects_.resize(id + 1);
+      PyObject*& object = id_objects_[id];
+      if (!object) object = steal(PyLong_FromLong(ids[i])).release().ptr();
+      Py_INCREF(object);
+      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), object);
+    }
+    return nb::borrow<nb::list>(list);
+  }
+
+  TextEncoder encoder_;
+  std::vector<std::unique_ptr<Memory>> idle_;
+  size_t in_use_ = 0;
+  std::vector<PyObject*> id_objects_;
+};
+
+}  // namespace
+
+void bind_encoder(nb::module_& m) {
+  nb::class_<PyEncoder>(m, "Encoder")
+      .def(nb::init<std::vector<Id>, const std::vector<std::tuple<Id, Id, Id>>&, const std::vector<std::pair<nb::bytes, Id>>&,
+                    const Scanner*, const std::vector<nb::bytes>&, size_t>(),
+           nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
+           nb::arg("memory_bytes"), nb::keep_alive<1, 5>())
+      .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
+      .def("encode_to_numpy", &PyEncoder::encode_to_numpy, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
+      .def("encode_batch", &PyEncoder::encode_batch, nb::arg("texts"), nb::arg("nfc"), nb::arg("find_special"),
+           nb::arg("threads"))
+      .def("encode_batch_to_numpy", &PyEncoder::encode_batch_to_numpy, nb::arg("texts"), nb::arg("nfc"),
+           nb::arg("find_special"), nb::arg("threads"))
+      .def("encode_words", &PyEncoder::encode_words, nb::arg("words"))
+      .def("merge_words", &PyEncoder::merge_words, nb::arg("words"))
+      .def("memory_info", &PyEncoder::memory_info)
+      .def("forget", &PyEncoder::forget);
+}
+
+}  // namespace hf_sgpe

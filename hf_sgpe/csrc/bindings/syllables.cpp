@@ -1,0 +1,127 @@
+// Syllables: texts → written syllables.
+
+#include "syllables.h"
+
+#include "python.h"
+
+namespace hf_sgpe {
+namespace {
+
+// Ranges of each class, joiners, for each state of the grammar the next state for each class, and whether a syllable may end in it.
+using Tables = std::tuple<std::vector<Ranges>, std::vector<uint32_t>, std::vector<std::vector<int>>, std::vector<bool>>;
+
+Syllables from_tables(const std::vector<Tables>& tables) {
+  std::vector<Syllables::Script> scripts;
+  for (const auto& [classes, joiners, grammar, ends] : tables) {
+    Syllables::Script script{classes, joiners, {}, ends};
+    for (const auto& row : grammar) {
+      Syllables::State& state = script.grammar.emplace_back();
+      if (row.size() != state.size()) throw std::invalid_argument("a state must have one entry for each class");
+      std::copy(row.begin(), row.end(), state.begin());
+    }
+    scripts.push_back(std::move(script));
+  }
+  return Syllables(std::move(scripts));
+}
+
+class PySyllables {
+ public:
+  explicit PySyllables(const std::vector<Tables>& scripts) : syllables_(from_tables(scripts)) {}
+  PySyllables(const PySyllables&) = delete;
+  PySyllables& operator=(const PySyllables&) = delete;
+  ~PySyllables() {
+    for (PyObject* unit : units_) Py_XDECREF(unit);
+  }
+
+  nb::typed<nb::list, nb::str> tokenize(nb::str text, bool leading_space) {
+    const Text view = text_of(text.ptr());
+    nb::list units;
+    view.visit([&](const auto* characters) {
+      syllables_.units(characters, view.length(), leading_space,
+                       [&](size_t start, size_t end) { units.append(unit(characters + start, end - start)); });
+    });
+    return units;
+  }
+
+  // Where each unit ends, in characters.
+  Array64 ends(nb::str text, bool leading_space) const {
+    const Text view = text_of(text.ptr());
+    std::vector<int64_t> ends;
+    {
+      nb::gil_scoped_release release;
+      view.visit([&](const auto* characters) {
+        syllables_.units(characters, view.length(), leading_space,
+                         [&](size_t, size_t end) { ends.push_back(static_cast<int64_t>(end)); });
+      });
+    }
+    return to_array<Array64>(std::move(ends));
+  }
+
+  // Unit → how often it occurs in words with counts; words of no script are left out unless `every_word`.
+  nb::typed<nb::dict, nb::str, int> count_units(ByteStrings words, Numbers counts, bool every_word) const {
+    WordCounter counter;
+    Scratch scratch;
+    each_word(words, counts, [&](const std::vector<uint32_t>& word, int64_t count) {
+      if (every_word || syllables_.script_of(word.data(), word.size()) >= 0)
+        syllables_.count_units(word, count, scratch, counter);
+    });
+    nb::dict result;
+    counter.sorted([&](const uint8_t* unit, size_t size, int64_t count) { result[to_str(unit, size)] = nb::int_(count); });
+    return result;
+  }
+
+  // How many running words begin in each script.
+  std::vector<int64_t> count_scripts(ByteStrings words, Numbers counts) const {
+    std::vector<int64_t> totals(syllables_.size());
+    each_word(words, counts, [&](const std::vector<uint32_t>& word, int64_t count) {
+      const int script = syllables_.script_of(word.data(), word.size());
+      if (script >= 0) totals[static_cast<size_t>(script)] += count;
+    });
+    return totals;
+  }
+
+ private:
+  template <class Function>
+  static void each_word(nb::handle words, nb::handle counts, Function&& function) {
+    const Sequence word_items(words), count_items(counts);
+    check_lengths(word_items.size(), count_items.size());
+    std::vector<uint32_t> points;
+    for (size_t i = 0; i < word_items.size(); ++i) {
+      const auto word = word_of(word_items[i]);
+      decode_all(word.data(), word.size(), points);
+      function(points, number_of(count_items[i]));
+    }
+  }
+
+  // The str of a unit. Text has few different units, so recent ones are kept: looking one up is faster than making it.
+  template <class Character>
+  nb::object unit(const Character* characters, size_t n) {
+    const uint64_t hash = hash_bytes(reinterpret_cast<const uint8_t*>(characters), n * sizeof(Character), hash_seed());
+    PyObject*& recent = units_[hash % kUnits];
+    constexpr int kind = sizeof(Character);
+    if (!recent || PyUnicode_GET_LENGTH(recent) != static_cast<Py_ssize_t>(n) ||
+        static_cast<int>(PyUnicode_KIND(recent)) != kind ||
+        std::memcmp(PyUnicode_DATA(recent), characters, n * sizeof(Character)) != 0) {
+      PyObject* const unit = steal(PyUnicode_FromKindAndData(kind, characters, static_cast<Py_ssize_t>(n))).release().ptr();
+      Py_XSETREF(recent, unit);
+    }
+    return nb::borrow(recent);
+  }
+
+  static constexpr size_t kUnits = 1 << 13;
+  Syllables syllables_;
+  PyObject* units_[kUnits] = {};
+};
+
+}  // namespace
+
+void bind_syllables(nb::module_& m) {
+  nb::class_<PySyllables>(m, "Syllables")
+      .def(nb::init<const std::vector<Tables>&>(), nb::arg("scripts"))
+      .def("tokenize", &PySyllables::tokenize, nb::arg("text"), nb::arg("leading_space"))
+      .def("ends", &PySyllables::ends, nb::arg("text"), nb::arg("leading_space"))
+      .def("count_units", &PySyllables::count_units, nb::arg("words"), nb::arg("counts"), nb::arg("every_word"))
+      .def("count_scripts", &PySyllables::count_scripts, nb::arg("words"), nb::arg("counts"));
+}
+
+}  // namespace hf_sgpe

@@ -1,0 +1,47 @@
+// Decoder: token ids → bytes.
+
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "merges.h"
+
+namespace hf_sgpe {
+
+class Decoder {
+ public:
+  // `limit`: all ids are below it.
+  explicit Decoder(size_t limit) : ends_(limit + 1), known_(limit), special_(limit) {}
+
+  // Tokens must be added in the order of their ids, which may have gaps.
+  void add(Id id, const uint8_t* bytes, size_t size) {
+    const auto place = static_cast<size_t>(id);
+    if (id < 0 || place >= known_.size() || place < filled_)
+      throw std::invalid_argument("token ids must ascend and be below " + std::to_string(known_.size()) + ", not " + std::to_string(id));
+    for (; filled_ <= place; ++filled_) ends_[filled_] = bytes_.size();
+    bytes_.append(reinterpret_cast<const char*>(bytes), size);
+    ends_[place + 1] = bytes_.size();
+    known_[place] = true;
+  }
+
+  void set_special(size_t id) { special_.at(id) = true; }
+
+  // Appends the bytes of an id to `out`, unless it is special and those are skipped. False if no token has this id.
+  bool append(int64_t id, bool skip_special_tokens, std::string& out) const {
+    const auto place = static_cast<size_t>(id);
+    if (id < 0 || place >= known_.size() || !known_[place]) return false;
+    if (!skip_special_tokens || !special_[place]) out.append(bytes_, ends_[place], ends_[place + 1] - ends_[place]);
+    return true;
+  }
+
+ private:
+  std::string bytes_;  // of all tokens
+  std::vector<size_t> ends_;  // of the token before
+  std::vector<bool> known_, special_;
+  size_t filled_ = 0;
+};
+
+}  // namespace hf_sgpe
