@@ -35,15 +35,8 @@ from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
-from trainers.training_runs import (
-    SETTINGS_FILE,
-    check_settings,
-    digest,
-    digest_of,
-    keep_settings,
-    load_tokenizer,
-    require_pytorch,
-)
+from trainers.run_arguments import load_tokenizer
+from trainers.training_runs import SETTINGS_FILE, check_settings, digest, digest_of, keep_settings, require_pytorch
 
 if TYPE_CHECKING:
     import torch

@@ -9,9 +9,9 @@ Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval he
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy
 from numpy.typing import NDArray
 
 from hf_sgpe import SGPEError
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.command import exit_code
 from trainers import CorpusFile, find_files
 from trainers.language_model import (
     Text,
@@ -31,70 +31,72 @@ from trainers.language_model import (
     read_documents,
     small_llama,
 )
-from trainers.training_runs import (
-    add_options,
-    check_length,
-    check_options,
-    digest_of,
+from trainers.run_arguments import (
+    RunArguments,
     fit_to_tokenizer,
     load_model,
     load_tokenizers,
-    require_pytorch,
-    train_as_asked,
+    option,
+    option_list,
+    parse_arguments,
 )
+from trainers.training_runs import check_length, digest_of, require_pytorch
+
+
+@dataclass
+class Arguments(RunArguments):
+    """Those of all training scripts, and what text to train on."""
+
+    text_field: str = option("of .jsonl, .parquet and the dataset (default: %(default)s)", "text", aliases=["--text-column"])
+    dataset: str | None = option("in place of files: name on the Hub, or folder", metavar="NAME[:CONFIG]")
+    split: str | None = option("of the dataset (default: train)")
+    streaming: bool = option("download no more of the dataset than is trained on", False)
+    length: int = option("tokens in a row (default: %(default)s)", 256)
+    eval: list[str] = option_list("held-out text, for bits per byte", metavar="FILE")
+    corpus: list[str] = field(default_factory=list, init=False)
 
 
 def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
-    parser.add_argument(
-        "--text-field", "--text-column", default="text", help="of .jsonl, .parquet and the dataset (default: %(default)s)"
-    )
-    parser.add_argument("--dataset", metavar="NAME[:CONFIG]", help="in place of files: name on the Hub, or folder")
-    parser.add_argument("--split", help="of the dataset (default: train)")
-    parser.add_argument("--streaming", action="store_true", help="download no more of the dataset than is trained on")
-    parser.add_argument("--length", type=int, default=256, help="tokens in a row (default: %(default)s)")
-    parser.add_argument("--eval", nargs="+", default=[], metavar="FILE", help="held-out text, for bits per byte")
-    add_options(parser, steps=500, batch_size=8)
-    args = parser.parse_args()
+    corpus = {"nargs": "*", "help": "files, folders or globs to train on"}
+    args = parse_arguments(__doc__, Arguments, corpus=corpus)
     return exit_code(lambda: run(args))
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Arguments) -> None:
     require_pytorch()
     from accelerate import PartialState
     from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
 
     if bool(args.corpus) == bool(args.dataset):
         raise SGPEError("give text to train on: either files, or a dataset by --dataset")
-    for option, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
+    for name, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
         if is_given and not args.dataset:
-            raise SGPEError(f"{option} is for a dataset: name one by --dataset")
+            raise SGPEError(f"{name} is for a dataset: name one by --dataset")
     if args.length < 2:
         raise SGPEError(f"--length must be at least 2, a token and the one that follows, not {args.length}")
-    check_options(args)
+    args.check()
     if not args.model:
-        small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
+        small_llama(1, **args.new_model(), length=args.length)
     files = find_files(args.corpus)
     tokenizer, own = load_tokenizers(args)
     held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
 
     set_seed(args.seed)
     state = PartialState()
-    if own:
+    if own and args.model:
         model = load_model(AutoModelForCausalLM, args.model)
         check_length(model, args.length, args.model)
         state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
     else:
         vocab_size = embedding_rows(tokenizer)
-        config = small_llama(vocab_size, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
+        config = small_llama(vocab_size, **args.new_model(), length=args.length)
         model = LlamaForCausalLM(config)
         fit_embeddings(model, tokenizer, tokenizer)
     rows = packed_rows(args, files, tokenizer)
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out, args.length)
-    train_as_asked(args, model, tokenizer, rows, collate, settings={"length": args.length, "text": digest_of(rows.tolist())})
+    args.train(model, tokenizer, rows, collate, length=args.length, text=digest_of(rows.tolist()))
     for name, value in measured(model, tokenizer, held_out, args.length).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
@@ -108,7 +110,7 @@ def whole_texts(file: CorpusFile, text_field: str) -> list[str]:
     return found
 
 
-def packed_rows(args: argparse.Namespace, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:
+def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:
     """What to train on, rows by tokens; of a stream only as much as the steps need."""
     texts: Iterable[Text] = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     if args.dataset:

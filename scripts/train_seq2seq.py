@@ -9,26 +9,18 @@ Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import SGPEError
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.command import exit_code
 from trainers.corpora import JSON_LINES, kind_of, read_text_file
 from trainers.language_model import embedding_rows, fit_embeddings
-from trainers.training_runs import (
-    add_options,
-    check_options,
-    digest_of,
-    fit_to_tokenizer,
-    load_model,
-    load_tokenizers,
-    require_pytorch,
-    train_as_asked,
-)
+from trainers.run_arguments import RunArguments, fit_to_tokenizer, load_model, load_tokenizers, option, parse_arguments
+from trainers.training_runs import digest_of, require_pytorch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, T5Config
@@ -39,24 +31,30 @@ SHOWN = 3
 """How many held-out pairs are printed with what the model makes of them."""
 
 
+@dataclass
+class Arguments(RunArguments):
+    """Those of all training scripts, and what to do with pairs."""
+
+    batch_size: int = option("pairs in a step (default: %(default)s)", 16)
+    held_out: int = option("pairs not to train on, the last (default: %(default)s)", 50)
+    length: int = option("tokens of a text, cut beyond (default: %(default)s)", 128)
+    pairs: list[Path] = field(default_factory=list, init=False)
+
+
 def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("pairs", nargs="+", type=Path, help="one file of pairs, or one of sources and one of targets")
-    parser.add_argument("--held-out", type=int, default=50, help="pairs not to train on, the last (default: %(default)s)")
-    parser.add_argument("--length", type=int, default=128, help="tokens of a text, cut beyond (default: %(default)s)")
-    add_options(parser, steps=500, batch_size=16)
-    args = parser.parse_args()
+    pairs = {"nargs": "+", "type": Path, "help": "one file of pairs, or one of sources and one of targets"}
+    args = parse_arguments(__doc__, Arguments, pairs=pairs)
     return exit_code(lambda: run(args))
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Arguments) -> None:
     require_pytorch()
     from accelerate import PartialState
     from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
 
-    check_options(args)
+    args.check()
     if not args.model:
-        check_shape(args.layers, args.width, args.heads)
+        check_shape(**args.new_model())
     if args.length < 2:
         raise SGPEError(f"--length must be at least 2, not {args.length}")
     pairs = read_pairs(args.pairs)
@@ -71,11 +69,11 @@ def run(args: argparse.Namespace) -> None:
 
     set_seed(args.seed)
     state = PartialState()
-    if own:
+    if own and args.model:
         model = load_model(AutoModelForSeq2SeqLM, args.model)
         state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
     else:
-        model = T5ForConditionalGeneration(small_t5(tokenizer, layers=args.layers, width=args.width, heads=args.heads))
+        model = T5ForConditionalGeneration(small_t5(tokenizer, **args.new_model()))
         fit_embeddings(model, tokenizer, tokenizer)
     model.to(state.device)
     examples = encoded(pairs, tokenizer, args.length)
@@ -83,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
     state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
     before = loss_on(model, held_out, collator, args.batch_size)
-    train_as_asked(args, model, tokenizer, training, collator, settings={"pairs": digest_of(training)})
+    args.train(model, tokenizer, training, collator, pairs=digest_of(training))
     after = loss_on(model, held_out, collator, args.batch_size)
     state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
     translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)

@@ -1,11 +1,7 @@
-"""Training runs of language models by transformers' ``Trainer``: what the training scripts share.
-
-Options, settings that are kept beside the results, loading what to begin with, checkpoints, saving and pushing.
-"""
+"""Runs of transformers' ``Trainer`` for language models: settings beside the results, checkpoints, saving and pushing."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import logging
@@ -18,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
-from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
-from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.hub import check_name, conversation, download
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.hub import conversation
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
-from trainers.language_model import fit_embeddings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -240,175 +234,6 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
     pickled = [checkpoint / name for name in ("optimizer.pt", "scheduler.pt")]
     return bool(weights) and (checkpoint / "trainer_state.json").is_file() and all(map(is_zipfile, pickled))
-
-
-NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
-"""The shape of a model that is begun anew, unless other numbers are given."""
-
-
-def add_options(parser: argparse.ArgumentParser, *, steps: int, batch_size: int) -> None:
-    """What the scripts that call `train` let their users choose, with some defaults."""
-    parser.add_argument("--out", type=Path, default=Path("model"), help="folder to write to (default: %(default)s)")
-    parser.add_argument("--tokenizer", help="folder, tokenizer.json or name on the Hub (default: that of --model)")
-    parser.add_argument("--model", help="model to go on training, folder or name on the Hub (default: a new one)")
-    parser.add_argument("--model-tokenizer", metavar="TOKENIZER", help="that of --model, if it does not lie beside it")
-    for name, number in NEW_MODEL.items():
-        parser.add_argument(f"--{name}", type=int, help=f"of a new model (default: {number})")
-    parser.add_argument("--steps", type=int, default=steps, help="of training, in all (default: %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=batch_size, help="rows in a step (default: %(default)s)")
-    parser.add_argument(
-        "--learning-rate", type=float, help="at its highest (default: 1e-3 for a new model, 5e-5 with --model)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of weights and order (default: %(default)s)")
-    parser.add_argument("--save-every", type=int, metavar="STEPS", help="write a checkpoint (default: ten in all)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out, if there is one")
-    parser.add_argument("--push", metavar="USER/NAME", help="push the result to this repository on the Hub")
-    parser.add_argument("--private", action="store_true", help="make that repository a private one")
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """What can be known of the options before anything is read; puts in the shape of a new model where none is given.
-
-    Raises:
-        SGPEError: there is no tokenizer among them, a number is below its least, one option rules out another, or ``--out``
-            holds checkpoints that are not to be resumed.
-    """
-    if not (args.tokenizer or args.model):
-        raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
-    if args.model_tokenizer and not args.model:
-        raise SGPEError("--model-tokenizer is that of a model: name the model by --model")
-    check_numbers(steps=args.steps, batch_size=args.batch_size, save_every=args.save_every, learning_rate=args.learning_rate)
-    for name, number in NEW_MODEL.items():
-        if getattr(args, name) is None:
-            setattr(args, name, None if args.model else number)
-        elif args.model:
-            raise SGPEError(f"--{name} is of a new model, and --model {args.model} has a shape of its own")
-    if args.push:
-        check_name(args.push)
-    elif args.private:
-        raise SGPEError("--private is for --push")
-    if args.out.exists() and not args.out.is_dir():
-        raise SGPEError(f"--out {args.out}: is a file: give a folder to write to")
-    if checkpoint_to_resume(args.out, resume=args.resume):
-        check_settings(args.out, {name: getattr(args, name) for name in ("steps", "batch_size", "seed", *_SHAPE)})
-
-
-_SHAPE = ("model", "model_tokenizer", *NEW_MODEL)
-
-
-def train_as_asked(
-    args: argparse.Namespace,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Any,
-    collator: Callable[[list[Any]], Any],
-    *,
-    settings: Mapping[str, Any],
-) -> None:
-    """`train` with what was given for `add_options`."""
-    shape = {name: getattr(args, name) for name in _SHAPE}
-    train(
-        model,
-        tokenizer,
-        rows,
-        collator,
-        out=args.out,
-        steps=args.steps,
-        batch_size=args.batch_size,
-        learning_rate=args.learning_rate or (5e-5 if args.model else 1e-3),
-        seed=args.seed,
-        settings={**shape, **settings},
-        save_every=args.save_every,
-        resume=args.resume,
-        push=args.push,
-        private=args.private,
-    )
-
-
-def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
-    """A model to go on training, in 32 bits, by one of the Auto classes: ``kind``.
-
-    Raises:
-        SGPEError: there is none, or it is of another kind.
-    """
-    import torch
-
-    if not Path(path_or_repo).exists():
-        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
-    try:
-        with bars_on_terminals_only():
-            return kind.from_pretrained(path_or_repo, dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None
-
-
-def load_tokenizers(args: argparse.Namespace) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """The tokenizer to train with, and the one that ``--model`` was trained with; None for a new model.
-
-    Raises:
-        SGPEError: there is none, or it is damaged.
-    """
-    if not args.model:
-        return load_tokenizer(args.tokenizer), None
-    try:
-        own = load_tokenizer(args.model_tokenizer or args.model)
-    except SGPEError as error:
-        if args.model_tokenizer:
-            raise
-        raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
-    return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
-
-
-def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
-    ``AutoTokenizer`` has it.
-
-    Raises:
-        SGPEError: there is none, or it is damaged.
-    """
-    from transformers import AutoTokenizer
-
-    from hf_sgpe import BPETokenizer, SGPETokenizerFast
-
-    path = Path(path_or_repo)
-    if not path.exists():
-        download(path_or_repo, tokenizer_json.CONFIG_FILE)
-    try:
-        if path.is_file():
-            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
-        if path.is_dir() and not (path / "tokenizer.json").exists():
-            loaded = AutoTokenizer.from_pretrained(path_or_repo)
-            # For a model without one it makes an empty one of the model's kind.
-            files = {*loaded.vocab_files_names.values(), tokenizer_json.CONFIG_FILE}
-            if not any((path / name).exists() for name in files):
-                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
-            return loaded
-        return SGPETokenizerFast.from_pretrained(path_or_repo)
-    except NotByteLevelError as error:
-        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, SGPEError):
-            raise
-        raise SGPEError(f"{path_or_repo}: no tokenizer can be loaded from there ({_first_line(error)})") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def fit_to_tokenizer(
-    args: argparse.Namespace, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
-) -> str:
-    """Fits ``--model`` to the tokenizer to train with, and says in a line what became of its rows.
-
-    Raises:
-        SGPEError: it cannot be; see `trainers.language_model.fit_embeddings`.
-    """
-    try:
-        return f"{args.model}: {fit_embeddings(model, tokenizer, own)}"
-    except SGPEError as error:
-        own_name = args.model_tokenizer or args.model
-        raise SGPEError(f"--model {args.model} with --model-tokenizer {own_name}: {error}") from None
 
 
 def require_pytorch() -> None:

@@ -41,15 +41,8 @@ from trainers.language_model import (  # noqa: E402
     read_documents,
     small_llama,
 )
-from trainers.training_runs import (  # noqa: E402
-    check_settings,
-    checkpoint_to_resume,
-    keep_settings,
-    load_model,
-    load_tokenizer,
-    require_pytorch,
-    train,
-)
+from trainers.run_arguments import load_model, load_tokenizer  # noqa: E402
+from trainers.training_runs import check_settings, checkpoint_to_resume, keep_settings, require_pytorch, train  # noqa: E402
 
 TEXTS = ["ශ්‍රී ලංකාව, and the sea", "", "one two three", "க்ஷ \ud800", "<|pad|>x"]
 

@@ -1,0 +1,218 @@
+"""What the users of a training script choose, as options of its command line, and loading what they name."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from transformers import HfArgumentParser
+
+from hf_sgpe.command import ArgumentParser
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.hub import check_name, download
+from hf_sgpe.quiet import bars_on_terminals_only
+from trainers.language_model import fit_embeddings
+from trainers.training_runs import check_numbers, check_settings, checkpoint_to_resume, train
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Arguments = TypeVar("Arguments")
+
+NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
+"""The shape of a model that is begun anew, unless other numbers are given."""
+
+
+def option(help: str, default: Any = None, **how: Any) -> Any:
+    """A field that is an option: its help, its default, and what else ``add_argument`` takes."""
+    return field(default=default, metadata={"help": help, **how})
+
+
+def option_list(help: str, **how: Any) -> Any:
+    """The same for an option with any number of values, by default none."""
+    return field(default_factory=list, metadata={"help": help, **how})
+
+
+@dataclass
+class RunArguments:
+    """What the users of a training script choose; transformers' `HfArgumentParser` makes options of the fields."""
+
+    out: Path = option("folder to write to (default: %(default)s)", Path("model"))
+    tokenizer: str | None = option("folder, tokenizer.json or name on the Hub (default: that of --model)")
+    model: str | None = option("model to go on training, folder or name on the Hub (default: a new one)")
+    model_tokenizer: str | None = option("that of --model, if it is not in the same folder", metavar="TOKENIZER")
+    layers: int | None = option(f"of a new model (default: {NEW_MODEL['layers']})")
+    width: int | None = option(f"of a new model (default: {NEW_MODEL['width']})")
+    heads: int | None = option(f"of a new model (default: {NEW_MODEL['heads']})")
+    steps: int = option("of training, in all (default: %(default)s)", 500)
+    batch_size: int = option("rows in a step (default: %(default)s)", 8)
+    learning_rate: float | None = option("at its highest (default: 1e-3 for a new model, 5e-5 with --model)")
+    seed: int = option("of weights and order (default: %(default)s)", 1)
+    save_every: int | None = option("write a checkpoint after so many steps (default: a tenth of them)", metavar="STEPS")
+    resume: bool = option("go on from the last checkpoint in --out, if there is one", False)
+    push: str | None = option("push the result to this repository on the Hub", metavar="USER/NAME")
+    private: bool = option("make that repository a private one", False)
+
+    def check(self) -> None:
+        """Checks what can be known before anything is read, and fills in the shape of a new model.
+
+        Raises:
+            SGPEError: there is no tokenizer, a number is too small, one option rules out another, or ``--out`` holds
+                checkpoints that are not to be resumed.
+        """
+        if not (self.tokenizer or self.model):
+            raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+        if self.model_tokenizer and not self.model:
+            raise SGPEError("--model-tokenizer is that of a model: name the model by --model")
+        check_numbers(
+            steps=self.steps, batch_size=self.batch_size, save_every=self.save_every, learning_rate=self.learning_rate
+        )
+        for name in NEW_MODEL:
+            if self.model and getattr(self, name) is not None:
+                raise SGPEError(f"--{name} is of a new model, and --model {self.model} has a shape of its own")
+        if self.push:
+            check_name(self.push)
+        elif self.private:
+            raise SGPEError("--private is for --push")
+        if self.out.exists() and not self.out.is_dir():
+            raise SGPEError(f"--out {self.out}: is a file: give a folder to write to")
+        if checkpoint_to_resume(self.out, resume=self.resume):
+            check_settings(self.out, {name: getattr(self, name) for name in ("steps", "batch_size", "seed")} | self._model())
+
+    def new_model(self) -> dict[str, int]:
+        """The shape of a new model: ``layers``, ``width`` and ``heads``."""
+        return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
+
+    def _model(self) -> dict[str, Any]:
+        """What is trained, for the settings that are kept."""
+        shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
+        return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
+
+    def train(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Any, collator: Any, **text: Any
+    ) -> None:
+        """`train` with these arguments; ``text`` says what the rows were made of."""
+        train(
+            model,
+            tokenizer,
+            rows,
+            collator,
+            out=self.out,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate or (5e-5 if self.model else 1e-3),
+            seed=self.seed,
+            settings={**self._model(), **text},
+            save_every=self.save_every,
+            resume=self.resume,
+            push=self.push,
+            private=self.private,
+        )
+
+
+def parse_arguments(description: str | None, arguments: type[Arguments], **positional: dict[str, Any]) -> Arguments:
+    """The command line of a script as a dataclass; wrong usage ends in one line and exit code 2.
+
+    Args:
+        description: The script's docstring, shown by ``--help`` as it is written.
+        arguments: A dataclass.
+        positional: Name of a positional argument, a field of the dataclass too → options of ``add_argument``.
+    """
+    parser = HfArgumentParser([arguments], description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = partial(ArgumentParser.error, parser)
+    for name, options in positional.items():
+        parser.add_argument(name, **options)
+    parsed, *others = parser.parse_args_into_dataclasses()
+    for name in positional:
+        setattr(parsed, name, getattr(others[0], name))
+    return cast("Arguments", parsed)
+
+
+def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
+    """A model to go on training, in 32 bits, by one of the Auto classes: ``kind``.
+
+    Raises:
+        SGPEError: there is none, or it is of another kind.
+    """
+    import torch
+
+    if not Path(path_or_repo).exists():
+        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
+    try:
+        with bars_on_terminals_only():
+            return kind.from_pretrained(path_or_repo, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None
+
+
+def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
+    """The tokenizer to train with, and the one that ``--model`` was trained with; None for a new model.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    if not args.model:
+        return load_tokenizer(args.tokenizer or ""), None
+    try:
+        own = load_tokenizer(args.model_tokenizer or args.model)
+    except SGPEError as error:
+        if args.model_tokenizer:
+            raise
+        raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
+    return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
+
+
+def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
+    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
+    ``AutoTokenizer`` has it.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    from transformers import AutoTokenizer
+
+    from hf_sgpe import BPETokenizer, SGPETokenizerFast
+
+    path = Path(path_or_repo)
+    if not path.exists():
+        download(path_or_repo, tokenizer_json.CONFIG_FILE)
+    try:
+        if path.is_file():
+            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
+        if path.is_dir() and not (path / "tokenizer.json").exists():
+            loaded = AutoTokenizer.from_pretrained(path_or_repo)
+            # For a model without one it makes an empty one of the model's kind.
+            files = {*loaded.vocab_files_names.values(), tokenizer_json.CONFIG_FILE}
+            if not any((path / name).exists() for name in files):
+                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
+            return loaded
+        return SGPETokenizerFast.from_pretrained(path_or_repo)
+    except NotByteLevelError as error:
+        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, SGPEError):
+            raise
+        raise SGPEError(f"{path_or_repo}: no tokenizer can be loaded from there ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def fit_to_tokenizer(
+    args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
+) -> str:
+    """Fits ``--model`` to the tokenizer to train with, and says in a line what became of its rows.
+
+    Raises:
+        SGPEError: it cannot be; see `trainers.language_model.fit_embeddings`.
+    """
+    try:
+        return f"{args.model}: {fit_embeddings(model, tokenizer, own)}"
+    except SGPEError as error:
+        own_name = args.model_tokenizer or args.model
+        raise SGPEError(f"--model {args.model} with --model-tokenizer {own_name}: {error}") from None
