@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
 
-Run it when the `tokenizers` package moves to another version of Unicode; a test compares every code point.
+Run it when the `tokenizers` package changes to another version of Unicode; a test compares every code point.
 
     python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
 """
@@ -38,10 +38,10 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Code point → (what NFC may do to it, combining class); the characters NFC never touches are left out.
+    """Code point → (what NFC may do to it, combining class), without the characters that NFC never changes.
 
-    1: NFC replaces it wherever it stands. 2: it may compose with a character before it. 3: it only has a place in the order.
-    Wrong in one direction only would be harmless: a character listed needlessly makes a text be looked at more closely.
+    1: NFC always replaces it. 2: it may compose with a character before it. 3: it may only be reordered.
+    A character that is listed needlessly does no harm: texts with it are only checked more closely.
     """
     library = NFC()
     seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -59,14 +59,14 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """The characters that NFC leaves alone although they have a decomposition: a mark behind one may take part in it."""
+    """The characters that NFC keeps although they have a decomposition: a mark after one may compose with a part of it."""
     for point in CODE_POINTS:
         if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
             yield point
 
 
 def compositions() -> Iterator[tuple[int, int]]:
-    """The pairs that NFC composes, Hangul left out."""
+    """The pairs that NFC composes, without Hangul."""
     library = NFC()
     for point in CODE_POINTS:
         parts = unicodedata.decomposition(chr(point)).split()
@@ -77,7 +77,7 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Code points whose class tells versions of Unicode apart: the ends of every run beyond Unicode 5, roughly."""
+    """Code points whose class depends on the version of Unicode: about 200 ends of runs that are newer than Unicode 3.2."""
     known = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")
     ]

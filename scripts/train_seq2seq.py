@@ -38,11 +38,11 @@ class Arguments(RunArguments):
     batch_size: int = option("pairs in a step (default: %(default)s)", 16)
     held_out: int = option("pairs not to train on, the last (default: %(default)s)", 50)
     length: int = option("tokens of a text, cut beyond (default: %(default)s)", 128)
-    pairs: list[Path] = field(default_factory=list, init=False)
+    pairs: list[str] = field(default_factory=list, init=False)
 
 
 def main() -> int:
-    pairs = {"nargs": "+", "type": Path, "help": "one file of pairs, or one of sources and one of targets"}
+    pairs = {"nargs": "+", "help": "one file of pairs, or one of sources and one of targets"}
     args = parse_arguments(__doc__, Arguments, pairs=pairs)
     return exit_code(lambda: run(args))
 
@@ -57,7 +57,7 @@ def run(args: Arguments) -> None:
         check_shape(**args.new_model())
     if args.length < 2:
         raise SGPEError(f"--length must be at least 2, not {args.length}")
-    pairs = read_pairs(args.pairs)
+    pairs = read_pairs(list(map(Path, args.pairs)))
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
     tokenizer, own = load_tokenizers(args)
