@@ -47,7 +47,7 @@ def make_batch(
             row += [0 if pad_id is None else pad_id] * missing
             ones += [0] * missing
     if return_tensors and any(len(row) != longest for row in ids):
-        raise SGPEError("rows of different lengths make no tensor: set padding=True")
+        raise SGPEError("the rows have different lengths and cannot be one tensor: set padding=True")
     return {"input_ids": _tensor(ids, return_tensors), "attention_mask": _tensor(mask, return_tensors)}
 
 

@@ -38,7 +38,7 @@ def exit_code(work: Callable[[], int | None]) -> int:
         code = work() or 0
         _flush(sys.stdout)
     except BrokenPipeError:
-        # Whoever read our output has had enough.
+        # The reader of our output has closed it.
         code = 0
     except (SGPEError, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)

@@ -43,7 +43,7 @@ def check_name(name: str) -> None:
     """
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    with conversation(f"{name}:"):
+    with hub_errors(f"{name}:"):
         validate_repo_id(name)
 
 
@@ -71,7 +71,7 @@ def download(
     from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError
 
     name = f"{repo}@{revision}" if revision else repo
-    with conversation(f"{name}: no such file or folder, and"):
+    with hub_errors(f"{name}: no such file or folder, and"):
         try:
             if not isinstance(try_to_load_from_cache(repo, filename, revision=revision), str):
                 # One question, where a download without a network would try again and again for half a minute.
@@ -106,7 +106,7 @@ def download_model(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     repo, revision = split_name(name)
-    with conversation(f"{name}: no such file or folder, and"):
+    with hub_errors(f"{name}: no such file or folder, and"):
         return Path(snapshot_download(repo, revision=revision, allow_patterns=list(_OF_A_MODEL)))
 
 
@@ -115,7 +115,7 @@ _OF_A_MODEL = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino
 
 
 @contextmanager
-def conversation(start: str) -> Iterator[None]:
+def hub_errors(start: str) -> Iterator[None]:
     """A block that talks to the Hub: what goes wrong there becomes one line that begins with ``start``.
 
     Raises:

@@ -1,6 +1,6 @@
 """The one place that chooses between the kernels: native ones in C++ if they were built, else the readable Python.
 
-Whoever has a fast path asks `is_native` first, and takes the readable path if it is not. Results are the same either way.
+Code with a fast path asks `is_native` first, and otherwise takes the readable path. Results are the same either way.
 ``HF_SGPE_KERNEL=python`` in the environment forces the readable path, ``HF_SGPE_KERNEL=native`` refuses it.
 """
 

@@ -25,7 +25,7 @@ def is_quiet() -> bool:
 
 
 def somebody_watches() -> bool:
-    """Whether progress is worth showing: stderr is a terminal, and nobody asked for quiet."""
+    """Whether progress is worth showing: stderr is a terminal, and ``--quiet`` was not given."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -48,7 +48,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def bars_on_terminals_only() -> Iterator[None]:
-    """A block in which transformers shows progress to somebody who watches, and to nobody else."""
+    """A block in which transformers shows progress on terminals only."""
     from transformers.utils import logging
 
     if somebody_watches() or not logging.is_progress_bar_enabled():

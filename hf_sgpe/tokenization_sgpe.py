@@ -46,7 +46,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     lets `train_new_from_iterator` train another one like it.
 
     Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) take
-    turns, because truncation and padding are state of it; the others wait for nobody.
+    turns, because truncation and padding are state of the backend; the others do not wait.
 
     Raises:
         SGPEError: (`from_pretrained`) the folder holds no tokenizer, or a damaged one.
@@ -95,7 +95,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the backend is no Exception
+        except BaseException as error:  # a panic of the backend is not an Exception
             if isinstance(error, OSError) and error.filename:
                 raise
             if not path.exists() and (kwargs.get("cache_dir") or kwargs.get("local_files_only")):

@@ -393,7 +393,7 @@ class BPETokenizer(TokenizerData):
 
         Raises:
             SGPEError: an id is not in the vocabulary.
-            TypeError: an id is no whole number.
+            TypeError: an id is not a whole number.
         """
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
@@ -459,7 +459,7 @@ class BPETokenizer(TokenizerData):
         """The vocabulary string of an id, or a list of them; empty where the vocabulary has no such id.
 
         Raises:
-            TypeError: an id is no whole number.
+            TypeError: an id is not a whole number.
         """
         if isinstance(ids, Iterable):
             return [self._tokens_of.get(operator.index(id), "") for id in ids]

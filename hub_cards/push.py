@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
-from hf_sgpe.hub import HubUnreachableError, check_name, conversation
+from hf_sgpe.hub import HubUnreachableError, check_name, hub_errors
 from hf_sgpe.json_files import read_json
 from hf_sgpe.version import __version__
 from hub_cards.metrics import load
@@ -117,14 +117,14 @@ def push(
     api = HfApi(token=token, library_name="hf_sgpe", library_version=__version__)
     try:
         repo_id = full_name(repo_id, token=token)
-        with conversation(f"{repo_id}:"):
+        with hub_errors(f"{repo_id}:"):
             there = _look(api, repo_id, revision, paths)
     except HubUnreachableError as error:
         if not dry_run:
             raise
         files = tuple(PushedFile(path, (source / path).stat().st_size, "not compared") for path in paths)
         return Pushed(repo_id, f"{api.endpoint}/{repo_id}", False, False, files, left_out, None, str(error))
-    with conversation(f"{repo_id}:"):
+    with hub_errors(f"{repo_id}:"):
         files = tuple(_compared(source, path, there.files.get(path)) for path in paths)
         if not replace_card:
             files = _with_card_kept(files, api, source, repo_id, there.head)
@@ -133,7 +133,7 @@ def push(
             return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not there.has_branch, files, left_out, None)
         if created:
             api.create_repo(repo_id, private=private)
-    with conversation(f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"):
+    with hub_errors(f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"):
         changed = [file.path for file in files if file.change in ("new", "changed")]
         new_branch = not there.has_branch and (bool(changed) or not create_pr)
         if new_branch:
@@ -165,7 +165,7 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
     check_name(repo_id)
     if "/" in repo_id:
         return repo_id
-    with conversation(f"{repo_id}:"):
+    with hub_errors(f"{repo_id}:"):
         return f"{HfApi(token=token).whoami()['name']}/{repo_id}"
 
 
@@ -301,7 +301,7 @@ def _with_card_kept(
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
     """Returns the files that the commit lacks: the Hub silently skips what the repository's .gitignore names."""
     try:
-        with conversation(f"{repo_id}:"):
+        with hub_errors(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)
     except SGPEError:
         return []  # the Hub said that it made the commit

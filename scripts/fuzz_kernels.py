@@ -23,7 +23,7 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.command import ArgumentParser
 from hf_sgpe.counts.counters import LONGEST_WORD
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 
@@ -98,7 +98,7 @@ class Fuzzer:
         assert "".join(units) == text
         assert self.trie.ends(text).tolist()[-1:] == ([len(text)] if text else [])
 
-        normal = normalize(text, "nfc")
+        normal = prepare(text, "nfc")
         counter = native.WordCounter(self.pre_tokenizers[place].scanner, True, [b"<|x|>"], LONGEST_WORD)
         counter.add_prepared([normal])
         counts = counter.counts()
@@ -114,7 +114,7 @@ class Fuzzer:
             with kernel.readable_only():
                 assert words == self.readable[place].split(text)
                 assert self.trie.tokenize(text) == self.readable_trie.tokenize(text)
-                assert normal == normalize(text, "nfc")
+                assert normal == prepare(text, "nfc")
                 split = self.readable[self.place].split(text)
             assert ids == [id for word in split for id in apply_merges(word.encode(), self.table)]
 

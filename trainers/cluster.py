@@ -155,7 +155,7 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         summed: Folder of `AddCounts`.
         tasks: How many tasks added up.
         path: File to write.
-        sources: What was counted, for whoever reads the file.
+        sources: What was counted, told to the readers of the file.
     """
 
     name, type = "🧵 Join counts", "🔢 COUNTS"

@@ -56,7 +56,7 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
         name = os.fspath(path)
         found: Sequence[CorpusFile]
         if not name:
-            raise SGPEError("an empty name is no corpus: give a file, a folder or a glob")
+            raise SGPEError("a corpus must have a name: give a file, a folder or a glob")
         if name.startswith(PREFIX):
             found = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
         elif Path(name).is_dir():

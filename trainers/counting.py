@@ -141,7 +141,7 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
-        # Threads cost nothing. Processes do, and whoever hands over an iterator need not expect any.
+        # Threads cost nothing. Processes do, and are not expected by someone who passes an iterator.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
         return _count_in_processes(batches, config, workers)
@@ -157,7 +157,7 @@ def check_workers(workers: int) -> int:
     """The number itself.
 
     Raises:
-        SGPEError: it is no number of workers.
+        SGPEError: it is not a possible number of workers.
     """
     if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
         raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
@@ -170,7 +170,7 @@ def share_out(
     """Adds each batch to one of the counters, which are at work in a thread each; one alone, in the caller's.
 
     Args:
-        add: Called with a counter, which nobody else has meanwhile, and a batch.
+        add: Called with a batch and a counter that is in no other thread at the time.
     """
     if len(counters) == 1:
         for batch in batches:

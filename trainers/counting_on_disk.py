@@ -62,7 +62,7 @@ def count_to_file(
     Args:
         texts: Read once and lazily.
         path: File to write; runs of words lie beside it until it is done.
-        sources: What the texts are of, for whoever reads the file.
+        sources: What the texts come from, told to the readers of the file.
         memory_limit: Bytes that the process may take, all in all; None for what it takes now and half of what is free.
         workers: Threads; None for one a core. Without the native kernels there is one.
 
@@ -92,7 +92,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         min_count: Leave out words that occur less often in all of them together.
 
     Raises:
-        SGPEError: one is no file of counts, they were counted with different settings, or are too many running words.
+        SGPEError: a file does not hold counts, they were counted with different settings, or there are too many words.
     """
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:

@@ -108,7 +108,7 @@ def read_dataset(
     if path.is_file():
         raise SGPEError(f"{path}: is a file, not a dataset: give it as corpus, or name its folder")
     if not os.fspath(name):
-        raise SGPEError("an empty name is no dataset: give one on the Hub, or a folder")
+        raise SGPEError("a dataset must have a name: give one on the Hub, or a folder")
     # A folder by its whole path, since the library has builders of its own called text, json and csv.
     dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
     with _one_line(where), _quiet_unless_on_a_terminal(datasets):
@@ -135,7 +135,7 @@ def commit_of(name: str) -> str | None:
         return None
     from huggingface_hub import HfApi
 
-    with hub.conversation(f"dataset {name}:"):
+    with hub.hub_errors(f"dataset {name}:"):
         return HfApi().dataset_info(name.partition(":")[0]).sha
 
 

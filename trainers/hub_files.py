@@ -93,7 +93,7 @@ def _file_system() -> Any:
 
 def _steadily(address: str, work: Callable[[], Result]) -> Result:
     patience = hub.Patience()
-    with hub.conversation(f"{address}:"):
+    with hub.hub_errors(f"{address}:"):
         while True:
             try:
                 return work()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import normalize
+from hf_sgpe.splitting.normalization import prepare
 from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
 from trainers.embeddings import RowMap, map_rows
 
@@ -101,7 +101,7 @@ def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
 def _encode(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     if not texts:
         return []
-    well_formed = [normalize(text, "none") for text in texts]
+    well_formed = [prepare(text, "none") for text in texts]
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     rows: list[list[int]] = tokenizer(well_formed, **options)["input_ids"]
     return rows

@@ -15,7 +15,7 @@ from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.hub import conversation
+from hf_sgpe.hub import hub_errors
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _make_repository(name: str, *, private: bool) -> str:
     """A repository that is there now, as ``user/name``."""
     from huggingface_hub import HfApi
 
-    with conversation(f"{name}:"):
+    with hub_errors(f"{name}:"):
         return HfApi().create_repo(name, private=private or None, exist_ok=True).repo_id
 
 
@@ -195,7 +195,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
     card = f"---\n{metadata.to_yaml().strip()}\n---\n" + _CARD.format(name=repo.rpartition("/")[2], repo=repo, kind=kind)
     files = sorted(set(chain.from_iterable(map(folder.glob, _PUBLISHED))))
     api = HfApi()
-    with conversation(f"{repo}:"), bars_on_terminals_only():
+    with hub_errors(f"{repo}:"), bars_on_terminals_only():
         added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
         if api.file_exists(repo, "README.md"):
             logging.warning(f"{repo}: its README.md was there before, and stays as it is")

@@ -162,7 +162,7 @@ class Codec:
 
         Raises:
             SGPEError: an id is not in the vocabulary.
-            TypeError: an id is no whole number.
+            TypeError: an id is not a whole number.
         """
         return b"".join(self.pieces(ids, skip_special_tokens))
 

@@ -27,7 +27,7 @@ class TokenizerData:
         merges: Pairs of tokens in the order of their ranks.
         splitting: How text is cut into words; its special tokens are replaced by those given here.
         special_tokens: Text of each special token → id.
-        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are no special
+        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are not special
             ones: decoding never leaves them out (Qwen's ``<think>``).
         ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
         template: What ``add_special_tokens=True`` puts around a text; None for nothing.

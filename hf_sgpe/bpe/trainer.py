@@ -119,7 +119,8 @@ def learn_merges(
         The merged pairs in order; fewer than asked for when no pair is left.
 
     Raises:
-        SGPEError: the tie rule is unknown, a number is none, or ``merged`` cannot have been learned from these words.
+        SGPEError: the tie rule is unknown, a number is of another type, or ``merged`` cannot have been learned from
+            these words.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
 

@@ -50,7 +50,7 @@ def _run() -> int:
     except (SGPEError, OSError):
         raise
     except SystemExit as ending:
-        # The libraries of the command line and of tables end with 1 where nobody reads on.
+        # The libraries of the command line and of tables end with 1 when the reader closes the pipe.
         if isinstance(ending.__context__, BrokenPipeError):
             raise ending.__context__ from None
         raise

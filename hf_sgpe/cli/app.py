@@ -202,8 +202,8 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
 def print_table(table: Any) -> None:
     from rich.console import Console
 
-    # Piped, there is no width to fit: whoever reads it wants whole lines.
+    # Into a pipe lines are written whole, whatever the width of the terminal.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
-    with console.capture() as captured:  # its own writing ends the process where nobody reads on
+    with console.capture() as captured:  # it would end the process when the reader closes the pipe
         console.print(table)
     print(captured.get(), end="")

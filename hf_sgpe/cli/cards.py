@@ -243,7 +243,7 @@ def push(
     if pushed.unreachable:
         done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
     elif dry_run:
-        # One that is private looks like none to whoever may not see it.
+        # A private repository looks like a missing one without the right to see it.
         done = (
             "nothing was sent; you see no such repository, so it would be created" if pushed.created else "nothing was sent"
         )

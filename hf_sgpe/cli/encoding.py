@@ -190,7 +190,7 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
     facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts), "pattern": splitting.pattern}
     units = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
-    # The rest of the configuration repeats what is said above.
+    # The rest of the configuration repeats the facts above.
     shown = ("min_frequency", *(units if splitting.scripts else ()), "tie_break", "weights")
     facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name)}
     if training:

@@ -65,7 +65,7 @@ def chat(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="mlx, openvino, llama.cpp or transformers (default: the best one here; hf-sgpe engines shows them).",
+            help="One of those that hf-sgpe engines shows (default: the best one here).",
             show_default=False,
         ),
     ] = None,
@@ -86,12 +86,14 @@ def chat(
         typer.Option(help="Chat template: llama3, chatml, alpaca or a .jinja file.", show_default=False),
     ] = None,
     system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens in an answer at the most.")] = 512,
+    max_new_tokens: Annotated[int, typer.Option(help="The most tokens in an answer.")] = 512,
     temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
     top_p: Annotated[float, typer.Option(help="Only the most probable tokens that together have this probability.")] = 0.9,
-    top_k: Annotated[int, typer.Option(help="Only so many of the most probable tokens; 0 for all.")] = 0,
-    min_p: Annotated[float, typer.Option(help="Only tokens with this part of the highest probability.")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1: tokens that were there become less probable.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Only this many of the most probable tokens; 0 for all.")] = 0,
+    min_p: Annotated[float, typer.Option(help="Only tokens with this share of the highest probability or more.")] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1: tokens that occurred before become less probable.")
+    ] = 1.0,
     seed: Annotated[int | None, typer.Option(help="The same one gives the same answer.", show_default=False)] = None,
     stop: Annotated[
         list[str] | None, typer.Option(help="Text at which an answer ends (repeatable).", show_default=False)

@@ -14,6 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.scripts import SCRIPTS, scripts_in
+from hf_sgpe.splitting.splitting import RECIPES
 
 if TYPE_CHECKING:
     from trainers.corpora import CorpusFile
@@ -41,7 +42,7 @@ Workers = Annotated[
     ),
 ]
 
-Recipe = Annotated[str, typer.Option(help="hybrid, sgpe or bpe.")]
+Recipe = Annotated[str, typer.Option(help="; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items()) + ".")]
 Script = Annotated[
     list[str] | None,
     typer.Option(
@@ -102,7 +103,7 @@ def find_scripts(
     if recipe == "bpe":
         return {}
     if counts:
-        # Where there are none, the counts are of another recipe, which is told when they are read.
+        # Without scripts, the counts are of another recipe: reading them says so.
         return {"scripts": counted} if (counted := read_info(counts[0]).splitting.scripts) else {}
 
     def beginning() -> Iterator[str]:
@@ -111,7 +112,7 @@ def find_scripts(
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):
-            return {}  # that there is no text is for others to say
+            return {}  # the trainer says that there is no text
         raise SGPEError(
             f"{files[0] if files else 'the dataset'}: begins with no text in a script whose syllables can be kept whole: "
             "name the scripts of the whole corpus by --script, or give --recipe bpe"

@@ -20,7 +20,9 @@ def train(
     corpus: options.Corpus = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
-    vocab_size: Annotated[int, typer.Option(help="Number of tokens, special tokens included.")] = 32_000,
+    vocab_size: Annotated[
+        int, typer.Option(help="Number of tokens, special tokens included (of sgpe: the document's).")
+    ] = 32_000,
     recipe: options.Recipe = "hybrid",
     script: options.Script = None,
     pattern: options.Pattern = "o200k",
@@ -32,7 +34,7 @@ def train(
         float | None, typer.Option(help="Share of running syllables that get a token (default: 0.999).", show_default=False)
     ] = None,
     min_unit_frequency: Annotated[
-        int | None, typer.Option(help="Instead: letters and syllables that occur so often.", show_default=False)
+        int | None, typer.Option(help="In place of both: letters and syllables that occur this often.", show_default=False)
     ] = None,
     tie_break: Annotated[
         str, typer.Option(help="smallest-pair-id, greatest-pair-bytes or greatest-pair-id.")
@@ -58,7 +60,7 @@ def train(
     weight: Annotated[
         list[str] | None,
         typer.Option(
-            help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits a file counts).",
+            help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
             show_default=False,
         ),
     ] = None,
@@ -186,7 +188,7 @@ def train_sgpe(
     lossless = vocabulary.to_bpe().vocab_size
     report(
         f"{out}: {tokens:,} tokens, {merges:,} merges\n"
-        f"tokenizer.json has {lossless - tokens:,} more, for what vocab.json cannot spell",
+        f"tokenizer.json has {lossless - tokens:,} more, to spell what vocab.json cannot",
         {"out": out, "tokens": tokens, "merges": merges, "tokens_in_tokenizer_json": lossless},
         as_json,
     )

@@ -34,13 +34,13 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
     """``texts`` as they are.
 
     Raises:
-        SGPEError: it is a single text, whose characters would be taken for texts, or gives something that is none.
+        SGPEError: it is a single text, whose characters would be taken for texts, or an item is not text.
     """
     if isinstance(texts, str):
         raise SGPEError("expected an iterable of texts, not one text: put it in a list")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise SGPEError(f"item {number} of the iterator is no text but {type(text).__name__}")
+            raise SGPEError(f"item {number} of the iterator must be text, not {type(text).__name__}")
         yield text
 
 

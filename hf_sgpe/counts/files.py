@@ -39,7 +39,7 @@ Dropped = Mapping[str, int]
 and ``pair``, the most occurrences that any pair of tokens can have lost."""
 
 MOST = 1 << 60
-"""Running words that there can be: whoever adds up counts of pairs, or several files, does so in 64 bits."""
+"""The most running words that there can be: counts of pairs, and of several files, are added up in 64 bits."""
 
 _KEY = "hf_sgpe.counts.word_counts"
 _FORMAT = 1
@@ -241,7 +241,7 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             words, lengths, counts = columns(table)
             if (counts <= 0).any() or (lengths <= 0).any():
                 raise ValueError("a word or a count below 1")
-            table["word"].cast(pa.large_utf8())  # fails for what is no UTF-8
+            table["word"].cast(pa.large_utf8())  # fails where a word is not UTF-8
             digest.update(words, lengths, counts)
             distinct += len(counts)
             total += _total(counts)
@@ -423,7 +423,7 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 def _are(values: object, of: type, kind: type) -> bool:
     """Whether something from JSON is a list, or a dictionary, of values of one kind."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    # True and False are no numbers here.
+    # True and False are not numbers here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 

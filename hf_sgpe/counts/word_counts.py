@@ -21,7 +21,7 @@ def exact_weight(weight: float) -> Fraction:
     """A weight as the fraction that its decimals spell: 0.3 is 3/10.
 
     Raises:
-        SGPEError: it is no number above 0, or has more than six decimals.
+        SGPEError: it is not a number above 0, or has more than six decimals.
 
     >>> exact_weight(0.3)
     Fraction(3, 10)
@@ -43,8 +43,8 @@ class WordCounts:
     Args:
         counts: Word (UTF-8) → how often it occurs, in parts of 1 / ``scale``.
         splitting: How the words were cut.
-        scale: How many parts make one occurrence: 1 but for weights that are no whole numbers.
-        sources: What was counted, for whoever reads a file of them; equal counts may have other ones.
+        scale: How many parts make one occurrence: 1, unless weights are not whole numbers.
+        sources: What was counted, told to the readers of a file. Equal counts may come from different sources.
 
     Raises:
         SGPEError: weights and counts together are too large to be counted.
@@ -103,7 +103,7 @@ class WordCounts:
         """The same words, each ``weight`` times as often; any number above 0 with up to six decimals.
 
         Raises:
-            SGPEError: the weight is no such number.
+            SGPEError: the weight is not such a number.
         """
         factor = exact_weight(weight)
         if factor == 1:

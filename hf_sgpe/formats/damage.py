@@ -41,7 +41,7 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
     """
     checked_length(tokenizer.model_max_length)
     if not isinstance(names := tokenizer.model_input_names, (list, tuple)):
-        raise SGPEError(f"its model_input_names are no list but {names!r}")
+        raise SGPEError(f"its model_input_names must be a list, not {names!r}")
     vocab = tokenizer.get_vocab()
     ids = set(vocab.values())
     if len(ids) < len(vocab) or (gapless and len(ids) <= max(ids)):
@@ -94,7 +94,7 @@ def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> Bas
             check_loaded(PreTrainedTokenizerFast.from_pretrained(temporary), gapless=gapless)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the backend is no Exception
+        except BaseException as error:  # a panic of the backend is not an Exception
             return error
     return None
 

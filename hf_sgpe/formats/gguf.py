@@ -89,7 +89,8 @@ def write(
 
     The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
 
-    One weight is in memory at a time. What is no matrix stays in 32 bits, and so does, in Q8_0, what has no rows of 32.
+    One weight is in memory at a time. Tensors that are not matrices stay in 32 bits, and in Q8_0 also matrices whose rows
+    are not multiples of 32.
 
     Args:
         folder: With ``config.json``, the weights as safetensors, and the tokenizer.
@@ -164,7 +165,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
     """The tokenizer in a GGUF file that `write` wrote: exactly that with which it was written.
 
     Raises:
-        SGPEError: it is no such file, damaged, or one that holds no ``tokenizer.json``.
+        SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
     """
     values = _metadata(path, _TOKENIZER_KEY, _SETTINGS_KEY, _TEMPLATE_KEY)
     if _TOKENIZER_KEY not in values:
@@ -179,7 +180,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Makes sure that a tokenizer has the tokens of a GGUF file, whoever wrote it.
+    """Makes sure that a tokenizer has the tokens of a GGUF file, also of one that other tools wrote.
 
     Args:
         name: Of the tokenizer, for the error.

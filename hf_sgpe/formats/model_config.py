@@ -151,7 +151,7 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
 
     Raises:
-        SGPEError: that is no object, or ``rope_theta`` no number.
+        SGPEError: that is not an object, or ``rope_theta`` is not a number.
     """
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(given, Mapping):

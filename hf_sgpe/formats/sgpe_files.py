@@ -56,7 +56,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(vocab, dict) or not all(type(id) is int and id >= 0 for id in vocab.values()):
         raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
     if not isinstance(special_tokens, list) or not all(isinstance(token, str) for token in special_tokens):
-        raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'special_tokens' is no list of tokens")
+        raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'special_tokens' must be a list of tokens")
     prune_freq, scripts = content.get("prune_freq", 1), content.get("scripts", ["sinhala"])
     if type(prune_freq) is not int or not isinstance(scripts, list):
         raise SGPEError(f"{path}: its prune_freq must be a whole number, and its scripts a list")
@@ -96,7 +96,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
     if content.get("step") != len(merges):
         raise SGPEError(f"{path}: damaged: it holds {len(merges)} merges for step {content.get('step')!r}")
     if not isinstance(elapsed, (int, float)):
-        raise SGPEError(f"{path}: damaged: its elapsed_seconds is no number but {elapsed!r}")
+        raise SGPEError(f"{path}: damaged: its elapsed_seconds must be a number, not {elapsed!r}")
     return merges, float(elapsed)
 
 

@@ -57,6 +57,3 @@ def _nfc() -> Normalizer:
     from tokenizers.normalizers import NFC
 
     return NFC()
-
-
-normalize = prepare

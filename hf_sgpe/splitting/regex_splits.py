@@ -92,7 +92,7 @@ class RegexPreTokenizer:
         try:
             return [word for word, _ in self._backend.pre_tokenize_str(text)]
         except BaseException as error:
-            # A panic of the engine is no Exception: it gives up on patterns that take exponential time.
+            # The engine panics, which is not an Exception, on patterns that take exponential time.
             if type(error).__name__ != "PanicException":
                 raise
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on some text: simplify it") from None

@@ -15,7 +15,7 @@ import regex
 from hf_sgpe.splitting.regex_splits import engines_agree
 
 _WORD = r"[\p{L}\p{N}]"
-# Marks that every named pattern parts from a letter before them. The danda is none: SGPE's words may hold it.
+# Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
 _MARK = "[.,!?()…。，、۔،]"
 # searched from the right, so that the last cut is found in time that does not grow with what lies before it
 _SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")

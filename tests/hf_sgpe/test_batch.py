@@ -140,8 +140,8 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
         ({"truncation": True}, "truncation needs max_length, a whole number of at least 0, not None"),
         ({"truncation": True, "max_length": -1}, "not -1"),
         ({"truncation": True, "max_length": 2.5}, r"not 2\.5"),
-        ({"return_tensors": "np"}, "rows of different lengths make no tensor: set padding=True"),
-        ({"return_tensors": "pt"}, "rows of different lengths make no tensor: set padding=True"),
+        ({"return_tensors": "np"}, "the rows have different lengths and cannot be one tensor: set padding=True"),
+        ({"return_tensors": "pt"}, "the rows have different lengths and cannot be one tensor: set padding=True"),
         ({"return_tensors": "tf"}, "unknown return_tensors 'tf': known are 'np' and 'pt'"),
     ],
 )
