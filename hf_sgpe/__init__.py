@@ -1,66 +1,45 @@
-"""hf_sgpe: tokenizers that keep written syllables whole, for the Hugging Face world.
-
-Public names are loaded when they are first used, so that importing the package costs next to nothing.
-"""
+"""hf_sgpe: tokenizers that keep written syllables whole, for the Hugging Face world."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from hf_sgpe.lazy import lazily
-from hf_sgpe.version import __version__
+from hf_sgpe.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hf_sgpe.counts.word_counts import WordCounts
-    from hf_sgpe.errors import SGPEError
-    from hf_sgpe.sgpe import SGPEEncoder, SGPEVocabulary
-    from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
-    from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
-    from hf_sgpe.splitting.splitting import Splitting
-    from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
-    from hf_sgpe.splitting.words import LinguisTriePreTokenizer
-    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
-    from hf_sgpe.tokenizer import BPETokenizer
-    from hf_sgpe.training import train_from_counts
-    from hf_sgpe.training_config import TrainingConfig
+    from hf_sgpe.counts.word_counts import WordCounts as WordCounts
+    from hf_sgpe.errors import SGPEError as SGPEError
+    from hf_sgpe.sgpe import SGPEEncoder as SGPEEncoder
+    from hf_sgpe.sgpe import SGPEVocabulary as SGPEVocabulary
+    from hf_sgpe.splitting.patterns import SPLIT_PATTERNS as SPLIT_PATTERNS
+    from hf_sgpe.splitting.regex_splits import RegexPreTokenizer as RegexPreTokenizer
+    from hf_sgpe.splitting.splitting import Splitting as Splitting
+    from hf_sgpe.splitting.syllables import LinguisTrie as LinguisTrie
+    from hf_sgpe.splitting.syllables import segment_into_words as segment_into_words
+    from hf_sgpe.splitting.words import LinguisTriePreTokenizer as LinguisTriePreTokenizer
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast as SGPETokenizerFast
+    from hf_sgpe.tokenizer import BPETokenizer as BPETokenizer
+    from hf_sgpe.training import train_from_counts as train_from_counts
+    from hf_sgpe.training_config import TrainingConfig as TrainingConfig
 
-_HOMES = {
-    "BPETokenizer": "tokenizer",
-    "LinguisTrie": "splitting.syllables",
-    "LinguisTriePreTokenizer": "splitting.words",
-    "RegexPreTokenizer": "splitting.regex_splits",
-    "SGPEEncoder": "sgpe",
-    "SGPEError": "errors",
-    "SGPETokenizerFast": "tokenization_sgpe",
-    "SGPEVocabulary": "sgpe",
-    "SPLIT_PATTERNS": "splitting.patterns",
-    "Splitting": "splitting.splitting",
-    "TrainingConfig": "training_config",
-    "WordCounts": "counts.word_counts",
-    "segment_into_words": "splitting.syllables",
-    "train_from_counts": "training",
+_NAMES = {
+    "counts.word_counts": "WordCounts",
+    "errors": "SGPEError",
+    "sgpe": "SGPEEncoder SGPEVocabulary",
+    "splitting.patterns": "SPLIT_PATTERNS",
+    "splitting.regex_splits": "RegexPreTokenizer",
+    "splitting.splitting": "Splitting",
+    "splitting.syllables": "LinguisTrie segment_into_words",
+    "splitting.words": "LinguisTriePreTokenizer",
+    "tokenization_sgpe": "SGPETokenizerFast",
+    "tokenizer": "BPETokenizer",
+    "training": "train_from_counts",
+    "training_config": "TrainingConfig",
 }
 
-__all__ = [
-    "SPLIT_PATTERNS",
-    "BPETokenizer",
-    "LinguisTrie",
-    "LinguisTriePreTokenizer",
-    "RegexPreTokenizer",
-    "SGPEEncoder",
-    "SGPEError",
-    "SGPETokenizerFast",
-    "SGPEVocabulary",
-    "Splitting",
-    "TrainingConfig",
-    "WordCounts",
-    "__version__",
-    "segment_into_words",
-    "train_from_counts",
-]
-
-
-__getattr__ = lazily(__name__, _HOMES)
+__all__ = sorted(["__version__", *" ".join(_NAMES.values()).split()])
+__getattr__ = lazily(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

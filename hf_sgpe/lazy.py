@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package.
 
     Args:
-        homes: Public name → the module of the package that has it.
+        names: Module of the package → its public names, with spaces between.
     """
+    homes = {name: module for module, listed in names.items() for name in listed.split()}
 
     def get(name: str) -> Any:
         if name not in homes:

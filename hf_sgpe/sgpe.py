@@ -13,13 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges, spell_tokens
-from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import sgpe_files
-from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS, cls_sep_template
+from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.splitting.scripts import resolve_script
-from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_words
 from hf_sgpe.tokenizer import BPETokenizer
 
@@ -86,30 +84,7 @@ class SGPEVocabulary:
         Raises:
             SGPEError: the vocabulary was made without leading spaces.
         """
-        if not self.leading_space:
-            raise SGPEError("only vocabularies with leading_space can be exported: words could not be told apart")
-        trie = LinguisTrie(self.scripts)
-        made = {left + right for left, right in self.merges}
-        units = {token for token in self.vocab if token not in made and token not in self.special_tokens}
-        letters = {letter for unit in units if trie.script_of(unit) for letter in trie.letters(unit)}
-        ordered = order_units(ChosenUnits(units, letters), trie)
-        unit_merges = build_unit_tier([unit.encode() for unit in ordered])
-        tokens = spell_tokens(BYTES, unit_merges)
-        vocab = {token.encode(): id for token, id in self.vocab.items() if token not in self.special_tokens}
-        next_id = max(self.vocab.values(), default=-1) + 1
-        for token in tokens:
-            if token not in vocab:
-                vocab[token] = next_id
-                next_id += 1
-        special_tokens = {token: self.vocab[token] for token in self.special_tokens if token in self.vocab}
-        return BPETokenizer(
-            vocab,
-            [(tokens[left], tokens[right]) for left, right in unit_merges]
-            + [(left.encode(), right.encode()) for left, right in self.merges],
-            special_tokens=special_tokens,
-            splitting=Splitting("sgpe", self.scripts),
-            template=cls_sep_template(special_tokens),
-        )
+        return BPETokenizer.of(sgpe_files.to_data(**vars(self)))
 
 
 class SGPEEncoder:

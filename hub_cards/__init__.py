@@ -28,13 +28,10 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Comparison": "results",
-        "Evaluation": "metrics",
-        "TokenView": "token_view",
-        "compare": "comparison",
-        "evaluate": "metrics",
-        "load_measurable": "metrics",
-        "tokens_html": "token_view",
-        "write_card": "model_card",
+        "comparison": "compare",
+        "metrics": "Evaluation evaluate load_measurable",
+        "model_card": "write_card",
+        "results": "Comparison",
+        "token_view": "TokenView tokens_html",
     },
 )

@@ -123,9 +123,12 @@ def _write_gguf(tokenizer: TokenizerData, out: Path, *, model: Path, weight_type
 
 
 def _read_sgpe(source: str) -> TokenizerData:
-    from hf_sgpe.sgpe import SGPEVocabulary
+    from hf_sgpe.formats import sgpe_files
 
-    return SGPEVocabulary.load(source).to_bpe()
+    try:
+        return sgpe_files.to_data(**sgpe_files.read(source))
+    except SGPEError as error:
+        raise SGPEError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
 
 
 for _form in (

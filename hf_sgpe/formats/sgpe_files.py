@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.bpe.encoder import spell_tokens
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.json_files import read_json
+from hf_sgpe.special_tokens import cls_sep_template
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.splitting.syllables import LinguisTrie
 
 VOCAB_FILE = "vocab.json"
 VERSION = "sgpe_v1.0.0"
@@ -75,6 +81,45 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         "leading_space": leading_space,
         "scripts": tuple(scripts),
     }
+
+
+def to_data(
+    *,
+    vocab: dict[str, int],
+    merges: Merges,
+    special_tokens: tuple[str, ...],
+    leading_space: bool,
+    scripts: tuple[str, ...],
+    **others: Any,
+) -> TokenizerData:
+    """What `read` gives as byte-level BPE with the same ids; see `hf_sgpe.sgpe.SGPEVocabulary.to_bpe`.
+
+    Raises:
+        SGPEError: the vocabulary was made without leading spaces, or its parts do not fit together.
+    """
+    if not leading_space:
+        raise SGPEError("only vocabularies with leading_space can be exported: words could not be told apart")
+    trie = LinguisTrie(scripts)
+    merged = {left + right for left, right in merges}
+    units = {token for token in vocab if token not in merged and token not in special_tokens}
+    letters = {letter for unit in units if trie.script_of(unit) for letter in trie.letters(unit)}
+    unit_merges = build_unit_tier([unit.encode() for unit in order_units(ChosenUnits(units, letters), trie)])
+    tokens = spell_tokens(BYTES, unit_merges)
+    ids = {token.encode(): id for token, id in vocab.items() if token not in special_tokens}
+    next_id = max(vocab.values(), default=-1) + 1
+    for token in tokens:
+        if token not in ids:
+            ids[token] = next_id
+            next_id += 1
+    special_ids = {token: vocab[token] for token in special_tokens if token in vocab}
+    return TokenizerData(
+        ids,
+        [(tokens[left], tokens[right]) for left, right in unit_merges]
+        + [(left.encode(), right.encode()) for left, right in merges],
+        special_tokens=special_ids,
+        splitting=Splitting("sgpe", scripts),
+        template=cls_sep_template(special_ids),
+    )
 
 
 def write_checkpoint(merges: Merges, elapsed_seconds: float, path: str | os.PathLike[str]) -> None:

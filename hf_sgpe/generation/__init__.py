@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from hf_sgpe.generation.options import GenerationOptions
     from hf_sgpe.generation.text import Chat, TextGenerator
 
-_HOMES = {
-    "Chat": "text",
-    "Engine": "engine",
-    "EngineInfo": "detection",
-    "GenerationOptions": "options",
-    "Machine": "detection",
-    "TextGenerator": "text",
-    "add_engine": "engines",
-    "available_engines": "detection",
-    "best_engine": "detection",
-    "load_engine": "detection",
-}
-
 __all__ = [
     "Chat",
     "Engine",
@@ -42,4 +29,13 @@ __all__ = [
     "load_engine",
 ]
 
-__getattr__ = lazily(__name__, _HOMES)
+__getattr__ = lazily(
+    __name__,
+    {
+        "detection": "EngineInfo Machine available_engines best_engine load_engine",
+        "engine": "Engine",
+        "engines": "add_engine",
+        "options": "GenerationOptions",
+        "text": "Chat TextGenerator",
+    },
+)
