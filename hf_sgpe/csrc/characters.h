@@ -132,8 +132,8 @@ class NfcTable {
 
 inline const NfcTable kNfcTable;
 
-// Whether NFC leaves the character at `i` unchanged and in its place, for a character that NFC may touch. False may be wrong,
-// true never is: false only sends the text to the library's normalizer, which decides.
+// Whether NFC leaves the character at `i` unchanged and in its place, for a character that NFC may touch. False may be
+// wrong, true never is: false only sends the text to the library's normalizer, which decides.
 template <class Character>
 bool nfc_stays(const Character* text, size_t i) {
   const NfcTable::Entry& entry = kNfcTable[text[i]];

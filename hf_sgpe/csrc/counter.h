@@ -45,7 +45,7 @@ class WordCounter {
     flush();
   }
 
-  // One word of a text. It is counted by the next `flush` at the latest; until then the processor fetches its slot in the table.
+  // One word of a text. It is counted by the next `flush` at the latest; until then its slot in the table is fetched.
   HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
     if (size > longest_) [[unlikely]] return add_pieces(word, size);
     Waiting& waiting = waiting_[count_++];
@@ -96,8 +96,8 @@ class WordCounter {
     sorted([](const uint8_t*, size_t) { return 0; }, emit);
   }
 
-  // The words of buckets first to last - 1, one after another; where each ends; their counts; and after how many of them each
-  // bucket ends. They are in the order of a file of counts.
+  // The words of buckets first to last - 1, one after another; where each ends; their counts; and after how many of them
+  // each bucket ends. They are in the order of a file of counts.
   struct Columns {
     std::vector<uint8_t> words;
     std::vector<int64_t> ends{0}, counts, bucket_ends;

@@ -20,7 +20,7 @@ class Decoder {
   void add(Id id, const uint8_t* bytes, size_t size) {
     const auto place = static_cast<size_t>(id);
     if (id < 0 || place >= known_.size() || place < filled_)
-      throw std::invalid_argument("token ids must ascend and be below " + std::to_string(known_.size()) + ", not " + std::to_string(id));
+      throw std::invalid_argument("token id " + std::to_string(id) + " is too great, or not in ascending order");
     for (; filled_ <= place; ++filled_) ends_[filled_] = bytes_.size();
     bytes_.append(reinterpret_cast<const char*>(bytes), size);
     ends_[place + 1] = bytes_.size();
@@ -38,7 +38,7 @@ class Decoder {
   }
 
  private:
-  std::string bytes_;  // of all tokens
+  std::string bytes_;         // of all tokens
   std::vector<size_t> ends_;  // of the token before
   std::vector<bool> known_, special_;
   size_t filled_ = 0;

@@ -89,7 +89,7 @@ class Encoder {
  public:
   // `byte_ids`: the token of each byte.
   Encoder(std::vector<Id> byte_ids, size_t memory_bytes) : byte_ids_(std::move(byte_ids)), memory_bytes_(memory_bytes) {
-    if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs 256 byte ids, not " + std::to_string(byte_ids_.size()));
+    if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
   }
 
   void add_merge(Id left, Id right, Id result) { table_.add(left, right, result); }

@@ -1,4 +1,4 @@
-// MergeTable and Merger: bytes or ids → tokens, as bpe/encoder.py specifies it. Sequences and UnitTier: what others build of them.
+// Merging ids as bpe/encoder.py specifies it: MergeTable and Merger. Built with these: UnitTier. Their results: Sequences.
 
 #pragma once
 

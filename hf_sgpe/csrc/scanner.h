@@ -151,8 +151,8 @@ inline Pointer cl100k(Pointer p, Pointer end) {
   return white_space<true>(p, end);
 }
 
-// The end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` becomes the end of the longest run
-// that the first part matches.
+// The end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` becomes the end of the
+// longest run that the first part matches.
 inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
   const uint8_t* const classes = class_table();
   constexpr unsigned either = bit(kLetter) | bit(kMark);
@@ -253,8 +253,8 @@ using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Scanner {
  public:
-  // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one of
-  // `scripts`, and any number of characters of that script and of `joiners`. For sgpe there is one script and no joiners.
+  // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one
+  // of `scripts`, and any number of characters of that script and of `joiners`. For sgpe there is one script, no joiners.
   Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners) {
     static const std::pair<const char*, Base> names[] = {
         {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
@@ -295,7 +295,8 @@ class Scanner {
 
   void fill(const Ranges& ranges, uint8_t value) {
     for (auto [first, last] : ranges) {
-      if (last >= kCodePoints || first < 0x80) throw std::invalid_argument("the characters of a script must be between U+0080 and U+10FFFF");
+      if (last >= kCodePoints || first < 0x80)
+        throw std::invalid_argument("the characters of a script must be between U+0080 and U+10FFFF");
       for (uint32_t point = first; point <= last; ++point) scripts_[point] = value;
       for (uint32_t point = first; value != kJoiner && point <= last; ++point) {
         uint8_t bytes[4];

@@ -30,7 +30,8 @@ class Syllables {
       if (scripts_[script].ends.size() != scripts_[script].grammar.size()) throw std::invalid_argument("there must be one entry of ends for each state");
       for (const State& state : scripts_[script].grammar)
         for (const int next : state)
-          if (next >= static_cast<int>(scripts_[script].grammar.size())) throw std::invalid_argument("a grammar names a state that it does not have");
+          if (next >= static_cast<int>(scripts_[script].grammar.size()))
+            throw std::invalid_argument("a grammar names a state that it does not have");
       for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
         for (auto [first, last] : scripts_[script].classes[klass])
           for (uint32_t point = first; point <= last && point < kCodePoints; ++point)

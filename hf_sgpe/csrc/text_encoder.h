@@ -86,8 +86,8 @@ class TextEncoder {
   void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
   const Encoder& words() const { return words_; }
 
-  // Appends the ids of a text. A text with surrogates or, if the caller asks for that, with a special token in it or one that
-  // NFC might change is left out: then nothing is appended, and the result is false.
+  // Appends the ids of a text. If it has surrogates, NFC might change it (checked if `nfc`) or it contains a special token
+  // (checked if `find_special`), the text is left out: nothing is appended, and the result is false.
   bool text(const Text& text, bool nfc, bool find_special, Memory& memory, Ids& ids) const {
     if (!scanner_) throw std::logic_error("this encoder has no scanner");
     const Utf8 utf8 = text.utf8(memory.scratch, nfc);

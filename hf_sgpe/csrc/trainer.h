@@ -1,9 +1,9 @@
 // Trainer: words with counts → merges, as bpe/trainer.py specifies it.
 //
-// All symbols lie in one array. Every pair keeps a list of the places where it first occurred. All of them appear in the step
-// that makes the younger of its two tokens, and from then on its count only falls, so a list is written once, and each place
-// is checked when it is read. A merge takes time proportional to the places of its pair, and all merges together no more than
-// to the number of symbols, whatever the words look like; choosing the next pair takes logarithmic time.
+// All symbols are in one array. Every pair keeps a list of the places where it occurs. All of them appear in the step that
+// makes the younger of its two tokens, and from then on its count only falls, so a list is written once, and each place is
+// checked when it is read. A merge takes time proportional to the places of its pair, and all merges together at most to the
+// number of symbols, whatever the words look like; choosing the next pair takes logarithmic time.
 
 #pragma once
 
@@ -43,7 +43,8 @@ class Trainer {
     if (n < 2 || count <= 0) return;
     if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
     // No pair can have a greater count than this sum.
-    if (count > (kMostSymbols - total_) / static_cast<int64_t>(n)) throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
+    if (count > (kMostSymbols - total_) / static_cast<int64_t>(n))
+      throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
     total_ += count * static_cast<int64_t>(n);
     const auto word = static_cast<uint32_t>(weights_.size());
     weights_.push_back(count);
@@ -205,8 +206,8 @@ class Trainer {
     return tie_break_ == TieBreak::kGreatestPairId ? !greater && a.pair != b.pair : greater;
   }
 
-  // The next pair to merge, or kEnd. The heap holds only pairs whose count reaches a threshold, which is lowered when the heap
-  // is empty: most pairs are rare and never enter it.
+  // The next pair to merge, or kEnd. The heap holds only pairs whose count reaches a threshold, which is lowered when the
+  // heap is empty: most pairs are rare and never enter it.
   uint32_t take_best() {
     const auto order = [this](const Job& a, const Job& b) { return later(a, b); };
     for (;;) {

@@ -26,6 +26,7 @@ class PyDecoder {
   std::optional<nb::bytes> decode(nb::handle ids, bool skip_special_tokens) const {
     std::string bytes;
     bool known = true;
+    const auto append = [&](int64_t id) { known = known && decoder_.append(id, skip_special_tokens, bytes); };
     Input<int32_t> narrow;
     Input<int64_t> wide;
     if (PyList_Check(ids.ptr()) || PyTuple_Check(ids.ptr())) {
@@ -34,12 +35,12 @@ class PyDecoder {
         if (!PyLong_Check(items[i])) return std::nullopt;
         const long long id = PyLong_AsLongLong(items[i]);
         if (id == -1 && PyErr_Occurred()) PyErr_Clear();
-        known = decoder_.append(id, skip_special_tokens, bytes);
+        append(id);
       }
     } else if (nb::try_cast(ids, narrow, false)) {
-      for (size_t i = 0; i < narrow.shape(0) && known; ++i) known = decoder_.append(narrow.data()[i], skip_special_tokens, bytes);
+      std::for_each(narrow.data(), narrow.data() + narrow.shape(0), append);
     } else if (nb::try_cast(ids, wide, false)) {
-      for (size_t i = 0; i < wide.shape(0) && known; ++i) known = decoder_.append(wide.data()[i], skip_special_tokens, bytes);
+      std::for_each(wide.data(), wide.data() + wide.shape(0), append);
     } else {
       return std::nullopt;
     }

@@ -7,12 +7,13 @@ namespace hf_sgpe {
 namespace {
 
 using List = nb::typed<nb::list, int>;
+using Merges = std::vector<std::tuple<Id, Id, Id>>;    // left, right, result
+using Wholes = std::vector<std::pair<nb::bytes, Id>>;  // words that become one token, whatever the merges say
 
 class PyEncoder {
  public:
-  // `byte_ids`: the token of each byte. `merges`: (left, right, result). `wholes`: words that become one token at once.
-  PyEncoder(std::vector<Id> byte_ids, const std::vector<std::tuple<Id, Id, Id>>& merges,
-            const std::vector<std::pair<nb::bytes, Id>>& wholes, const Scanner* scanner,
+  // `byte_ids`: the token of each byte.
+  PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Wholes& wholes, const Scanner* scanner,
             const std::vector<nb::bytes>& special_tokens, size_t memory_bytes)
       : encoder_(words_of(std::move(byte_ids), merges, wholes, memory_bytes), scanner) {
     for (const nb::bytes& token : special_tokens) encoder_.add_special_token(string_of(token));
@@ -69,7 +70,8 @@ class PyEncoder {
   }
 
   // Ids, ends and the indices of the texts that were left out: Batch::Joined.
-  std::tuple<Array32, Array64, std::vector<size_t>> encode_batch_to_numpy(Texts texts, bool nfc, bool find_special, size_t threads) {
+  std::tuple<Array32, Array64, std::vector<size_t>> encode_batch_to_numpy(Texts texts, bool nfc, bool find_special,
+                                                                          size_t threads) {
     Batch batch = encode_all(texts, nfc, find_special, threads);
     Batch::Joined joined;
     {
@@ -150,8 +152,7 @@ class PyEncoder {
     std::vector<std::unique_ptr<Memory>> memories_;
   };
 
-  static Encoder words_of(std::vector<Id> byte_ids, const std::vector<std::tuple<Id, Id, Id>>& merges,
-                          const std::vector<std::pair<nb::bytes, Id>>& wholes, size_t memory_bytes) {
+  static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Wholes& wholes, size_t memory_bytes) {
     Encoder words(std::move(byte_ids), memory_bytes);
     for (const auto& [left, right, result] : merges) words.add_merge(left, right, result);
     for (const auto& [word, id] : wholes) words.add_whole(string_of(word), id);
@@ -193,8 +194,7 @@ class PyEncoder {
 
 void bind_encoder(nb::module_& m) {
   nb::class_<PyEncoder>(m, "Encoder")
-      .def(nb::init<std::vector<Id>, const std::vector<std::tuple<Id, Id, Id>>&, const std::vector<std::pair<nb::bytes, Id>>&,
-                    const Scanner*, const std::vector<nb::bytes>&, size_t>(),
+      .def(nb::init<std::vector<Id>, const Merges&, const Wholes&, const Scanner*, const std::vector<nb::bytes>&, size_t>(),
            nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
            nb::arg("memory_bytes"), nb::keep_alive<1, 5>())
       .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))

@@ -67,7 +67,8 @@ inline Text text_of(PyObject* text) {
 #if PY_VERSION_HEX < 0x030C0000
   if (PyUnicode_READY(text) < 0) throw nb::python_error();
 #endif
-  return Text(PyUnicode_DATA(text), static_cast<size_t>(PyUnicode_GET_LENGTH(text)), PyUnicode_KIND(text), PyUnicode_IS_ASCII(text));
+  const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
+  return Text(PyUnicode_DATA(text), length, static_cast<int>(PyUnicode_KIND(text)), PyUnicode_IS_ASCII(text));
 }
 
 inline std::vector<Text> texts_of(const Sequence& items) {

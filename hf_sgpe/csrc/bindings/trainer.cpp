@@ -90,7 +90,8 @@ void bind_trainer(nb::module_& m) {
         nb::sig("def learn_merges(words: collections.abc.Iterable[collections.abc.Iterable[int]],"
                 " counts: collections.abc.Iterable[int], vocabulary: collections.abc.Iterable[bytes],"
                 " merged: collections.abc.Sequence[tuple[int, int]], num_merges: int, tie_break: str, min_frequency: int,"
-                " on_merge: collections.abc.Callable[[int, tuple[int, int], int], object] | None) -> list[tuple[int, int]]"));
+                " on_merge: collections.abc.Callable[[int, tuple[int, int], int], object] | None)"
+                " -> list[tuple[int, int]]"));
   m.def("build_unit_tier", &build_unit_tier, nb::arg("units"));
 }
 
