@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from math import pi, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -22,7 +22,7 @@ from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import gguf_reading, tokenizer_json
 from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
 from hf_sgpe.json_files import read_json
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from gguf import GGUFWriter
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
-
-_TOKENIZER_KEY = "tokenizer.huggingface.json"
-_SETTINGS_KEY = "hf_sgpe.tokenizer_config"
-_TOKENS_KEY = "tokenizer.ggml.tokens"
-_TEMPLATE_KEY = "tokenizer.chat_template"
 
 # What llama.cpp takes for "nothing known": it splits by a pattern of its own, and warns.
 _NO_PRE = "default"
@@ -161,42 +156,6 @@ def write(
     return pre
 
 
-def read_tokenizer(path: Path) -> TokenizerData:
-    """The tokenizer in a GGUF file that `write` wrote: exactly that with which it was written.
-
-    Raises:
-        SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
-    """
-    values = _metadata(path, _TOKENIZER_KEY, _SETTINGS_KEY, _TEMPLATE_KEY)
-    if _TOKENIZER_KEY not in values:
-        raise SGPEError(f"{path}: a GGUF file with no tokenizer.json in it: name the model's tokenizer, too")
-    try:
-        content, settings = json.loads(values[_TOKENIZER_KEY]), json.loads(values.get(_SETTINGS_KEY, "{}"))
-    except ValueError:
-        raise SGPEError(f"{path}: the tokenizer.json in it is damaged: name the model's tokenizer, too") from None
-    tokenizer = tokenizer_json.from_content(content, path)
-    tokenizer_json.take_settings(tokenizer, {**settings, "chat_template": values.get(_TEMPLATE_KEY)}, path)
-    return tokenizer
-
-
-def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Makes sure that a tokenizer has the tokens of a GGUF file, also of one that other tools wrote.
-
-    Args:
-        name: Of the tokenizer, for the error.
-
-    Raises:
-        SGPEError: it has others, or the file is damaged.
-    """
-    tokens = _metadata(path, _TOKENS_KEY).get(_TOKENS_KEY, [])
-    for token, id in tokenizer.get_vocab().items():
-        if id < len(tokens) and tokens[id] != token:
-            where = f"the tokenizer {name}".rstrip()
-            raise SGPEError(
-                f"{path}: token {id} is {tokens[id]!r}, and in {where} {token!r}: this is not the model's tokenizer"
-            )
-
-
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
     """A block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
@@ -223,57 +182,6 @@ def _pre_of_pattern(tokenizer: TokenizerData) -> str | None:
     patterns = tokenizer.splitting.patterns
     known = patterns_of(patterns[0]) if len(patterns) == 1 else []
     return next((pattern.llama_cpp for pattern in known if pattern.llama_cpp), None)
-
-
-# ---------------------------------------------------------------- reading
-
-# By the numbers of their types: those of one size, then texts and arrays.
-_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
-_TEXT, _ARRAY = 8, 9
-_LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more memory
-
-
-def _metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Values of a GGUF file by their names, those that are there."""
-    values = {}
-    try:
-        with path.open("rb") as file:
-            magic, _, _, count = _numbers(file, "<4sIQQ")
-            if magic != b"GGUF":
-                raise ValueError
-            for _ in range(count):
-                name = _text(file)
-                value = _value(file, *_numbers(file, "<I"))
-                if name in names:
-                    values[name] = value
-    except (struct.error, ValueError, KeyError, OverflowError, MemoryError):
-        raise SGPEError(f"{path}: damaged: not a GGUF file") from None
-    return values
-
-
-def _value(file: BinaryIO, kind: int) -> Any:
-    if kind == _TEXT:
-        return _text(file)
-    if kind == _ARRAY:
-        of, length = _numbers(file, "<IQ")
-        return _numbers(file, f"<{length}{_SCALARS[of]}") if of in _SCALARS else [_value(file, of) for _ in range(length)]
-    return _numbers(file, f"<{_SCALARS[kind]}")[0]
-
-
-def _text(file: BinaryIO) -> str:
-    (length,) = _numbers(file, "<Q")
-    return _take(file, length).decode()
-
-
-def _numbers(file: BinaryIO, form: str) -> tuple[Any, ...]:
-    return struct.unpack(form, _take(file, struct.calcsize(form)))
-
-
-def _take(file: BinaryIO, length: int) -> bytes:
-    part = file.read(min(length, _LONGEST))
-    if len(part) < length:
-        raise ValueError
-    return part
 
 
 # ---------------------------------------------------------------- weights
@@ -456,10 +364,10 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, config: Mapping
     writer.add_tokenizer_pre(pre or _nearest_pre(tokenizer))
     # llama.cpp does not normalize.
     writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None and tokenizer.normalization == "none")
-    writer.add_string(_TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
+    writer.add_string(gguf_reading.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
     settings.pop("chat_template", None)  # which has a place of its own
-    writer.add_string(_SETTINGS_KEY, _compact(settings))
+    writer.add_string(gguf_reading.SETTINGS_KEY, _compact(settings))
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     if not tokenizer.merges:

@@ -7,7 +7,7 @@ import os
 from hf_sgpe import kernel
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import gguf, tokenizer_json
+from hf_sgpe.formats import gguf_reading, tokenizer_json
 
 
 def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerData:
@@ -19,7 +19,7 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
     kernel.is_native()  # a wrong HF_SGPE_KERNEL is not the file's fault
     path = tokenizer_json.find(path_or_repo, revision=revision)
     if path.suffix.lower() == ".gguf":
-        return gguf.read_tokenizer(path)
+        return gguf_reading.read_tokenizer(path)
     if path.suffix == ".tiktoken":
         raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
     return tokenizer_json.read(path)

@@ -102,9 +102,9 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
 
 
 def _read_gguf(source: str) -> TokenizerData:
-    from hf_sgpe.formats import gguf
+    from hf_sgpe.formats import gguf_reading
 
-    return gguf.read_tokenizer(Path(source))
+    return gguf_reading.read_tokenizer(Path(source))
 
 
 def _write_gguf(tokenizer: TokenizerData, out: Path, *, model: Path, weight_type: str | None = None) -> Written:

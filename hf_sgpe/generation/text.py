@@ -13,7 +13,7 @@ from hf_sgpe.chat.templates import render
 from hf_sgpe.chat.written import Finder
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.formats.gguf import check_tokenizer
+from hf_sgpe.formats.gguf_reading import check_tokenizer
 from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.options import GenerationOptions

@@ -7,7 +7,7 @@ import pytest
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.byte_strings import bytes_to_string
-from hf_sgpe.formats import gguf, tokenizer_json
+from hf_sgpe.formats import gguf_reading, tokenizer_json
 
 
 def text(value):
@@ -32,7 +32,7 @@ def file(tokenizer, tmp_path):
     by_id = {id: token for token, id in tokenizer.get_vocab().items()}
     settings = tokenizer_json.config(tokenizer)
     values = [
-        *(("a.number", kind, struct.pack(f"<{form}", 1)) for kind, form in gguf._SCALARS.items()),
+        *(("a.number", kind, struct.pack(f"<{form}", 1)) for kind, form in gguf_reading._SCALARS.items()),
         ("some.numbers", 9, array(5, [struct.pack("<i", number) for number in range(3)])),
         ("arrays", 9, array(9, [array(8, [text("in an array")]), array(4, [])])),
         ("tokenizer.ggml.tokens", 9, array(8, [text(by_id[id]) for id in sorted(by_id)])),
@@ -47,11 +47,11 @@ def file(tokenizer, tmp_path):
 
 
 def test_a_tokenizer_comes_out_of_a_file_as_it_went_in(file, tokenizer):
-    for own in (BPETokenizer.from_pretrained(file), BPETokenizer.of(gguf.read_tokenizer(file))):
+    for own in (BPETokenizer.from_pretrained(file), BPETokenizer.of(gguf_reading.read_tokenizer(file))):
         assert tokenizer_json.to_dict(own) == tokenizer_json.to_dict(tokenizer)
         assert tokenizer_json.config(own) == tokenizer_json.config(tokenizer)
         assert own.encode("ශ්‍රී ලංකාව <|end|> क़") == tokenizer.encode("ශ්‍රී ලංකාව <|end|> क़")
-    gguf.check_tokenizer(file, tokenizer)
+    gguf_reading.check_tokenizer(file, tokenizer)
 
 
 def test_a_tokenizer_with_one_other_token_is_not_that_of_the_file(file, tokenizer):
@@ -61,7 +61,7 @@ def test_a_tokenizer_with_one_other_token_is_not_that_of_the_file(file, tokenize
     tokens = {id: bytes_to_string(token) for token, id in tokenizer.vocab.items()}
     different = BPETokenizer(vocab, tokenizer.merges, special_tokens=tokenizer.special_tokens)
     with pytest.raises(SGPEError) as caught:
-        gguf.check_tokenizer(file, different, "my/tokenizer")
+        gguf_reading.check_tokenizer(file, different, "my/tokenizer")
     assert str(caught.value) in {
         f"{file}: token {id} is {tokens[id]!r}, and in the tokenizer my/tokenizer {tokens[swapped[id]]!r}: "
         "this is not the model's tokenizer"
