@@ -1,7 +1,5 @@
 """hf_sgpe: tokenizers that keep written syllables whole, for the Hugging Face world."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from hf_sgpe.lazy import lazily
@@ -10,13 +8,11 @@ from hf_sgpe.version import __version__ as __version__
 if TYPE_CHECKING:
     from hf_sgpe.counts.word_counts import WordCounts as WordCounts
     from hf_sgpe.errors import SGPEError as SGPEError
-    from hf_sgpe.sgpe import SGPEEncoder as SGPEEncoder
-    from hf_sgpe.sgpe import SGPEVocabulary as SGPEVocabulary
+    from hf_sgpe.sgpe import SGPEEncoder as SGPEEncoder, SGPEVocabulary as SGPEVocabulary
     from hf_sgpe.splitting.patterns import SPLIT_PATTERNS as SPLIT_PATTERNS
     from hf_sgpe.splitting.regex_splits import RegexPreTokenizer as RegexPreTokenizer
     from hf_sgpe.splitting.splitting import Splitting as Splitting
-    from hf_sgpe.splitting.syllables import LinguisTrie as LinguisTrie
-    from hf_sgpe.splitting.syllables import segment_into_words as segment_into_words
+    from hf_sgpe.splitting.syllables import LinguisTrie as LinguisTrie, segment_into_words as segment_into_words
     from hf_sgpe.splitting.words import LinguisTriePreTokenizer as LinguisTriePreTokenizer
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast as SGPETokenizerFast
     from hf_sgpe.tokenizer import BPETokenizer as BPETokenizer
@@ -39,8 +35,4 @@ _NAMES = {
 }
 
 __all__ = sorted(["__version__", *" ".join(_NAMES.values()).split()])
-__getattr__ = lazily(__name__, _NAMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _NAMES)

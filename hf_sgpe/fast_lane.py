@@ -44,7 +44,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
         return None
     if not kernel.is_native():
         return None
-    from hf_sgpe import _native
+    import hf_sgpe._native as _native
 
     if any(map(_native.has_surrogates, texts)):  # the backend refuses those
         return None

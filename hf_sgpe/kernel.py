@@ -111,7 +111,7 @@ def classes_agree() -> bool:
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Split
 
-    from hf_sgpe import _native
+    import hf_sgpe._native as _native
 
     text = "".join(map(chr, _native.CANARIES))
     for number, name in CHARACTER_CLASSES.items():

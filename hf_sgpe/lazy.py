@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package.
+def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package.
 
     Args:
         names: Module of the package → its public names, with spaces between.
@@ -20,4 +21,4 @@ def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{homes[name]}"), name)
 
-    return get
+    return get, lambda: sorted({*vars(sys.modules[package]), *homes})

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # Writing and pushing a card must not need `trainers`, whose place a project's own folder of that name may take.
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "comparison": "compare",

@@ -19,8 +19,7 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import language, language_in_name
 from hub_cards.metrics import Measurable, bytes_per_token, compression_sizes, evaluate, measurable, with_first_merges
-from hub_cards.results import REFERENCE as REFERENCE
-from hub_cards.results import Comparison, Word
+from hub_cards.results import REFERENCE as REFERENCE, Comparison, Word
 from trainers.corpora import CorpusFile, find_files, read_lines
 
 # Longer ones do not fit into a table, and are hardly words.

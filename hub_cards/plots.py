@@ -7,8 +7,21 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log2
 from typing import Any
 
-from hub_cards.drawing import FAINT, INK, MARGIN, MUTED, OURS, PAPER, WIDE, Paper, canvas, room_of, shortened, style_of
-from hub_cards.drawing import check_matplotlib as check_matplotlib
+from hub_cards.drawing import (
+    FAINT,
+    INK,
+    MARGIN,
+    MUTED,
+    OURS,
+    PAPER,
+    WIDE,
+    Paper,
+    canvas,
+    check_matplotlib as check_matplotlib,
+    room_of,
+    shortened,
+    style_of,
+)
 from hub_cards.languages import language
 from hub_cards.results import FERTILITY, Comparison
 

@@ -170,7 +170,7 @@ def main() -> None:
     args = parser.parse_args()
     if not kernel.is_native():
         sys.exit(f"error: there are no native kernels to fuzz: {kernel.describe()}")
-    from hf_sgpe import _native as native
+    import hf_sgpe._native as native
 
     fuzzer = Fuzzer(native, args.seed)
     for number in tqdm(range(args.inputs), disable=not somebody_watches(), unit=" texts"):

@@ -94,7 +94,7 @@ def test_readme_counts_words_for_spark(sample):
     batches = [pa.RecordBatch.from_pydict({"text": part}) for part in (lines[:50], [None, *lines[50:]])]
     counted = pa.Table.from_batches(names["words"](batches))
     assert counted.schema == pa.schema({"word": pa.binary(), "count": pa.int64()})
-    expected = WordCounts.from_texts(lines, names["config"])
+    expected = WordCounts.from_texts(lines, names["splitting"])
     assert dict(zip(counted["word"].to_pylist(), counted["count"].to_pylist(), strict=True)) == dict(expected.items())
 
 

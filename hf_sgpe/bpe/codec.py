@@ -195,7 +195,7 @@ class NativeCodec(Codec):
 
     @cached_property
     def _encoder(self) -> Encoder:
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
@@ -205,7 +205,7 @@ class NativeCodec(Codec):
 
     @cached_property
     def _decoder(self) -> Decoder:
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         tokens = sorted(self.bytes_of.items())
         return _native.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)

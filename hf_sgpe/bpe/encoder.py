@@ -101,7 +101,7 @@ def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequ
     """
     numbered = [((left, right), 256 + rank) for rank, (left, right) in enumerate(merges)]
     if kernel.is_native():
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         triples = [(left, right, result) for (left, right), result in numbered]
         merged = _native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)

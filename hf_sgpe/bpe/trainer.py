@@ -135,7 +135,7 @@ def learn_merges(
     token_bytes = list(vocabulary)
     tie_key = _tie_key(tie_break, token_bytes)
     if kernel.is_native():
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         try:
             return _native.learn_merges(

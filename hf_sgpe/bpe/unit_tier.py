@@ -30,7 +30,7 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     [(97, 98), (256, 99)]
     """
     if kernel.is_native():
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         return _native.build_unit_tier(list(units))
     table = MergeTable()

@@ -51,8 +51,7 @@ def evaluate(
     from hf_sgpe.quiet import somebody_watches
     from hub_cards.comparison import REFERENCE, TextFiles
     from hub_cards.languages import language_in_name
-    from hub_cards.metrics import evaluate as measure
-    from hub_cards.metrics import load_measurable
+    from hub_cards.metrics import evaluate as measure, load_measurable
     from trainers import find_files
 
     first, corpus, others = tokenizer_and_rest(tokenizer, files, older)

@@ -141,7 +141,7 @@ class NativeWordCounter(WordCounter):
     """The same by the native kernels, which release the GIL: several counters can be at work in threads."""
 
     def __init__(self, config: HasSplitting) -> None:
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         super().__init__(config)
         scanner, special_tokens = self._splitter.scanner, [token.encode() for token in self._special_tokens]

@@ -29,7 +29,7 @@ __all__ = [
     "load_engine",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "detection": "EngineInfo Machine available_engines best_engine load_engine",

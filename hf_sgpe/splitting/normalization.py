@@ -43,7 +43,7 @@ def prepare(text: str, normalization: str) -> str:
         return well_formed(text)
     if not kernel.is_native():
         return _nfc().normalize_str(well_formed(text))
-    from hf_sgpe import _native
+    import hf_sgpe._native as _native
 
     pieces, position = [], 0
     for start, end in _native.nfc_spans(text):

@@ -159,7 +159,7 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 @cache
 def _scanner(splitting: Splitting) -> Scanner | None:
     """The native scanner for a way to cut text; None where a split pattern has none."""
-    from hf_sgpe import _native
+    import hf_sgpe._native as _native
 
     letters, joiners = list(splitting.letters or ()), runs(map(ord, splitting.joiners))
     ranges = sorted(one for script in letters for one in script)

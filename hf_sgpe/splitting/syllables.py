@@ -176,7 +176,7 @@ class LinguisTrie:
 @cache
 def _syllables(scripts: tuple[Script, ...]) -> Syllables:
     """The native form of the scripts' tables."""
-    from hf_sgpe import _native
+    import hf_sgpe._native as _native
 
     tables = []
     for script in scripts:

@@ -8,8 +8,7 @@ from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import export
-from hf_sgpe.formats import gguf as our_gguf
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import gguf as our_gguf, tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS

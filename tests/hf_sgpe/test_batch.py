@@ -3,8 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, kernel

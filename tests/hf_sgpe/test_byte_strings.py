@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError

@@ -13,8 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jinja2 import TemplateError
 from packaging.version import Version
 from support.operations import calls_in

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
 

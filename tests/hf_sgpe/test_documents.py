@@ -9,8 +9,7 @@ from itertools import pairwise
 
 import pytest
 import regex
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, Splitting

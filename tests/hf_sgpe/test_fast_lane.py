@@ -10,8 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.texts import indic, nasty
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import indic, newest, texts
 from tokenizers import Regex
@@ -47,7 +46,7 @@ from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 from trainers.counting import count_texts
 
 if kernel.is_native():
-    from hf_sgpe import _native as native
+    import hf_sgpe._native as native
 needs_native = pytest.mark.skipif(not kernel.is_native(), reason=f"compares the native kernels: {kernel.describe()}")
 
 EVERY = tuple(SCRIPTS)

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support import sgpe_document
 from support.data import DATA, corpus, needs_data, sinhala_words
 from support.texts import indic, texts

@@ -5,8 +5,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.texts import texts
 
 from hf_sgpe import (

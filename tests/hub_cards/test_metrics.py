@@ -3,8 +3,7 @@ from collections import Counter
 from math import log
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers

@@ -7,8 +7,7 @@ from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hf_sgpe import kernel, train_from_counts
 from trainers import SGPEError, TrainingConfig, WordCounts, add_files, count_to_file, counting_on_disk

@@ -1,8 +1,7 @@
 from itertools import pairwise
 
 import regex
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, needs_data
 from support.naive import learn_by_recount
 

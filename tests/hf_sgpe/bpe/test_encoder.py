@@ -1,5 +1,4 @@
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.operations import calls_in
 
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges, apply_merges_by_rescan

@@ -1,8 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.naive import learn_by_recount
 
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges

@@ -1,7 +1,6 @@
 from collections import Counter
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import corpus, needs_data, sinhala_words
 from support.texts import indic
 

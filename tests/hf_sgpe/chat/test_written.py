@@ -9,8 +9,7 @@ from itertools import chain
 
 import markupsafe
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from support.operations import calls_in
 
 from hf_sgpe.chat.written import (

@@ -7,8 +7,7 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.texts import texts
 
 from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
@@ -170,7 +169,7 @@ def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
     assert len(pieces[-1].encode()) <= longest
     splitter = RegexPreTokenizer("o200k")
     if splitter.scanner is not None:
-        from hf_sgpe import _native
+        import hf_sgpe._native as _native
 
         native = _native.WordCounter(splitter.scanner, False, [], longest)
         native.add([word])

@@ -6,8 +6,7 @@ import unicodedata
 import pytest
 import tiktoken
 import tiktoken.load
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 
@@ -21,8 +20,7 @@ from hf_sgpe import (
     WordCounts,
     train_from_counts,
 )
-from hf_sgpe.formats import gpt2_files
-from hf_sgpe.formats import tiktoken as tiktoken_format
+from hf_sgpe.formats import gpt2_files, tiktoken as tiktoken_format
 
 RECIPES = [("bpe", name) for name in SPLIT_PATTERNS] + [("hybrid", name) for name in SPLIT_PATTERNS]
 

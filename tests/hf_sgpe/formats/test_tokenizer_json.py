@@ -2,8 +2,7 @@ import json
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer

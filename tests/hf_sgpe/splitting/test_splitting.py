@@ -3,8 +3,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.texts import indic, texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, kernel

@@ -5,8 +5,7 @@ from functools import cache
 
 import pytest
 import regex
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
