@@ -161,7 +161,7 @@ def _scanner(splitting: Splitting) -> Scanner | None:
     """The native scanner for a way to cut text; None where a split pattern has none."""
     import hf_sgpe._native as _native
 
-    letters, joiners = list(splitting.letters or ()), runs(map(ord, splitting.joiners))
+    letters, joiners = list(splitting.script_letters), runs(map(ord, splitting.joiners))
     ranges = sorted(one for script in letters for one in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
         return None  # a scanner tells scripts by the character, and all of them from ASCII

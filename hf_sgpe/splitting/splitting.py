@@ -55,7 +55,7 @@ RECIPES = {
 
 
 class HasSplitting(Protocol):
-    """Whatever says how text is cut: a `Splitting` itself, a configuration, counts, a tokenizer."""
+    """An object that says how text is cut: a `Splitting` itself, a configuration, counts, a tokenizer."""
 
     @property
     def splitting(self) -> Splitting:
@@ -73,8 +73,8 @@ class Splitting:
             applied one after another. Empty for ``sgpe``.
         normalization: ``none`` or ``nfc``; None for the recipe's own.
         special_tokens: Their text is taken out before anything is cut. None for the recipe's own.
-        letters: The characters (code point ranges) that words are written with, script by script. None for those of today's
-            tables; a tokenizer that was saved under other tables keeps its own.
+        letters: The characters (code point ranges) that words of each script are written with, where a tokenizer was saved
+            under other tables than today's; None for today's.
 
     Raises:
         SGPEError: a value is unknown, or a pattern is not a regex.
@@ -98,7 +98,7 @@ class Splitting:
         if normalization not in NORMALIZATIONS:
             raise SGPEError(f"unknown normalization {normalization!r}: known are {', '.join(NORMALIZATIONS)}")
         scripts = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
-        if recipe.uses_scripts and not scripts and not self.letters:
+        if recipe.uses_scripts and not scripts:
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
         patterns = (self.pattern,) if isinstance(self.pattern, str) else tuple(self.pattern)
         special_tokens = recipe.special_tokens if self.special_tokens is None else self.special_tokens
@@ -107,7 +107,7 @@ class Splitting:
             "pattern": (patterns[0] if len(patterns) == 1 else patterns) if recipe.uses_pattern else "",
             "normalization": normalization,
             "special_tokens": tuple(sorted(_listed("special_tokens", special_tokens))),
-            "letters": _letters(self.recipe, scripts) if self.letters is None else self.letters,
+            "letters": None if self.letters == _letters(self.recipe, scripts) else self.letters,
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -118,7 +118,7 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """What the regexes of a saved tokenizer mean: a recipe where they spell one, else split patterns.
+        """Reads the regexes of a saved tokenizer: as a recipe if they spell one, else as split patterns.
 
         Raises:
             SGPEError: one is not a regex, or an argument is wrong.
@@ -137,7 +137,7 @@ class Splitting:
 
     @classmethod
     def _spelled(cls, recipe: str, letters: tuple[Ranges, ...], pattern: str, rest: Mapping[str, Any]) -> Splitting | None:
-        """What letters of scripts and a regex for all else may mean; None where they are of no script."""
+        """The splitting that letters and a regex for all else may spell; None if the letters belong to no script."""
         scripts = [name for one in letters for name in SCRIPTS if _overlap(one, _letters(recipe, (name,))[0])]
         if not scripts or len(scripts) != len(letters) or is_name(pattern):
             return None
@@ -145,7 +145,7 @@ class Splitting:
 
     @property
     def splitting(self) -> Splitting:
-        """Itself, so that whatever counts words takes a splitting as well as what has one."""
+        """Itself: what takes a `HasSplitting` takes a splitting, too."""
         return self
 
     @property
@@ -153,6 +153,11 @@ class Splitting:
         """The regexes for what is in no word of the scripts, applied one after another."""
         names = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
         return tuple(resolve_pattern(name) for name in names) if RECIPES[self.recipe].uses_pattern else ()
+
+    @property
+    def script_letters(self) -> tuple[Ranges, ...]:
+        """The characters (code point ranges) that words are written with, script by script: in ``sgpe`` whole blocks."""
+        return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
     @property
     def joiners(self) -> str:
@@ -164,14 +169,14 @@ class Splitting:
     @cached_property
     def words_regex(self) -> str:
         """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
-        words = [f"[{one}][{one}{self.joiners}]*" for one in map(_character_class, self.letters or ())]
+        words = [f"[{one}][{one}{self.joiners}]*" for one in map(_character_class, self.script_letters)]
         return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
 
     @cached_property
     def regexes(self) -> tuple[str, ...]:
         """The split regexes that a saved tokenizer has, applied one after another."""
         if self.recipe == "sgpe":
-            inside = "".join(map(_character_class, self.letters or ()))
+            inside = "".join(map(_character_class, self.script_letters))
             return (rf" ?[{inside}{self.joiners}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
             # The second begins with the first, so that it leaves those words whole.
