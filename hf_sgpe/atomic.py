@@ -41,7 +41,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
             yield temporary
             target.mkdir(exist_ok=True)
             found = [(file, target / file.relative_to(temporary)) for file in sorted(temporary.rglob("*"))]
-            # What stands in the way shows before anything is moved.
+            # Obstacles are found before anything is moved.
             for path, destination in found:
                 if path.is_dir():
                     destination.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary folder beside ``path``, for what is too large for memory until that is written; it goes with the block.
+    """A temporary folder beside ``path``, for data that does not fit into memory; it is removed when the block ends.
 
     Raises:
         OSError: as `check_file`.
@@ -138,7 +138,7 @@ def _named(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _parents(target: Path) -> Iterator[None]:
-    """Makes the folders above ``target``, and takes away those it made if the block fails."""
+    """Creates the folders above ``target``, and removes those that it created if the block fails."""
     _folder_above(target)
     made = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def _parents(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A temporary file or folder in ``place`` for making what is called ``name``; what is left of it goes with the block."""
+    """A temporary file or folder in ``place`` that is to become ``name``, removed with the block if it still exists."""
     _remove_leftovers(place)
     path, lock = _make_locked(place, name, make)
     try:
@@ -208,7 +208,7 @@ def _try_lock(path: Path) -> int | None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Removes what processes that are no more left behind of writing into a folder."""
+    """Removes temporary files in a folder that processes left behind when they were killed."""
     for path in place.glob(f".*-????????{_SUFFIX}"):
         with suppress(OSError):  # another process is at it, or it is not ours to remove
             lock = _try_lock(path)

@@ -1,4 +1,4 @@
-"""How a command begins and ends, the scripts' and hf-sgpe's alike: bad input is one line on stderr and exit code 2."""
+"""How hf-sgpe and the scripts begin and end: bad input is one line on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hf_sgpe.quiet import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard one, which shows a script's docstring as it is written, and says in one line what is wrong."""
+    """The standard parser, which shows a script's docstring as it is written, and wrong usage in one line."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -27,7 +27,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Does a command's work, and says how it ended.
+    """Does a command's work and returns its exit code.
 
     Args:
         work: Its result is the exit code if all went well; None is 0.
@@ -51,7 +51,7 @@ def exit_code(work: Callable[[], int | None]) -> int:
 
 
 def open_standard_streams() -> None:
-    """Makes output UTF-8 with ``\\n`` on every system, and puts what swallows everything where a stream is closed.
+    """Makes output UTF-8 with ``\\n`` on every system, and opens the null device for streams that are closed.
 
     A file that is opened later would otherwise get the number of a closed stream, and the messages of other libraries.
     """
@@ -72,7 +72,7 @@ def open_standard_streams() -> None:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, without the numbers and line ends that Python and libraries put there."""
+    """The message of an error, without the numbers and line ends that Python and libraries put there."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'writing failed'}: {error.strerror}"
     return " ".join(str(error).split())
@@ -84,7 +84,7 @@ def _flush(stream: IO[str] | None) -> None:
 
 
 def _drop_what_cannot_be_written() -> None:
-    """Python flushes its streams once more at the end, and would fail once more."""
+    """Drops unwritten output: Python would try to write it once more at the end, and fail once more."""
     for stream in (sys.stdout, sys.stderr):
         try:
             _flush(stream)

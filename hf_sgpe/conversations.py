@@ -1,4 +1,4 @@
-"""Conversations in the forms that transformers takes them in, written with marks and encoded by them."""
+"""Writes conversations, in the forms that transformers takes, as text with marks, and encodes it by the marks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
 from hf_sgpe.errors import SGPEError
 
-# A message's reasoning under any of these names is under the first, and the second, for the template.
+# Names of a message's reasoning. Templates find it under the first and the second, whichever was given.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
-# What transformers writes there, so that a template that counts, cuts or changes texts does the same to it.
+# Transformers' own mark, so that templates that count, cut or change texts treat it alike.
 _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
@@ -70,7 +70,7 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """One conversation as ``tokenizer.apply_chat_template(tokenize=False)`` writes it, which took it before, with marks.
+    """Writes one conversation as ``tokenizer.apply_chat_template(tokenize=False)`` does, with marks.
 
     Args:
         messages: As `prepared` makes them.
@@ -135,7 +135,7 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """What ``tokenizer._encode_plus(text, **options)`` would give if only the template's own special tokens were such.
+    """Returns what ``tokenizer._encode_plus(text, **options)`` would if only the template's own special tokens were special.
 
     Raises:
         SGPEError: special tokens are to be put around the text, or it is given in pieces or with another.
@@ -195,7 +195,7 @@ def _pieces(
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """One that encodes the same, without post-processing, and whose settings no other thread sees. They share the model."""
+    """A backend with the same model that does not post-process and whose settings no other thread sees."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer

@@ -1,4 +1,4 @@
-"""What bad input raises."""
+"""The exceptions that bad input raises."""
 
 
 class SGPEError(ValueError):
@@ -13,7 +13,7 @@ class NotByteLevelError(SGPEError):
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> SGPEError:
-    """The error of what cannot be done without packages that are optional.
+    """The error for a missing optional package.
 
     It names them, and not only the extra of this package that brings them, so that it works wherever this package came from.
 

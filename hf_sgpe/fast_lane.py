@@ -24,19 +24,18 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much: so many
-# characters for each token.
+# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much time: this
+# many characters for each token.
 _WORTH_OPENING = 16
-# Seeing whether the added tokens are still the same takes time for each of them. For fewer characters the backend is as
-# fast.
+# Comparing the added tokens takes time for each of them. With fewer characters for each the backend is as fast.
 _WORTH_LOOKING = 16
 
-# What a call may ask for that only the backend can give.
+# Options of a call that only the backend knows.
 _BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "return_offsets_mapping", "stride")
 
 
 def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
-    """What ``tokenizer._encode_plus(text, **options)`` gives, or None if that is a matter for the backend."""
+    """Returns what ``tokenizer._encode_plus(text, **options)`` returns, or None if only the backend can."""
     if needs_encodings(options) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
@@ -55,7 +54,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Whether a call asks for more than ids, masks and lengths, or for so few ids that none of the text's are left."""
+    """Whether a call asks for more than ids, masks and lengths, or truncates to nothing but special tokens."""
     if any(options.get(name) for name in _BACKEND_ONLY):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -74,7 +73,7 @@ def from_ids(
     prefix: Sequence[int] = (),
     suffix: Sequence[int] = (),
 ) -> BatchEncoding:
-    """What ``tokenizer._encode_plus`` gives for texts that have these ids, cut off and padded; needs no encodings for it.
+    """Returns what ``tokenizer._encode_plus`` returns for texts with these ids, truncated and padded; needs no encodings.
 
     Args:
         make: Gives the encodings, once somebody asks for them.
@@ -103,7 +102,7 @@ def from_ids(
 
 
 def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
-    """What ``tokenizer.tokenize`` gives without further options, or None if that is a matter for the backend."""
+    """Returns what ``tokenizer.tokenize`` returns without further options, or None if only the backend can."""
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
@@ -139,7 +138,7 @@ class _Lane:
             place = names.index("$A")
             self.prefix = [bpe.special_tokens[name] for name in names[:place]]
             self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
-            # Any but all equal type ids are left to the backend.
+            # Templates with several type ids are left to the backend.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
     def batch_encoding(
@@ -161,8 +160,8 @@ class _Lane:
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
         }
-        # The backend's settings are part of what is saved, so they are left as a call of the backend would leave them. While
-        # another thread's call is there, whose settings are left is open anyway, and nobody waits for it.
+        # The backend's settings are saved with it, so they are left as a call of the backend would leave them. While another
+        # thread calls it, either thread's settings may be left, so there is no need to wait.
         lock = backend_lock(tokenizer)
         if lock.acquire(blocking=False):
             try:
@@ -181,7 +180,7 @@ class _Lane:
 def _columns(
     tokenizer: PreTrainedTokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a call returns for rows of ids that begin with ``before`` and end in ``after`` special tokens, padded."""
+    """The columns of a result, padded: each row begins with ``before`` special tokens and ends with ``after``."""
     lengths = [len(row) for row in rows]
     pads = _missing(lengths, options)
     on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
@@ -199,7 +198,7 @@ def _columns(
         return default if value is None else value
 
     def pad_with(pad: str | int) -> Any:
-        # Asked for only if need be: a property of the tokenizer takes microseconds.
+        # Only when it is needed: a property of the tokenizer takes microseconds.
         return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
 
     data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
@@ -216,17 +215,17 @@ def _columns(
 
 
 _lanes: WeakKeyDictionary[PreTrainedTokenizerFast, _Lane] = WeakKeyDictionary()
-# Encodings that nobody has asked for yet.
+# Encodings that were not asked for yet.
 _waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
 
-# By tokenizer, not in it: tokenizers are pickled, copied and hashed by what is in them.
+# Not attributes of the tokenizer, which is pickled, copied and hashed by its attributes.
 _locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):  # a thread that held one does not go on in the child
     os.register_at_fork(after_in_child=_locks.clear)
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
-    """What a thread must hold while it sets the backend's truncation and padding, which are state of it, and encodes."""
+    """The lock that a thread holds while it sets the backend's truncation and padding, which are its state, and encodes."""
     lock = _locks.get(tokenizer)  # which is faster, at every call, than making one for nothing
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
@@ -266,7 +265,7 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """What decides the ids that the backend gives, as far as it can be had in microseconds; None for parts made in Python.
+    """The parts of the backend that decide its ids, as far as they can be read in microseconds; None for parts in Python.
 
     The vocabulary and the merges are represented by their size: another model of the same size put into the backend is not
     noticed.

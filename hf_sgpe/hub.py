@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: fetching the files of a tokenizer, and saying in one line what went wrong there."""
+"""The Hugging Face Hub: fetching the files of a tokenizer, and turning its errors into one line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hf_sgpe.errors import SGPEError
 
 
 class HubUnreachableError(SGPEError):
-    """The Hub gave no answer: no network, a server that is out of order for now, or switched off."""
+    """The Hub did not answer: there is no network, the server is out of order for now, or the Hub is switched off."""
 
 
-# The client itself tries each request for half a minute; with the waits between, these are some four minutes.
+# The client itself retries each request for half a minute; with the waits in between this makes some four minutes.
 _TRIES = 6
 _LOG_IN = "log in by 'hf auth login' or set HF_TOKEN"
 
@@ -74,12 +74,12 @@ def download(
     with hub_errors(f"{name}: no such file or folder, and"):
         try:
             if not isinstance(try_to_load_from_cache(repo, filename, revision=revision), str):
-                # One question, where a download without a network would try again and again for half a minute.
+                # One request; without a network a download would retry for half a minute.
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, revision=revision, token=token))
         except RemoteEntryNotFoundError:
             raise SGPEError(f"{name}: the repository holds no {filename}") from None
-        # In the cache each commit has a folder. What is known of a commit stays true.
+        # The cache has a folder for each commit, and a commit does not change.
         commit = path.parents[filename.count("/")].name
         for other in beside:
             if try_to_load_from_cache(repo, other, revision=commit) is None:
@@ -88,7 +88,7 @@ def download(
                 except RemoteEntryNotFoundError:
                     continue
                 except LocalEntryNotFoundError as error:
-                    # Switched off, there is what was fetched; a connection that failed is another thing.
+                    # With the Hub switched off, the files fetched before must do; a failed connection is an error.
                     if not isinstance(error.__cause__, OfflineModeIsEnabled):
                         raise
     return path
@@ -116,7 +116,7 @@ _OF_A_MODEL = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """A block that talks to the Hub: what goes wrong there becomes one line that begins with ``start``.
+    """A block that talks to the Hub: its errors become an `SGPEError` of one line that begins with ``start``.
 
     Raises:
         SGPEError: the Hub refused something, or the connection failed.
@@ -133,7 +133,7 @@ def hub_errors(start: str) -> Iterator[None]:
 
 
 class Patience:
-    """Waits before what failed is tried again, longer each time, and gives up after some times in a row."""
+    """Waits before a retry, longer each time, and gives up after several failures in a row."""
 
     def __init__(self) -> None:
         self._failed = 0
@@ -142,7 +142,7 @@ class Patience:
         """Waits.
 
         Raises:
-            Exception: ``error`` itself, if trying again is of no use, or has been of none.
+            Exception: ``error`` itself, if a retry cannot help or has not helped.
         """
         self._failed += 1
         if self._failed >= _TRIES or not _may_pass(error):
@@ -155,14 +155,14 @@ class Patience:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether it was the network, or a server that is out of order for now."""
+    """Whether the network failed, or a server that is out of order for now."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in (408, 429) or error.response.status_code >= 500
     if isinstance(error, OfflineModeIsEnabled):
         return False
-    # The HTTP library under huggingface_hub is not always the same one, but calls these alike.
+    # huggingface_hub has used several HTTP libraries, which all call these errors alike.
     is_of_http = any(kind.__name__ == "RequestError" for kind in type(error).__mro__)
     return is_of_http or isinstance(error, (ConnectionError, TimeoutError))
 
@@ -175,7 +175,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """What went wrong: uploads of large files, and the cache, wrap it."""
+    """The original error: uploads of large files, and the cache, wrap it."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:

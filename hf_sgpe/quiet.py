@@ -1,4 +1,4 @@
-"""Who is shown progress and remarks, ours and those of other libraries."""
+"""When progress and remarks are shown, ours and those of other libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """For commands: with ``--quiet`` no progress and no warnings from here on. Errors are told all the same."""
+    """For commands: with ``--quiet`` no progress and no warnings from here on. Errors are still shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
@@ -30,7 +30,7 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """tqdm's ``disable`` for our ``progress``: None leaves it to whether somebody watches."""
+    """tqdm's ``disable`` for our ``progress``, whose None means: on a terminal only."""
     return not (somebody_watches() if progress is None else progress)
 
 
@@ -63,7 +63,7 @@ def bars_on_terminals_only() -> Iterator[None]:
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """A block in which transformers, and what warns as Python does, says nothing short of an error."""
+    """A block in which transformers logs errors only, and Python's warnings are not shown."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

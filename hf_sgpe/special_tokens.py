@@ -1,4 +1,4 @@
-"""Special tokens: which parts they play, how a template puts them around texts, and finding them in text."""
+"""Special tokens: their roles, templates that put them around texts, and finding them in text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROLES_BY_NAME = {
     "[MASK]": ("mask_token",),
 }
 
-# With a chat template a model is to stop where a turn ends, and not only where a text does.
+# With a chat template a model must stop at the end of a turn, not only at the end of a text.
 _ROLES_BY_TEMPLATE = {
     "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
     "chatml": {"eos_token": "<|im_end|>"},
@@ -44,7 +44,7 @@ SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Which of some special tokens plays which part in transformers, by the spellings in use; of several the first.
+    """The roles that special tokens have in transformers, by their usual spellings; of several the first has the role.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -57,7 +57,7 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """Which special tokens a named chat template gives parts to; none for any other.
+    """The roles that a named chat template gives to special tokens; none for any other template.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -68,7 +68,7 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The parts that special tokens play in a new tokenizer: those ``given``, else the chat template's, else by spelling.
+    """The roles of special tokens in a new tokenizer: those ``given``, else the chat template's, else by spelling.
 
     Where no token is for padding, the one that ends texts is: of two ends, in chats, not the one that ends turns, because
     many collators keep whatever pads from being learned.
@@ -84,7 +84,7 @@ def trained_roles(
 
 @dataclass(frozen=True)
 class Template:
-    """Which special tokens ``add_special_tokens=True`` puts around one text, and around two.
+    """The special tokens that ``add_special_tokens=True`` puts around one text, and around two.
 
     Args:
         single: Special tokens and ``$A``, which stands for the text, each with its token type id.

@@ -133,7 +133,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
     assert call_here("train_lm.py", *options, "--length", 17, "--out", "longer") == 2
-    assert "model of bare: has places for no more than 16 tokens" in capsys.readouterr().err
+    assert "model of bare: has room for 16 tokens" in capsys.readouterr().err
 
     shutil.copytree(folder / "model of bare", folder / "alone", ignore=shutil.ignore_patterns("token*"))
     options = ["30-si.txt", "--model", "alone", "--model-tokenizer", "bare", "--length", 16, "--steps", 1, "--out", "same"]

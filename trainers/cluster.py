@@ -38,7 +38,7 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """Reads files as `trainers.count_files` does, each by one task; datatrove's own readers will do as well.
+    """Reads files as `trainers.count_files` does, each in one task; datatrove's own readers can be used instead.
 
     Args:
         files: As `trainers.find_files` gives them.
@@ -64,7 +64,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
 
 class ReadDataset(PipelineStep):  # type: ignore[misc]
-    """Reads a dataset as `trainers.read_dataset` does, each task a part: of one that is streamed, some of its files.
+    """Reads a dataset as `trainers.read_dataset` does, each task a part of it; if it is streamed, some of its files.
 
     Args:
         name: And the rest: as for `trainers.read_dataset`.
@@ -178,7 +178,7 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
 
 
 def part_name(rank: int, world_size: int) -> str:
-    """What a task's file is called.
+    """The name of a task's file.
 
     >>> part_name(3, 16)
     '00003-of-00016.parquet'
@@ -187,11 +187,11 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """The files of so many tasks, and what they say of themselves."""
+    """The files of all tasks, and what they say of their counts."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
-            raise SGPEError(f"{file}: not there: that task has not come to its end, or counted into another folder")
+            raise SGPEError(f"{file}: not there: that task has not finished, or counted into another folder")
     infos = {file: read_info(file) for file in files}
     check_same_settings(infos)
     return infos

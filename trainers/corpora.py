@@ -83,7 +83,7 @@ def size_of(file: CorpusFile) -> int:
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """What a file of counts says of a file that was counted: its name and size."""
+    """A file of a corpus as a file of counts names it: its name and size."""
     # Names need not be UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -95,7 +95,7 @@ def read_texts(
     special_tokens: Iterable[str] = (),
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """The texts of one file. A text file comes in parts, cut where no split pattern can tell; after 1,048,576 characters
+    """The texts of one file. A text file comes in parts, cut where no split pattern sees it; after 1,048,576 characters
     without such a place, anywhere.
 
     Args:
@@ -125,7 +125,7 @@ def read_text_file(
 
 
 def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
-    """The first texts of files, of some if there are many: enough to see what a corpus is written in.
+    """The first texts of files, of a few if there are many: enough to see which scripts a corpus is written in.
 
     Args:
         text_field: As for `read_texts`.
@@ -139,7 +139,7 @@ def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: i
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """The first of some texts, up to about so many characters."""
+    """The first of some texts, up to about this many characters."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -160,7 +160,7 @@ def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "tex
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
-    """What a path names, which is one file."""
+    """The one file that a path names."""
     if isinstance(path, HubFile):
         return path
     if not os.fspath(path).startswith(PREFIX):
@@ -172,7 +172,7 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Which of `TEXT`, `JSON_LINES` and `PARQUET` a file is by its name, compressed or not; None for none of them."""
+    """The kind of a file by its name, compressed or not: `TEXT`, `JSON_LINES`, `PARQUET` or None."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -211,7 +211,7 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
         if record[field] is None:
             continue
         if not isinstance(record[field], str):
-            raise SGPEError(f"{path}, line {number}: field {field!r} holds no text but {type(record[field]).__name__}")
+            raise SGPEError(f"{path}, line {number}: field {field!r} must be text, not {type(record[field]).__name__}")
         yield record[field]
 
 
@@ -240,7 +240,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
                         if value is None:
                             continue
                         if not isinstance(value, str):
-                            raise SGPEError(f"{path}: column {field!r} holds no text but {type(value).__name__}")
+                            raise SGPEError(f"{path}: column {field!r} must be text, not {type(value).__name__}")
                         yield value
                     rows += batch.num_rows
                     now = size * rows // max(file.metadata.num_rows, 1)
@@ -283,7 +283,7 @@ def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
         except (EOFError, lzma.LZMAError, zlib.error) as error:
             raise _damaged(path, error) from None
         except OSError as error:
-            # gzip and bz2 raise a bare one, without a number, for data that is none of theirs
+            # gzip and bz2 raise a bare OSError, without a number, for data in another format
             if error.errno is not None:
                 raise
             raise _damaged(path, error) from None
@@ -303,7 +303,7 @@ def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
-    """What compressed streams hold, one after another. `lzma.open` and `bz2.open` pass over whatever lies behind them.
+    """The content of compressed streams, one after another. `lzma.open` and `bz2.open` ignore data behind them.
 
     Args:
         new: Makes what unpacks one stream, and fails if it is none.
@@ -333,7 +333,7 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
         raise not_installed(f"{path}: reading .zst needs zstandard", "zstandard", extra="corpora") from None
     frame = None
     try:
-        # What one call unpacks is in memory at once, and four bytes can stand for 128 kB.
+        # All that one call unpacks is in memory at once, and four bytes can stand for 128 kB.
         while packed := raw.read(_ZSTD_BYTES):
             while packed:
                 if frame is None:

@@ -110,7 +110,7 @@ def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Calla
     """What `TrainingConfig.weights` means for these files."""
 
     def fits(file: CorpusFile, name: str) -> bool:
-        # A name may have what stands for something else in a glob.
+        # A name may hold characters that have a meaning in a glob.
         return any(own == name or fnmatch(own, name) for own in (file.name, str(file)))
 
     fitting = {file: [name for name in weights if fits(file, name)] for file in files}
@@ -217,7 +217,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 def in_turn(
     pool: Executor, work: Callable[[list[str]], Result], batches: Iterable[list[str]], ahead: int
 ) -> Iterator[Result]:
-    """The results of ``work``. Only ``ahead`` batches wait, so that reading does not outrun counting and fill the memory."""
+    """The results of ``work``. Only ``ahead`` batches wait, so that reading does not outrun counting and fill memory."""
     running: deque[Future[Result]] = deque()
     try:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Counting words into a file within a limit of memory: what has no room goes to disk, and is added up in the end. Exact."""
+"""Counting words into a file within a limit of memory: words that do not fit go to disk and are added up in the end."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from trainers.counting import check_workers, share_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Texts that a counter takes at once: its table has to have room for all of their words.
+# Characters that a counter takes at once: its table must have room for all of their words.
 _BATCH_CHARACTERS = 1 << 18
-# What reading, waiting texts and scratch space take for each worker, and what writing takes.
+# Memory for reading, waiting texts and scratch space of each worker, and for writing.
 _WORKER_BYTES = 12 << 20
 _WRITER_BYTES = 64 << 20
 # A counter with less than this would write more than it counts.
@@ -85,7 +85,7 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Adds files of counts up into one, a bucket of some of them in memory at a time.
+    """Adds up files of counts into one, with one bucket of some of them in memory at a time.
 
     Args:
         path: File to write, which may be one of them.
@@ -125,12 +125,12 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """The counters, into the first of which those were added that there is room for: that is the fastest way."""
+    """Adds counters to the first one as far as there is room, which is the fastest way, and returns those that are left."""
     first, *others = counters
     left = list(others)
     for other in others:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
-        # Words have sixteen bytes at the most where `peak` is to hold for long and short ones.
+        # `peak` holds for long and short words if each has sixteen bytes at the most.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
             left.remove(other)
@@ -185,7 +185,7 @@ def _room(memory_limit: int | None, workers: int) -> int:
 
 
 class RareWords:
-    """Leaves words out that occur less often than ``min_count``, and finds what training can make of that at the most.
+    """Leaves out words that occur less often than ``min_count``, and bounds what that can change in training.
 
     A pair of tokens stands where the last byte of the one meets the first of the other. So it loses no more than the pair of
     those two bytes does, and a merge can only become another where its pair leads the next by less.
@@ -211,7 +211,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """What was left out so far; None where nothing can be."""
+        """The words left out so far; None if none can be."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

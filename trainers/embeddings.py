@@ -1,4 +1,4 @@
-"""What becomes of a model's embedding when the tokenizer changes: rows follow their tokens, and new ones begin from pieces.
+"""Where the rows of an embedding come from when the tokenizer changes: rows follow their tokens, new ones start from pieces.
 
 `map_rows` says for each id of the new tokenizer which old rows it begins from, which is a value; `RowMap.apply` makes the
 new rows of a tensor that has one for each old id. `trainers.language_model.fit_embeddings` does that with a model.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-# In this order they choose among the old rows: no two new tokens begin from one, else nothing could tell them apart.
+# They choose among the old rows in this order. No two new tokens start from the same row: they could not be told apart.
 _ROLES = ("eos", "bos", "pad", "unk")
 
 
@@ -42,7 +42,7 @@ class RowMap:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all tokens keep their ids, and there are no other ones."""
+        """Whether all tokens keep their ids, and there are no others."""
         return not self.pieces and len(self.kept) == len(self.known) and all(new == old for new, old in self.kept.items())
 
     def apply(self, old: torch.Tensor) -> torch.Tensor:

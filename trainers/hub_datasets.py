@@ -28,12 +28,12 @@ class DatasetTexts:
         self._where = where
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """One of several parts, which are all texts together; of what is streamed, each some files, or none.
+        """One of several parts that together hold all texts; a part of a streamed dataset is some of its files, or none.
 
         Args:
             number: From 0.
         """
-        # What is streamed has no more parts than files.
+        # A streamed dataset has no more parts than files.
         parts = min(parts, getattr(self._dataset, "num_shards", parts))
         mine = self._dataset.shard(parts, number, contiguous=True) if number < parts else None
         return DatasetTexts(mine, self._column, self._where)
@@ -41,7 +41,7 @@ class DatasetTexts:
     def __length_hint__(self) -> int:
         if hasattr(self._dataset, "__len__"):
             return len(self._dataset)
-        # What is streamed knows no more than what the dataset says of itself, if that.
+        # The length of a streamed dataset is known only if the dataset says it.
         split = (self._dataset.info.splits or {}).get(str(self._dataset.split))
         return (split.num_examples or 0) if split else 0
 
@@ -69,7 +69,7 @@ class DatasetTexts:
             if text is None:
                 continue
             if not isinstance(text, str):
-                raise SGPEError(f"{self._where}: column {self._column!r} holds no text but {type(text).__name__}")
+                raise SGPEError(f"{self._where}: column {self._column!r} must be text, not {type(text).__name__}")
             yield text
 
 
@@ -154,7 +154,7 @@ def _no_column(where: str, column: str, columns: Any) -> SGPEError:
 
 @contextmanager
 def _one_line(where: str) -> Iterator[None]:
-    """What the library, and whatever it reads with, can raise becomes one line that names the dataset."""
+    """A block in which errors of the library, and of those that it uses, become one line that names the dataset."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):
@@ -164,9 +164,9 @@ def _one_line(where: str) -> Iterator[None]:
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         if isinstance(cause, StopIteration):
             lines = ["it has no rows"]
-        # What the configurations are called is in the second line.
-        said = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
-        raise SGPEError(f"{where}: {said}") from error
+        # The names of the configurations are in the second line.
+        reason = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
+        raise SGPEError(f"{where}: {reason}") from error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file on the Hub; has what readers of corpora use of a `Path`.
+    """A file on the Hub, with the methods of a `Path` that readers of corpora use.
 
     Attributes:
         address: ``hf://`` and so on, with the commit that it is of where it lies in a repository.
@@ -36,11 +36,11 @@ class HubFile:
 
     @property
     def suffix(self) -> str:
-        """What its name ends in, from the last dot."""
+        """The end of its name, from the last dot."""
         return PurePosixPath(self.address).suffix
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Opens it for reading. Where the connection fails, reading goes on from the same place, for some minutes.
+        """Opens it for reading. If the connection fails, reading is retried from the same place for some minutes.
 
         Raises:
             SGPEError: it is not there (any more), or the Hub cannot be reached; also while reading.
@@ -74,7 +74,7 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """The address with the commit that its revision is now, since reading may take hours."""
+    """The address with the commit of its revision now, since reading may take hours."""
     from huggingface_hub import HfApi
 
     resolved = files.resolve_path(address)
@@ -106,7 +106,7 @@ def _steadily(address: str, work: Callable[[], Result]) -> Result:
 
 
 class _Steady(io.RawIOBase):
-    """Bytes of a file that are asked for again where they do not come."""
+    """The bytes of a file; a failed read is retried."""
 
     def __init__(self, address: str, file: Any) -> None:
         self._address = address

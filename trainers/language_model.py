@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Text = str | Iterable[str]
 
-# Enough for the kernel's threads to share, little beside the ids.
+# Enough for all threads of the kernel, and little beside the ids.
 _BATCH_CHARACTERS = 1 << 20
 # Tokens in one forward pass of a measurement: their logits are the largest thing in memory.
 _MEASURED_TOKENS = 2048
@@ -125,7 +125,7 @@ def read_documents(
 def fit_embeddings(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 64
 ) -> RowMap:
-    """Gives a model that was trained with the tokenizer ``old`` an embedding, and an output, for another.
+    """Replaces the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
 
     Rows follow their tokens, and those of new tokens begin at the mean of their old pieces (`trainers.embeddings`). So do
     ids in the configuration and the generation configuration; bos, eos and pad become the tokenizer's, None where it has
@@ -175,7 +175,7 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def _tables(model: PreTrainedModel) -> list[torch.Tensor]:
-    """All that has a row for each id: the embedding, and where it is not tied to that the output; the output's biases."""
+    """The tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
     if output is not None:
@@ -202,7 +202,7 @@ def _move_ids(config: Any, row_map: RowMap, tokenizer: PreTrainedTokenizerBase) 
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """How many rows an embedding needs for a tokenizer's ids, of which some may be left out, rounded up to ``multiple``."""
+    """How many rows an embedding needs for a tokenizer's ids, gaps between them included, rounded up to ``multiple``."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 

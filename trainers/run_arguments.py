@@ -1,4 +1,4 @@
-"""What the users of a training script choose, as options of its command line, and loading what they name."""
+"""The options of the training scripts, and loading the models and tokenizers that they name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def option_list(help: str, **how: Any) -> Any:
 
 @dataclass
 class RunArguments:
-    """What the users of a training script choose; transformers' `HfArgumentParser` makes options of the fields."""
+    """The options of all training scripts; transformers' `HfArgumentParser` makes them from the fields."""
 
     out: Path = option("folder to write to (default: %(default)s)", Path("model"))
     tokenizer: str | None = option("folder, tokenizer.json or name on the Hub (default: that of --model)")
@@ -88,7 +88,7 @@ class RunArguments:
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def _model(self) -> dict[str, Any]:
-        """What is trained, for the settings that are kept."""
+        """The model to train, as the settings record it."""
         shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
@@ -146,7 +146,7 @@ def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
         with bars_on_terminals_only():
             return kind.from_pretrained(path_or_repo, dtype=torch.float32)
     except (OSError, ValueError) as error:
-        raise SGPEError(f"{path_or_repo}: no model can be loaded from there ({_first_line(error)})") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
@@ -185,7 +185,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
         if path.is_dir() and not (path / "tokenizer.json").exists():
             loaded = AutoTokenizer.from_pretrained(path_or_repo)
-            # For a model without one it makes an empty one of the model's kind.
+            # For a model without a tokenizer transformers makes an empty one of the model's kind.
             files = {*loaded.vocab_files_names.values(), tokenizer_json.CONFIG_FILE}
             if not any((path / name).exists() for name in files):
                 raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
@@ -196,7 +196,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     except (OSError, ValueError) as error:
         if isinstance(error, SGPEError):
             raise
-        raise SGPEError(f"{path_or_repo}: no tokenizer can be loaded from there ({_first_line(error)})") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -206,7 +206,7 @@ def _first_line(error: Exception) -> str:
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> str:
-    """Fits ``--model`` to the tokenizer to train with, and says in a line what became of its rows.
+    """Fits ``--model`` to the tokenizer to train with, and returns a line on what became of its rows.
 
     Raises:
         SGPEError: it cannot be; see `trainers.language_model.fit_embeddings`.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SETTINGS_FILE = "settings.json"
-"""Says what the results beside it were made with, so that nothing else goes on from them."""
+"""Holds the settings of the results beside it, so that no run with other settings resumes from them."""
 
 
 def train(
@@ -122,7 +122,7 @@ def train(
 
 @contextmanager
 def _nothing_left(out: Path) -> Iterator[None]:
-    """If the block fails before there is a checkpoint, takes away what was put into ``out`` for the run."""
+    """If the block fails before there is a checkpoint, removes what the run has put into ``out``."""
     try:
         yield
     except BaseException:
@@ -134,18 +134,18 @@ def _nothing_left(out: Path) -> Iterator[None]:
 
 
 def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Makes sure that a model has places for so many tokens.
+    """Makes sure that a model has room for rows of this length.
 
     Raises:
         SGPEError: it has fewer.
     """
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and length > most:
-        raise SGPEError(f"{where}: has places for no more than {most} tokens: give a --length of up to that, not {length}")
+        raise SGPEError(f"{where}: has room for {most} tokens: give a --length of up to that, not {length}")
 
 
 def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learning_rate: float | None) -> None:
-    """Makes sure that the numbers of a run are such that it can be one.
+    """Makes sure that the numbers of a run are in range.
 
     Raises:
         SGPEError: one is below its least.
@@ -157,7 +157,7 @@ def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learni
         raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
 
 
-# What models and tokenizers are saved as; checkpoints, settings and logs are nobody else's business.
+# The files that models and tokenizers are saved as; checkpoints, settings and logs are not published.
 _PUBLISHED = (
     *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
     *("token*.json", "special_tokens_map.json", "tokenization_*.py"),
@@ -179,7 +179,7 @@ tokenizer = AutoTokenizer.from_pretrained("{repo}")
 
 
 def _make_repository(name: str, *, private: bool) -> str:
-    """A repository that is there now, as ``user/name``."""
+    """Creates a repository unless it exists, and returns its full name, ``user/name``."""
     from huggingface_hub import HfApi
 
     with hub_errors(f"{name}:"):
@@ -187,7 +187,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Uploads what lies in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    """Uploads the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -205,7 +205,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """The last checkpoint in a folder that is whole.
+    """The last complete checkpoint in a folder.
 
     Raises:
         SGPEError: there are checkpoints, and they are not to be resumed.
@@ -222,7 +222,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether all that a run goes on from was written to its end: the state is the last of it, but disks fill up."""
+    """Whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
     from safetensors import SafetensorError, safe_open
 
     weights = list(checkpoint.glob("model*.safetensors"))
@@ -248,12 +248,12 @@ def require_pytorch() -> None:
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of which token has which id."""
+    """SHA-256 of the tokens with their ids."""
     return digest_of([sorted(tokenizer.get_vocab().items())])
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """SHA-256 of values that JSON has, one after another, so that not all of them need to be in memory."""
+    """SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
     found = hashlib.sha256()
     for value in values:
         found.update(json.dumps(value).encode() + b"\n")
@@ -261,13 +261,13 @@ def digest_of(values: Iterable[Any]) -> str:
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Notes in ``folder`` what its results are made with."""
+    """Writes the settings of the results in ``folder`` beside them."""
     with atomic_file(folder / SETTINGS_FILE) as temporary:
         temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Makes sure that what was made in ``folder`` before, if anything, was made with the same settings.
+    """Makes sure that results that are in ``folder`` already were made with the same settings.
 
     Raises:
         SGPEError: it was made with others; the message names them.
@@ -278,7 +278,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
-        raise SGPEError(f"{file}: damaged: remove it, and what lies beside it") from None
+        raise SGPEError(f"{file}: damaged: remove it, and the results beside it") from None
     now = json.loads(json.dumps(dict(settings)))  # where lists and tuples are the same
     if different := [name for name in now if now[name] != kept.get(name)]:
         raise SGPEError(f"{folder} was begun with other settings ({', '.join(different)}): give the same, or another folder")

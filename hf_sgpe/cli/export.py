@@ -65,7 +65,7 @@ def export(
     reading = _given(reader, "read_options", {"pattern": pattern, "special_tokens": special_tokens})
     writing = _given(writer, "write_options", {"weight_type": weight_type, "model": Path(source) if writes_model else None})
     if reader.read is None:
-        raise SGPEError(f"{tokenizer_source}: the form {reader.name} can only be written")
+        raise SGPEError(f"{tokenizer_source}: the format {reader.name} can only be written")
     tokenizer = reader.read(tokenizer_source, **reading)
     written = writer.write(tokenizer, Path(out), **writing)
     facts = {"out": out, "tokens": tokenizer.vocab_size, "special_tokens": tokenizer.special_tokens, **written.facts}
@@ -73,7 +73,11 @@ def export(
 
 
 def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, all of which the form must know."""
+    """The options that were given.
+
+    Raises:
+        SGPEError: the format does not have one of them.
+    """
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in getattr(form, kind):

@@ -70,7 +70,7 @@ ChatTemplate = Annotated[
 
 
 def check_dataset(dataset: list[str] | None, split: str | None, streaming: bool) -> None:
-    """Makes sure that what is said of a dataset is said of one.
+    """Makes sure that options for a dataset come with one.
 
     Raises:
         SGPEError: there is none.
@@ -89,7 +89,7 @@ def find_scripts(
     counts: Sequence[Path] = (),
     text_field: str = "text",
 ) -> dict[str, Any]:
-    """What ``--script`` means for `TrainingConfig`: where it is not given, the scripts of the words that were counted
+    """The scripts that ``--script`` means: if it is not given, those of the words that were counted
     before, or those that the beginnings of the corpus are written in.
 
     Raises:

@@ -89,7 +89,7 @@ def train(
     options.check_dataset(dataset, split, streaming)
     if weight and not corpus and not counts:
         raise SGPEError("--weight is for files: a dataset counts once")
-    # What cannot be written should be known before an hour of training, not after.
+    # A folder that cannot be written should be refused before an hour of training, not after.
     check_folder(out, with_chat_template=chat_template is not None)
     files = find_files(corpus or ())
     datasets = [

@@ -45,7 +45,7 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """The texts in lists of at least so many characters, the last one excepted."""
+    """The texts in lists of at least this many characters, except the last."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -119,7 +119,7 @@ class WordCounter:
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Gives what was counted so far in the form of `hf_sgpe.counts.files.read`, and forgets it in the end.
+        """Yields the counts so far as `hf_sgpe.counts.files.read` does, and starts anew in the end.
 
         Args:
             threads: To sort words by, if the kernel can; 1 for none besides the caller's.
@@ -171,10 +171,10 @@ class NativeWordCounter(WordCounter):
         return int(self._native.peak(size))
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """As the readable one's."""
+        """Yields the counts so far; see `WordCounter.take`."""
         import pyarrow as pa
 
-        # The words of a part are in memory twice, so there are several of many words.
+        # The words of a part are in memory twice, so many words come in several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
         for first, (words, ends, counts, bucket_ends) in self._parts(width, threads):
             # From an array of NumPy's, pyarrow would import pandas, which takes a second.
@@ -193,7 +193,7 @@ class NativeWordCounter(WordCounter):
         self._native.clear()
 
     def _parts(self, width: int, threads: int) -> Iterator[tuple[int, Any]]:
-        """The words of so many buckets at a time: (the first of them, arrays). Each thread is one part ahead."""
+        """The words of ``width`` buckets at a time: (the first bucket, arrays). Each thread is one part ahead."""
         if threads == 1:
             for first in range(0, BUCKETS, width):
                 yield first, self._native.part(first, first + width)

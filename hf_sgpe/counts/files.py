@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BUCKETS = 1024
-"""The words of a file are in so many groups, by `bucket_of`."""
+"""How many groups the words of a file are in; see `bucket_of`."""
 
 Source = Mapping[str, Any]
 """What was counted: ``name``, and ``bytes`` or ``split`` where there are any."""
@@ -54,7 +54,7 @@ MOST_FILES = 64
 
 @dataclass(frozen=True)
 class CountsInfo:
-    """What a file of counts says of itself.
+    """The metadata of a file of counts.
 
     Attributes:
         splitting: How the words were cut.
@@ -75,7 +75,7 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """How many words there are, with what hash, and what was left out; in one line, or two."""
+        """The number of words, their hash, and what was left out; in one line, or two."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
@@ -120,12 +120,12 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Goes on: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
+        """Adds words: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
     def hexdigest(self) -> str:
-        """Of what came so far."""
+        """The hash of the words so far."""
         return hashlib.sha256(b"".join([self._settings, *(column.digest() for column in self._columns)])).hexdigest()
 
 
@@ -178,7 +178,7 @@ def write(
     schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
     with (
         atomic_file(path) as temporary,
-        # By its name pyarrow opens only what is UTF-8.
+        # pyarrow opens files by name only if the name is UTF-8.
         temporary.open("wb") as opened,
         # Each word occurs once, so a dictionary of them saves nothing.
         pq.ParquetWriter(opened, schema, compression="zstd", use_dictionary=False) as writer,
@@ -206,7 +206,7 @@ def write(
 
 
 def read_info(path: str | os.PathLike[str]) -> CountsInfo:
-    """What a file says of itself; its words are not read.
+    """The metadata of a file; its words are not read.
 
     Raises:
         SGPEError: the file holds no counts, or damaged ones.
@@ -229,7 +229,7 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
 
     with _reading(path) as file:
         info, first_buckets = _metadata_of(file)
-        # Those that begin before the buckets end, and after which others do not begin before they do.
+        # The row groups that hold words of these buckets.
         pairs = enumerate(pairwise([*first_buckets, BUCKETS]))
         groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
         digest = Digest(info.splitting)
@@ -290,7 +290,7 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """The sum of files, in the order of a file, with no more than so many of them open at a time.
+    """The sum of files, in the order of a file, with at most ``most`` of them open at a time.
 
     Of more files, sums of some lie in ``folder`` in between. Files that lie there are removed when they are added up.
     """
@@ -309,7 +309,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """What was left out of several counts that are added up, at the most.
+    """The most that was left out of several counts that are added up.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -379,7 +379,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
-    """What a file says of itself, and the bucket of the first word in each of its groups of rows."""
+    """The metadata of a file, and the bucket of the first word in each of its row groups."""
     import pyarrow as pa
 
     metadata = file.metadata.metadata or {}
@@ -455,7 +455,7 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """A column of int64 as an array. By pyarrow's own way it would import pandas, which takes a second."""
+    """A column of int64 as an array; pyarrow's own method would import pandas, which takes a second."""
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

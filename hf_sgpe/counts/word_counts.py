@@ -172,7 +172,7 @@ class WordCounts:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Reads what `save`, or counting on disk, wrote.
+        """Reads a file that `save`, or counting on disk, wrote.
 
         Raises:
             SGPEError: the file holds no word counts, or damaged ones.

@@ -1,4 +1,4 @@
-"""What is wrong with a tokenizer that transformers cannot load: the file at fault, in one line.
+"""Finds the file at fault when transformers cannot load a tokenizer, and says it in one line.
 
 Transformers and the backend pass on whatever a damaged file makes them stumble over, a KeyError, a bare Exception or a
 panic, and name no file.
@@ -24,7 +24,7 @@ from hf_sgpe.formats.tokenizer_json import (
 )
 from hf_sgpe.json_files import read_json
 
-# What transformers reads beside a tokenizer.json, if it is there.
+# The files that transformers reads beside a tokenizer.json.
 _BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")
 _MORE_TEMPLATES = "additional_chat_templates/*.jinja"
 
@@ -52,7 +52,7 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 
 
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
-    """What keeps transformers from loading a ``tokenizer.json`` and what lies beside it; None if nothing does.
+    """The error that keeps transformers from loading a ``tokenizer.json`` and the files beside it; None if there is none.
 
     The file at fault is found by trying: the tokenizer alone, then with one other file at a time.
 
@@ -83,7 +83,7 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
 
 
 def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
-    """What transformers raises where there is nothing but these files."""
+    """The error that transformers raises with only these files."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in beside:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
 
-# What llama.cpp takes for "nothing known": it splits by a pattern of its own, and warns.
+# The name of an unknown pre-tokenizer: llama.cpp splits by a pattern of its own, and warns.
 _NO_PRE = "default"
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "gpt2": "gpt2"}
 
@@ -59,7 +59,7 @@ COMPARED: Compared = {
         "add_cross_attention": (False,),
     },
 }
-"""What llama.cpp computes as transformers does from the file that is written here: a test compares each value."""
+"""Models that llama.cpp computes as transformers does from a file that is written here: a test compares each value."""
 
 
 class _Config(dict[str, Any]):
@@ -80,7 +80,7 @@ def write(
     *,
     tokenizer: TokenizerData | None = None,
 ) -> str | None:
-    """Writes a model's folder, as transformers has it, as a GGUF file.
+    """Writes a model in a folder of transformers as a GGUF file.
 
     The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
 
@@ -130,7 +130,7 @@ def write(
 
     with _numbers_of(config_file), atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, kind)) as writer:
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
-        # Not its name: where that holds phi3, llama.cpp looks for tokens of Phi-3.
+        # Not its name: if that holds phi3, llama.cpp looks for tokens of Phi-3.
         writer.add_basename(folder.resolve().name)
         describe = {"llama": _describe_llama, "gpt2": _describe_gpt2}[kind]
         describe(writer, config)
@@ -168,13 +168,13 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_of(tokenizer: TokenizerData) -> str | None:
-    """By which name llama.cpp splits words exactly as a tokenizer does, or None."""
+    """The name of llama.cpp's pre-tokenizer that splits exactly as a tokenizer does, or None."""
     return _pre_of_pattern(tokenizer) if tokenizer.splitting.recipe == "bpe" else None
 
 
 def _nearest_pre(tokenizer: TokenizerData) -> str:
-    """That of the pattern for what is in none of the scripts. With ``bloom``, which keeps marks and joiners inside words,
-    little is different then."""
+    """The name for the pattern that cuts what is in none of the scripts. With ``bloom``, which keeps marks and joiners
+    inside words, few words differ then."""
     return _pre_of_pattern(tokenizer) or _NO_PRE
 
 
@@ -188,7 +188,7 @@ def _pre_of_pattern(tokenizer: TokenizerData) -> str | None:
 
 
 def _is_passed_over(name: str, config: Mapping[str, Any]) -> bool:
-    """Whether a tensor is a constant, or the embedding once more."""
+    """Whether a tensor is a constant, or the embedding a second time."""
     is_tied = config.get("tie_word_embeddings", config["model_type"] == "gpt2")
     constants = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
     return name.endswith(constants) or (is_tied and name == "lm_head.weight")
@@ -326,7 +326,7 @@ def _describe_gpt2(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
 
 
 def _rope_factors(config: Mapping[str, Any]) -> Weights | None:
-    """By what Llama 3 divides each frequency: nothing for short waves, ``factor`` for long ones, in between a mean."""
+    """The divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
     positions = rope(config)
     if positions["rope_type"] != "llama3":
         return None

@@ -15,16 +15,16 @@ TOKENIZER_KEY = "tokenizer.huggingface.json"
 SETTINGS_KEY = "hf_sgpe.tokenizer_config"
 TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
-"""Where `hf_sgpe.formats.gguf` keeps a tokenizer, besides what llama.cpp asks for."""
+"""The keys under which `hf_sgpe.formats.gguf` keeps a tokenizer, besides those that llama.cpp needs."""
 
-# By the numbers of their types: those of one size, then texts and arrays.
+# Types of values by their numbers: those of a fixed size, then texts and arrays.
 _SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 _LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more memory
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """The tokenizer in a GGUF file that `hf_sgpe.formats.gguf.write` wrote: exactly that with which it was written.
+    """The tokenizer in a GGUF file that `hf_sgpe.formats.gguf.write` wrote: the very one that it was written with.
 
     Raises:
         SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
@@ -60,7 +60,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def _metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Values of a GGUF file by their names, those that are there."""
+    """The values of a GGUF file that have these names."""
     values = {}
     try:
         with path.open("rb") as file:

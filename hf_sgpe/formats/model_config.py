@@ -1,4 +1,4 @@
-"""What the folder of a model says in its ``config.json`` and beside it, wherever a version of transformers has put it."""
+"""Reading a model's ``config.json`` and ``generation_config.json``, as any version of transformers wrote them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Compared = Mapping[str, Mapping[str, Sequence[Any]]]
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """What of a model an engine was not compared on, or an empty text: what engines pass over they do not tell.
+    """The first value of a model's configuration that an engine was not compared on, or an empty text.
 
     Args:
         config: As `transformers_config` gives it.
@@ -72,7 +72,7 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides what is computed, beside sizes and weights.
+    """The values that decide what is computed, beside sizes and weights.
 
     ``rope`` is the type with the names of what it takes, and ``sliding_window`` which layers look back less than all of the
     context, or None.
@@ -121,7 +121,7 @@ def transformers_config(folder: Path) -> dict[str, Any]:
     except Exception as error:  # whatever its checks raise
         reason = one_line(error).split(". ")[0]
         raise SGPEError(f"{folder / 'config.json'}: transformers cannot read it ({reason})") from None
-    # Where nothing is said of the type, it goes by the folder's name.
+    # Without a type transformers goes by the folder's name.
     return config | {"model_type": kind}
 
 

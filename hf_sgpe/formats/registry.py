@@ -1,4 +1,4 @@
-"""The forms in which tokenizers are kept, each as one record. The command line and the documentation list these."""
+"""The file formats of tokenizers, each as one record. The command line and the documentation list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class Written(NamedTuple):
-    """What writing says: a sentence on what is in the file and what is not, and the same as facts."""
+    """The result of writing: a sentence on what is in the file and what is not, and the same as facts."""
 
     remark: str
     facts: Mapping[str, Any]
@@ -21,7 +21,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Format:
-    """One form.
+    """One file format.
 
     Attributes:
         name: As ``hf-sgpe export --format`` takes it.
@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {}
 
 
 def add_format(form: Format) -> None:
-    """Makes a form known to ``hf-sgpe export``.
+    """Makes a format known to ``hf-sgpe export``.
 
     Raises:
         SGPEError: its name is taken.
@@ -58,7 +58,7 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """The form of a file by the ending of its name; that of a folder for everything else.
+    """The format of a file by the ending of its name; ``folder`` for everything else.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')
@@ -67,7 +67,7 @@ def format_of(source: str | os.PathLike[str]) -> Format:
     return next((form for form in FORMATS.values() if form.ending and name.endswith(form.ending)), FORMATS["folder"])
 
 
-# ---------------------------------------------------------------- the forms; what they need is imported when it is needed
+# ---------------------------------------------------------------- the formats; their modules are imported when needed
 
 
 def _read_folder(source: str) -> TokenizerData:

@@ -23,7 +23,7 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file of safetensors: its type as GGUF calls it, and where its bytes begin."""
+    """A tensor in a file of safetensors: its type, by GGUF's name, and where its bytes begin."""
 
     file: Path
     type: str
@@ -96,7 +96,7 @@ def stored(folder: Path) -> dict[str, Stored]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Makes sure that a head that is to be the embedding is that, where both are stored.
+    """Makes sure that a tied head, if it is stored too, is the embedding.
 
     Raises:
         SGPEError: it is another one, which transformers keeps and other engines pass over.

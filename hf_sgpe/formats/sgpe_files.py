@@ -50,7 +50,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `write` takes, read from a ``vocab.json``, ours or the document's.
+    """Reads a ``vocab.json``, ours or the document's, as the arguments of `write`.
 
     Raises:
         SGPEError: the file is damaged or of another kind.
@@ -92,7 +92,7 @@ def to_data(
     scripts: tuple[str, ...],
     **others: Any,
 ) -> TokenizerData:
-    """What `read` gives as byte-level BPE with the same ids; see `hf_sgpe.sgpe.SGPEVocabulary.to_bpe`.
+    """Turns what `read` returns into byte-level BPE with the same ids; see `hf_sgpe.sgpe.SGPEVocabulary.to_bpe`.
 
     Raises:
         SGPEError: the vocabulary was made without leading spaces, or its parts do not fit together.

@@ -121,7 +121,7 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _with_gaps(pattern: str) -> str:
-    """What a pattern matches, and what lies between two matches."""
+    """A pattern that matches also the text between two matches."""
     return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
@@ -131,8 +131,8 @@ def _check(tokenizer: TokenizerData) -> None:
     vocab = tokenizer.vocab
     results = [vocab[left + right] for left, right in tokenizer.merges]
     if any(map(gt, results, results[1:])):
-        raise SGPEError("its ids do not follow the order of its merges, which tiktoken takes them for")
-    # More merges than needed do no harm: what they would merge never stands side by side.
+        raise SGPEError("its ids are not in the order of its merges, and tiktoken takes ids for ranks")
+    # Superfluous merges do no harm: their two parts never stand side by side.
     if missing := set(merges).difference(tokenizer.merges):
         left, right = min(missing, key=lambda pair: vocab[pair[0] + pair[1]])
         raise SGPEError(f"it has no merge of {left!r} and {right!r}, but tiktoken would merge them into {left + right!r}")

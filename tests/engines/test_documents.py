@@ -98,7 +98,7 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here, call_here)
     assert (code, errors) == (0, "")
     assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", said)
     refused = call_here("export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2")
-    assert refused == (2, "", "error: --special-token is for tiktoken, not for folder\n")
+    assert refused == (2, "", "error: --pattern is for tiktoken, not for folder\n")
     assert not (here / "x.gguf").exists()
 
 
@@ -122,8 +122,8 @@ def test_the_benchmark_measures_all(here):
         ("my-model --prompt x --temperature -1", "temperature must be at least 0"),
         ("my-model --prompt x --engine mlx --device cpu", "mlx has no setting 'device': it has none"),
         ("my-model --prompt x --engine openvino --device TPU", "device 'TPU': OpenVINO has CPU and AUTO here"),
-        ("my-model --prompt x --engine transformers --device cuda", "device 'cuda': PyTorch has none"),
-        ("my-model --prompt x --engine transformers --device bogus", "device 'bogus': PyTorch has none"),
+        ("my-model --prompt x --engine transformers --device cuda", "device 'cuda': PyTorch does not have it"),
+        ("my-model --prompt x --engine transformers --device bogus", "device 'bogus': PyTorch does not have it"),
         ("my-model --prompt x --engine llama.cpp --n-ctx 0", "n_ctx must be a whole number of at least 1"),
         ("my-model --prompt x --template nope", "--template nope: no such file"),
         ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged: not a GGUF file"),

@@ -8,7 +8,7 @@ from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import export
-from hf_sgpe.formats import gguf as our_gguf, tokenizer_json
+from hf_sgpe.formats import gguf as our_gguf, gguf_reading, tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
@@ -209,7 +209,7 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
 
 def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:  # as they were written before, and by others
-        patch.setattr(our_gguf, "_TOKENIZER_KEY", "something.else")
+        patch.setattr(gguf_reading, "TOKENIZER_KEY", "something.else")
         our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32")
     with pytest.raises(SGPEError, match=r"old\.gguf: a GGUF file with no tokenizer\.json in it: name the model's tokenizer"):
         TextGenerator.load(tmp_path / "old.gguf")
@@ -332,8 +332,8 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
             r"the weights lack model\.layers\.2\.self_attn\.q_proj\.weight, which config\.json asks for",
         ),
         ({"num_hidden_layers": None}, r"config\.json: lacks 'num_hidden_layers'"),
-        ({"hidden_size": 96}, r"model\.embed_tokens\.weight is 700 × 64, and by config\.json it would be 700 × 96"),
-        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight is 96 × 64, and by config\.json it would be 128 × 64"),
+        ({"hidden_size": 96}, r"model\.embed_tokens\.weight is 700 × 64, but config\.json makes it 700 × 96"),
+        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight is 96 × 64, but config\.json makes it 128 × 64"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, and the model's embedding only 600 rows"),
     ],
 )

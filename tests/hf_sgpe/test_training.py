@@ -298,7 +298,7 @@ def test_one_text_is_no_iterable_of_texts():
     config = TrainingConfig(vocab_size=999)
     with pytest.raises(SGPEError, match="not one text"):
         WordCounts.from_texts("hello", config)
-    with pytest.raises(SGPEError, match="item 1 of the iterator is no text but bytes"):
+    with pytest.raises(SGPEError, match="item 1 of the iterator must be text, not bytes"):
         WordCounts.from_texts(["hello", b"hello"], config)
 
 
