@@ -1,4 +1,4 @@
-"""Rows of ids made equally long: truncation, padding and tensors."""
+"""Batches from rows of ids: truncation, padding and tensors."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def make_batch(
     max_length: int | None = None,
     return_tensors: str | None = None,
 ) -> dict[str, Any]:
-    """``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding) of each row.
+    """Returns ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
-        pad_id: What short rows are filled up with on the right; None for 0, which the mask hides.
-        padding: Fill up to the longest row. No row is cut by it.
+        pad_id: Fills up short rows on the right; None for 0, which the mask hides.
+        padding: Fill up to the longest row. Never cuts a row.
         truncation: Cut rows after ``max_length`` ids.
         return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch's, both of shape (rows, length); None for lists.
 
     Raises:
-        SGPEError: truncation without a length, an unknown kind of tensor, or rows of different lengths in a tensor.
+        SGPEError: ``max_length`` is missing, ``return_tensors`` is unknown, or rows of a tensor have different lengths.
 
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}
     """
     for name, value in {"padding": padding, "truncation": truncation}.items():
         if not isinstance(value, bool):
-            raise SGPEError(f"{name} must be True or False here, not {value!r}")
+            raise SGPEError(f"{name} must be True or False, not {value!r}")
     if truncation and (not isinstance(max_length, int) or max_length < 0):
-        raise SGPEError(f"truncation needs max_length, a whole number of at least 0, not {max_length!r}")
+        raise SGPEError(f"truncation needs max_length, a whole number from 0 up, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):
         raise SGPEError(f"unknown return_tensors {return_tensors!r}: known are 'np' and 'pt'")
     ids = [row[:max_length] if truncation else list(row) for row in rows]
@@ -47,7 +47,7 @@ def make_batch(
             row += [0 if pad_id is None else pad_id] * missing
             ones += [0] * missing
     if return_tensors and any(len(row) != longest for row in ids):
-        raise SGPEError("the rows have different lengths and cannot be one tensor: set padding=True")
+        raise SGPEError("rows have different lengths and cannot be one tensor: set padding=True")
     return {"input_ids": _tensor(ids, return_tensors), "attention_mask": _tensor(mask, return_tensors)}
 
 

@@ -1,4 +1,4 @@
-"""How hf-sgpe and the scripts begin and end: bad input is one line on stderr and exit code 2."""
+"""The start and end of every command, hf-sgpe's and the scripts': bad input is one line on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hf_sgpe.quiet import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser, which shows a script's docstring as it is written, and wrong usage in one line."""
+    """The standard parser, but help keeps the line breaks of the description, and errors are one line."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -27,10 +27,10 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Does a command's work and returns its exit code.
+    """Runs a command, prints errors as one line, and returns the exit code.
 
     Args:
-        work: Its result is the exit code if all went well; None is 0.
+        work: Returns the exit code if there was no error; None is 0.
     """
     open_standard_streams()
     quiet_libraries()
@@ -38,22 +38,21 @@ def exit_code(work: Callable[[], int | None]) -> int:
         code = work() or 0
         _flush(sys.stdout)
     except BrokenPipeError:
-        # The reader of our output has closed it.
-        code = 0
+        code = 0  # the reader of our output, such as head, has closed it
     except (SGPEError, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
-    _drop_what_cannot_be_written()
+    _discard_unwritten_output()
     return code
 
 
 def open_standard_streams() -> None:
-    """Makes output UTF-8 with ``\\n`` on every system, and opens the null device for streams that are closed.
+    """Makes output UTF-8 with ``\\n`` on every system, and opens closed streams on the null device.
 
-    A file that is opened later would otherwise get the number of a closed stream, and the messages of other libraries.
+    Otherwise the next file to be opened would get the number of a closed stream, and other libraries would write to it.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
@@ -72,7 +71,7 @@ def open_standard_streams() -> None:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error, without the numbers and line ends that Python and libraries put there."""
+    """The message of an error as one line, without error numbers."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'writing failed'}: {error.strerror}"
     return " ".join(str(error).split())
@@ -83,11 +82,11 @@ def _flush(stream: IO[str] | None) -> None:
         stream.flush()
 
 
-def _drop_what_cannot_be_written() -> None:
-    """Drops unwritten output: Python would try to write it once more at the end, and fail once more."""
+def _discard_unwritten_output() -> None:
+    """Keeps Python's own flush at exit from failing on a stream that cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             _flush(stream)
         except OSError:
-            with suppress(OSError, ValueError):  # what tests put there has no number
+            with suppress(OSError, ValueError):  # a stream that a test has put there has no file number
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""The exceptions that bad input raises."""
+"""The errors that bad input raises."""
 
 
 class SGPEError(ValueError):
@@ -9,18 +9,18 @@ class SGPEError(ValueError):
 
 
 class NotByteLevelError(SGPEError):
-    """A sound tokenizer with a part that `BPETokenizer` could not follow exactly."""
+    """A valid tokenizer with a part that `BPETokenizer` cannot reproduce exactly."""
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> SGPEError:
-    """The error for a missing optional package.
+    """The error for a missing optional package, with the command that installs it.
 
-    It names them, and not only the extra of this package that brings them, so that it works wherever this package came from.
+    It names the package and not just our extra, so that the command works even if hf_sgpe is not on an index.
 
     Args:
-        need: What needs what.
-        packages: What to install.
-        extra: Of this package, that has them.
+        need: The feature and the package it needs.
+        packages: Packages to install.
+        extra: The extra of hf_sgpe that includes them.
 
     >>> str(not_installed("pictures need matplotlib", "matplotlib", extra="plots"))
     'pictures need matplotlib: pip install matplotlib (or the extra [plots])'

@@ -1,4 +1,4 @@
-"""When progress and remarks are shown, ours and those of other libraries."""
+"""Whether to show progress bars and warnings, ours and those of other libraries."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """For commands: with ``--quiet`` no progress and no warnings from here on. Errors are still shown."""
+    """Switches progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def is_quiet() -> bool:
-    """Whether a command was told to be quiet."""
+    """Whether ``--quiet`` is on."""
     return _quiet
 
 
 def somebody_watches() -> bool:
-    """Whether progress is worth showing: stderr is a terminal, and ``--quiet`` was not given."""
+    """Whether progress is worth showing: stderr is a terminal, and ``--quiet`` is off."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """tqdm's ``disable`` for our ``progress``, whose None means: on a terminal only."""
+    """Converts our ``progress`` to tqdm's ``disable``; None shows a bar if somebody watches."""
     return not (somebody_watches() if progress is None else progress)
 
 
 def quiet_libraries() -> None:
-    """For commands: keeps libraries that are imported later from logging.
+    """Turns off the logging of libraries that a command imports later.
 
-    Somebody who waits at a terminal still sees that the client of the Hub tries again.
+    On a terminal the Hub client still reports its retries.
     """
     os.environ.setdefault("DATASETS_VERBOSITY", "critical")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -48,7 +48,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def bars_on_terminals_only() -> Iterator[None]:
-    """A block in which transformers shows progress on terminals only."""
+    """Hides the progress bars of transformers inside the block, unless somebody watches."""
     from transformers.utils import logging
 
     if somebody_watches() or not logging.is_progress_bar_enabled():
@@ -63,7 +63,7 @@ def bars_on_terminals_only() -> Iterator[None]:
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """A block in which transformers logs errors only, and Python's warnings are not shown."""
+    """Hides the warnings of transformers and of Python inside the block; errors are shown."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

@@ -1,4 +1,4 @@
-"""Special tokens: their roles, templates that put them around texts, and finding them in text."""
+"""Special tokens: their roles, the template that puts them around texts, and a pattern that finds them in text."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _ROLES_BY_TEMPLATE = {
 }
 
 SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""Those of the SGPE document (section 3.1), where they have the ids 0 to 4."""
+"""The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """The roles that special tokens have in transformers, by their usual spellings; of several the first has the role.
+    """The roles that special tokens have in transformers, by their usual spellings; the first of several gets the role.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -57,7 +57,7 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """The roles that a named chat template gives to special tokens; none for any other template.
+    """The roles that a named chat template gives to special tokens; empty for any other template.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -68,10 +68,10 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The roles of special tokens in a new tokenizer: those ``given``, else the chat template's, else by spelling.
+    """The roles of special tokens in a new tokenizer: as ``given``, else from the chat template, else by spelling.
 
-    Where no token is for padding, the one that ends texts is: of two ends, in chats, not the one that ends turns, because
-    many collators keep whatever pads from being learned.
+    Without a padding token, the token that ends texts is used for padding. In chats that is not the token that ends turns,
+    because many collators exclude the padding token from the loss, and a model must learn to end a turn.
 
     >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
     {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -84,11 +84,11 @@ def trained_roles(
 
 @dataclass(frozen=True)
 class Template:
-    """The special tokens that ``add_special_tokens=True`` puts around one text, and around two.
+    """The special tokens that ``add_special_tokens=True`` puts around one text, and around a pair.
 
     Args:
         single: Special tokens and ``$A``, which stands for the text, each with its token type id.
-        pair: The same with ``$A`` and ``$B``.
+        pair: The same for two texts, ``$A`` and ``$B``.
 
     >>> Template.around(["[CLS]"], ["[SEP]"]).pair
     (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
@@ -99,16 +99,16 @@ class Template:
 
     @classmethod
     def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """BERT's kind: ``prefix`` once before, ``suffix`` after each text."""
+        """A template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     def special_tokens(self) -> list[str]:
-        """The special tokens it names, each once, in order."""
+        """The special tokens in the template, each once, in order."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
 
     def renamed(self, names: Mapping[str, str]) -> Template:
-        """The same with other special tokens: present name → new name."""
+        """A copy with renamed special tokens; ``names`` maps old names to new ones."""
         single, pair = (
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
@@ -116,15 +116,15 @@ class Template:
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """The template of the SGPE document (section 5), if the special tokens it needs are there."""
+    """The template of the SGPE document (section 5), or None if its special tokens are missing."""
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
 def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
-    """Makes sure that special tokens for a new tokenizer can be told from ordinary text.
+    """Checks that the special tokens of a new tokenizer cannot be confused with ordinary text.
 
     Raises:
-        SGPEError: one cannot.
+        SGPEError: one can be.
     """
     for token in tokens:
         if not isinstance(token, str):
@@ -132,17 +132,17 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
         if len(token) < 2:
             raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
         if any(0xD800 <= ord(character) < 0xE000 for character in token):
-            raise SGPEError(f"special token {token!r} holds a lone surrogate, which no text can have")
+            raise SGPEError(f"special token {token!r} has a lone surrogate, which no text can have")
         if reads_as_bytes(token):
             raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: use ASCII or letters beyond U+0143")
         if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
-            # It is looked for before the text is normalized, and other text could be normalized into it.
-            raise SGPEError(f"special token {token!r} holds a character that NFC composes: use another")
+            # Special tokens are found before the text is normalized, so other text could become one afterwards.
+            raise SGPEError(f"special token {token!r} has a character that NFC composes: use another")
 
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """A pattern that finds special tokens in text: the leftmost, and of those that begin there the longest."""
+    """A pattern that finds special tokens in text: the leftmost, and of several at one place the longest."""
     if not names:
-        return re.compile("(?!)")  # finds nothing
+        return re.compile("(?!)")  # never matches
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))

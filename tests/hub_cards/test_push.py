@@ -346,10 +346,10 @@ def test_what_the_hub_remarks_on_a_card_is_shown(hub, folder):
         (
             "me/tok",
             {"HF_TOKEN": "hf_wrong"},
-            "me/tok: the Hub wants a valid token: log in by 'hf auth login' or set HF_TOKEN",
+            "me/tok: the Hub requires a valid token: log in with 'hf auth login' or set HF_TOKEN",
         ),
-        ("me/tok", {"HF_TOKEN": ""}, "me/tok: the Hub wants a valid token: log in by"),
-        ("tok", {"HF_TOKEN": ""}, "tok: the Hub wants a token: log in by"),
+        ("me/tok", {"HF_TOKEN": ""}, "me/tok: the Hub requires a valid token: log in with"),
+        ("tok", {"HF_TOKEN": ""}, "tok: the Hub requires a token: log in with"),
         ("me/tok", {"HF_TOKEN": READ}, "me/tok: the token does not allow it (You don't have the rights"),
         ("me/there", {"HF_TOKEN": READ}, "me/there: the token does not allow it (You don't have the rights"),
         ("you/tok", {}, "you/tok: the token does not allow it (You don't have the rights"),
