@@ -1,4 +1,4 @@
-"""Writes conversations, in the forms that transformers takes, as text with marks, and encodes it by the marks."""
+"""``apply_chat_template`` for `SGPETokenizerFast`: writes a conversation with marks, and encodes it as the marks say."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
 from hf_sgpe.errors import SGPEError
 
-# Names of a message's reasoning. Templates find it under the first and the second, whichever was given.
+# Names that messages have for the reasoning. Templates get it under the first two.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
-# Transformers' own mark, so that templates that count, cut or change texts treat it alike.
+# The same mark as in transformers, so that a template that counts, cuts or changes texts gives the same result.
 _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
-    """A conversation, or a list of them, as the newest transformers makes it before a template sees it.
+    """A conversation, or a list of them, prepared for a template as the newest transformers does it.
 
-    Older versions, which do less or nothing of it, then write the same text.
+    Older versions prepare less; with this they write the same text.
     """
     if isinstance(conversation, (list, tuple)) and conversation:
         first = conversation[0]
         if isinstance(first, (list, tuple)) or hasattr(first, "messages"):
-            return [prepared(one) for one in conversation]
+            return [prepared(item) for item in conversation]
     messages = []
-    for given in getattr(conversation, "messages", conversation):
-        message = {key: value for key, value in plain(given).items() if value is not None}
+    for original in getattr(conversation, "messages", conversation):
+        message = {key: value for key, value in plain(original).items() if value is not None}
         reasoning = next((message[name] for name in _REASONING if name in message), None)
         if reasoning is not None:
             message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
@@ -45,10 +45,10 @@ def prepared(conversation: Any) -> Any:
 
 
 def check_continued(field: bool | str) -> None:
-    """Makes sure that the installed transformers can continue this field of a message.
+    """Checks that the installed transformers can continue this field of a message.
 
     Raises:
-        SGPEError: it knows no other than ``content``, and would take that.
+        SGPEError: it cannot; an old version continues ``content``, whatever the field.
     """
     if (
         isinstance(field, str)
@@ -56,7 +56,7 @@ def check_continued(field: bool | str) -> None:
         and render_jinja_template.__annotations__["continue_final_message"] is bool
     ):
         raise SGPEError(
-            f"continue_final_message={field!r}: transformers {transformers.__version__} continues the content alone: "
+            f"continue_final_message={field!r}: transformers {transformers.__version__} can only continue the content: "
             "pip install --upgrade transformers"
         )
 
@@ -70,21 +70,21 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """Writes one conversation as ``tokenizer.apply_chat_template(tokenize=False)`` does, with marks.
+    """Writes one conversation, with marks, as ``tokenizer.apply_chat_template(tokenize=False)`` does.
 
     Args:
-        messages: As `prepared` makes them.
+        messages: From `prepared`.
         source: Jinja source.
         tools: JSON schemas, or functions with a docstring.
-        continue_final_message: End where the last message ends; a text names its field.
-        variables: What else the template may use, ``documents`` and ``add_generation_prompt`` among it.
+        continue_final_message: Stop at the end of the last message; a string names the field to continue.
+        variables: Other variables of the template, such as ``documents`` and ``add_generation_prompt``.
     """
     if continue_final_message:
         messages = plain(messages)  # a copy
         _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
     schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
     special_tokens = dict(tokenizer.special_tokens_map)
-    # A special token that is named in the call takes the place of the tokenizer's own.
+    # Special tokens in the call replace those of the tokenizer.
     names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
     special_tokens.update({name: value for name, value in variables.items() if name in names})
     text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
@@ -105,29 +105,29 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
 
 
 def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
-    """Finds the special tokens of a tokenizer in text."""
+    """A `Finder` for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
-    def having(flag: str) -> list[str]:
+    def texts_with(flag: str) -> list[str]:
         return [token.content for token in tokens if getattr(token, flag)]
 
-    # Those with ``normalized`` are looked for in what the others leave.
+    # Tokens with ``normalized`` are found later, in the text between the others.
     others = [token.content for token in tokens if not token.special and not token.normalized]
     flags = ("lstrip", "rstrip", "single_word")
-    return Finder(having("special"), others, **{flag: having(flag) for flag in flags})
+    return Finder(texts_with("special"), others, **{flag: texts_with(flag) for flag in flags})
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Whether encoding a text as it is finds just the special tokens that the template wrote."""
+    """Whether encoding a text as it is finds exactly the special tokens that the template wrote."""
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
-        return False  # what normalization makes of the text could hold more
+        return False  # the normalized text could have more special tokens
     return is_plain(text, finder_for(tokenizer))
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:
-    """1 for each token of ``encoding`` that holds a part of what the assistant answered in ``text``."""
+    """For each token of ``encoding``: 1 if part of it is an answer of the assistant in ``text``, else 0."""
     marks = marks_of(text)
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
 
@@ -135,38 +135,38 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """Returns what ``tokenizer._encode_plus(text, **options)`` would if only the template's own special tokens were special.
+    """``tokenizer._encode_plus(text, **options)``, but only the special tokens that the template wrote are special.
 
     Raises:
-        SGPEError: special tokens are to be put around the text, or it is given in pieces or with another.
+        SGPEError: the options ask for special tokens around the text, for text split into words or for a pair.
     """
     for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
         if options.get(name):
-            raise SGPEError(f"{name} is not for conversations: the template writes what belongs there")
+            raise SGPEError(f"{name} cannot be used with conversations: the template writes all special tokens")
     texts = [text] if isinstance(text, str) else text
     pieces = _pieces(tokenizer, texts, options)
 
     def make() -> list[Encoding]:
         backend = _copy(tokenizer._tokenizer)
         _set_post_processing(backend, tokenizer, options)
-        encodings = [backend.post_process(_joined(of_text), add_special_tokens=False) for of_text in pieces]
+        encodings = [backend.post_process(_joined(text_pieces), add_special_tokens=False) for text_pieces in pieces]
         _pad(tokenizer, encodings, options)
         return encodings
 
     if not fast_lane.needs_encodings(options):
-        ids = [[id for _, piece in of_text for id in piece.ids] for of_text in pieces]
+        ids = [[id for _, piece in text_pieces for id in piece.ids] for text_pieces in pieces]
         return fast_lane.from_ids(tokenizer, ids, options, make, is_batch=texts is text)
     verbose = options.get("verbose", True)
     returned = {name: value for name, value in options.items() if name.startswith("return_") and name != "return_tensors"}
     columns: dict[str, list[Any]] = {}
     rows: list[Encoding] = []
     for place, encoding in enumerate(make()):
-        converted, of_row = tokenizer._convert_encoding(encoding=encoding, verbose=verbose, **returned)
+        converted, row_encodings = tokenizer._convert_encoding(encoding=encoding, verbose=verbose, **returned)
         for name, values in converted.items():
             columns.setdefault(name, []).extend(values)
         if returned.get("return_overflowing_tokens"):
-            columns.setdefault("overflow_to_sample_mapping", []).extend([place] * len(of_row))
-        rows += of_row
+            columns.setdefault("overflow_to_sample_mapping", []).extend([place] * len(row_encodings))
+        rows += row_encodings
     for row in columns["input_ids"]:
         tokenizer._eventual_warn_about_too_long_sequence(row, options.get("max_length"), verbose)
     tensors = options.get("return_tensors")
@@ -186,16 +186,16 @@ def _pieces(
     special = finder_for(tokenizer)
     pieces = []
     for text in texts:
-        of_text = []
+        text_pieces = []
         for part in [Part(text, False, (0, len(text)))] if split else parts(text, special):
             backend.encode_special_tokens = not part.is_special
-            of_text.append((part, backend.encode(part.text, add_special_tokens=False)))
-        pieces.append(of_text)
+            text_pieces.append((part, backend.encode(part.text, add_special_tokens=False)))
+        pieces.append(text_pieces)
     return pieces
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """A backend with the same model that does not post-process and whose settings no other thread sees."""
+    """A copy without post-processing, so that no other thread sees its settings change. It shares the model."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer
@@ -204,7 +204,7 @@ def _copy(backend: Tokenizer) -> Tokenizer:
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
-    """The encoding of a text from those of its parts; `Encoding.merge` loses places."""
+    """The encoding of a text, joined from the encodings of its parts; `Encoding.merge` loses offsets."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }

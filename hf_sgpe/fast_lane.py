@@ -1,8 +1,8 @@
-"""The fast lane of `SGPETokenizerFast`: calls whose result holds only ids, masks and lengths get them from our kernel.
+"""The fast lane of `SGPETokenizerFast`: calls that return only ids, masks and lengths are answered by our kernel.
 
-Everything else (pairs, offsets, overflow, words that are split already) goes to the backend, and so does a tokenizer that
-`BPETokenizer` could not follow exactly. The encodings of a result, from which transformers answers ``word_ids``,
-``char_to_token`` and the like, are made by the backend when somebody asks for them. Results are equal in every field.
+Everything else (pairs, offsets, overflow, text already split into words) goes to the backend, and so does every tokenizer
+that `BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``,
+``char_to_token`` and the like; the backend makes them when they are first used. Results are equal in every field.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has spent as much time: this
-# many characters for each token.
+# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has encoded this many characters
+# for each token, which takes about as long.
 _WORTH_OPENING = 16
-# Comparing the added tokens takes time for each of them. With fewer characters for each the backend is as fast.
-_WORTH_LOOKING = 16
+# Checking that the added tokens are unchanged takes time for each of them. With fewer characters than this for each added
+# token, the backend is as fast.
+_WORTH_CHECKING = 16
 
-# Options of a call that only the backend knows.
+# Options that only the backend supports.
 _BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "return_offsets_mapping", "stride")
 
 
 def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
-    """Returns what ``tokenizer._encode_plus(text, **options)`` returns, or None if only the backend can."""
+    """The result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
     if needs_encodings(options) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
-    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(one, str) for one in texts):
+    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(entry, str) for entry in texts):
         return None
     if not kernel.is_native():
         return None
     import hf_sgpe._native as _native
 
-    if any(map(_native.has_surrogates, texts)):  # the backend refuses those
+    if any(map(_native.has_surrogates, texts)):  # the backend raises an error for them
         return None
     lane = _lane_of(tokenizer, texts)
     if lane is None:
@@ -54,7 +55,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Whether a call asks for more than ids, masks and lengths, or truncates to nothing but special tokens."""
+    """Whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is left."""
     if any(options.get(name) for name in _BACKEND_ONLY):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -73,13 +74,13 @@ def from_ids(
     prefix: Sequence[int] = (),
     suffix: Sequence[int] = (),
 ) -> BatchEncoding:
-    """Returns what ``tokenizer._encode_plus`` returns for texts with these ids, truncated and padded; needs no encodings.
+    """The result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
 
     Args:
-        make: Gives the encodings, once somebody asks for them.
-        is_batch: Whether there are several texts, and not one alone.
-        prefix: Special tokens to put before each text.
-        suffix: And after it.
+        make: Makes the encodings; called when they are first used.
+        is_batch: Whether the call was for a list of texts, not for a single one.
+        prefix: Ids of special tokens to put before each text.
+        suffix: Ids of special tokens to put after each text.
     """
     get = options.get
     max_length: Any = get("max_length")
@@ -102,7 +103,7 @@ def from_ids(
 
 
 def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
-    """Returns what ``tokenizer.tokenize`` returns without further options, or None if only the backend can."""
+    """The result of ``tokenizer.tokenize`` without further options, or None if the backend must compute it."""
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
@@ -110,20 +111,20 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Opens the lane of a tokenizer that was made from ``bpe``, unless it was given further tokens."""
+    """Opens the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
     if tokenizer.get_added_vocab() == bpe.special_tokens | bpe.added_tokens:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
 
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Closes the lane of a tokenizer whose tokens are about to change; it opens again by itself."""
+    """Closes the lane of a tokenizer before its tokens change; it opens again by itself."""
     for encodings in list(_waiting.pop(tokenizer, ())):
-        encodings.make()  # as the tokenizer was when they were asked for
+        encodings.make()  # with the tokens of the time of the call
     _lanes.pop(tokenizer, None)
 
 
 class _Lane:
-    """A tokenizer's kernel, and what its backend looked like when it was made. No lane without a kernel: ``bpe`` is None."""
+    """A tokenizer's kernel and the fingerprint of its backend from when it was made; closed if ``bpe`` is None."""
 
     def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
         self.bpe = bpe
@@ -138,7 +139,7 @@ class _Lane:
             place = names.index("$A")
             self.prefix = [bpe.special_tokens[name] for name in names[:place]]
             self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
-            # Templates with several type ids are left to the backend.
+            # Templates with different token type ids are left to the backend.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
     def batch_encoding(
@@ -160,13 +161,13 @@ class _Lane:
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
         }
-        # The backend's settings are saved with it, so they are left as a call of the backend would leave them. While another
-        # thread calls it, either thread's settings may be left, so there is no need to wait.
+        # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. If another thread
+        # holds the lock, skip this: with two calls at the same time, either may be the last to set them.
         lock = backend_lock(tokenizer)
         if lock.acquire(blocking=False):
             try:
                 tokenizer.set_truncation_and_padding(**settings)
-                if tokenizer._tokenizer.encode_special_tokens != split_special:  # while it is set no other thread can read
+                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks other threads that read
                     tokenizer._tokenizer.encode_special_tokens = split_special
             finally:
                 lock.release()
@@ -180,7 +181,7 @@ class _Lane:
 def _columns(
     tokenizer: PreTrainedTokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The columns of a result, padded: each row begins with ``before`` special tokens and ends with ``after``."""
+    """The padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
     lengths = [len(row) for row in rows]
     pads = _missing(lengths, options)
     on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
@@ -198,7 +199,7 @@ def _columns(
         return default if value is None else value
 
     def pad_with(pad: str | int) -> Any:
-        # Only when it is needed: a property of the tokenizer takes microseconds.
+        # Read only if needed: a property of the tokenizer takes microseconds.
         return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
 
     data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
@@ -215,28 +216,28 @@ def _columns(
 
 
 _lanes: WeakKeyDictionary[PreTrainedTokenizerFast, _Lane] = WeakKeyDictionary()
-# Encodings that were not asked for yet.
+# Encodings that may not be made yet.
 _waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
 
-# Not attributes of the tokenizer, which is pickled, copied and hashed by its attributes.
+# Not attributes of the tokenizer, because tokenizers are pickled, copied and hashed with their attributes.
 _locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # a thread that held one does not go on in the child
+if hasattr(os, "register_at_fork"):  # a thread that holds a lock does not exist in the child
     os.register_at_fork(after_in_child=_locks.clear)
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
-    """The lock that a thread holds while it sets the backend's truncation and padding, which are its state, and encodes."""
-    lock = _locks.get(tokenizer)  # which is faster, at every call, than making one for nothing
+    """The lock to hold while setting the backend's truncation and padding and encoding with them."""
+    lock = _locks.get(tokenizer)  # faster than making a new lock for setdefault at every call
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
 
 def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
-    """The lane of a tokenizer as it is now, once it is worth having one."""
+    """The open lane of a tokenizer in its present state, or None if it is not worth it or not possible."""
     lane = _lanes.get(tokenizer)
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
     characters = sum(map(len, texts))
-    if lane.bpe is not None and characters < _WORTH_LOOKING * (len(lane.bpe.special_tokens) + len(lane.bpe.added_tokens)):
+    if lane.bpe is not None and characters < _WORTH_CHECKING * (len(lane.bpe.special_tokens) + len(lane.bpe.added_tokens)):
         return None
     fingerprint = _fingerprint(tokenizer)
     if fingerprint is None:
@@ -265,10 +266,9 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """The parts of the backend that decide its ids, as far as they can be read in microseconds; None for parts in Python.
+    """Everything that the ids depend on and that can be read in microseconds; None if the backend has parts made in Python.
 
-    The vocabulary and the merges are represented by their size: another model of the same size put into the backend is not
-    noticed.
+    Of the vocabulary and the merges it has only the size, so a new model of the same size in the backend is not noticed.
     """
     backend = tokenizer._tokenizer
     model = backend.model
@@ -287,7 +287,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def _missing(lengths: list[int], options: Mapping[str, Any]) -> list[int]:
-    """How much padding each row is to get."""
+    """The number of padding ids for each row."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return [0] * len(lengths)
@@ -295,24 +295,24 @@ def _missing(lengths: list[int], options: Mapping[str, Any]) -> list[int]:
     length = max_length if strategy == PaddingStrategy.MAX_LENGTH and max_length is not None else max(lengths)
     if multiple:
         length += -length % multiple
-    return [max(length - one, 0) for one in lengths]
+    return [max(length - row_length, 0) for row_length in lengths]
 
 
 class _Encodings(Sequence[Any]):
-    """The backend's encodings of a batch, made when the first of them is asked for. Pickled and copied as a list."""
+    """The backend's encodings of a batch, made when the first one is used. Pickled and copied as a list."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
         self._tokenizer = tokenizer
         self._size = size
         self._make = make
-        self._made: list[Encoding] | None = None
+        self._encodings: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
-        """All of them, made now if need be."""
+        """Returns all encodings, and makes them first if needed."""
         with backend_lock(self._tokenizer):
-            if self._made is None:
-                self._made = self._make()
-            return self._made
+            if self._encodings is None:
+                self._encodings = self._make()
+            return self._encodings
 
     def __len__(self) -> int:
         return self._size

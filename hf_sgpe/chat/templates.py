@@ -1,4 +1,4 @@
-"""Chat templates: how a conversation is written as one text for a model. The named ones, and rendering."""
+"""Chat templates, which write a conversation as one text for a model: the built-in ones, and rendering."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ SPECIAL_TOKENS: dict[str, tuple[str, ...]] = {
     "chatml": ("<|im_start|>", "<|im_end|>"),
     "alpaca": (),
 }
-"""Name of a chat template → the special tokens to train a tokenizer with that is to use it."""
+"""Name of a chat template → the special tokens that a tokenizer needs for it."""
 
 ROLES = frozenset(
     {"system", "developer", "user", "assistant", "model", "tool", "tool_call", "tool_response", "function", "ipython"}
 )
-"""Roles that count as the template's own writing: some templates make special tokens of them. Any other is a message's."""
+"""Roles that are marked as written by the template, because some templates make special tokens of them."""
 
 
 def load_template(name: str) -> str:
-    """The Jinja source of a named chat template, or ``name`` itself if it is a source.
+    """The Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
 
     Raises:
-        SGPEError: it looks like a name and is none of `SPECIAL_TOKENS`.
+        SGPEError: ``name`` is not Jinja source and not in `SPECIAL_TOKENS`.
     """
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
@@ -71,10 +71,10 @@ def load_template(name: str) -> str:
 
 
 def check_template(source: str) -> None:
-    """Makes sure that a Jinja source can be read.
+    """Checks that Jinja source can be compiled.
 
     Raises:
-        SGPEError: it cannot, and the message says where; or there is nothing in it.
+        SGPEError: it is empty or has an error; the message names the line.
     """
     if not source.strip():
         raise SGPEError("the chat template is empty")
@@ -92,17 +92,17 @@ def render(
     system_prompt: str | None = None,
     special_tokens: Mapping[str, str] | None = None,
 ) -> Written:
-    """A conversation as text, which knows what of it the template wrote.
+    """Writes a conversation as text with marks that say which characters the template wrote.
 
     Args:
         messages: Each with a ``role`` and a ``content``.
         template: Name of a chat template, or Jinja source.
-        add_generation_prompt: End with what the assistant's answer begins with.
-        system_prompt: Put first, as a system message, unless there is one.
-        special_tokens: Those the template may write by the names of their roles: ``{"eos_token": "</s>"}``.
+        add_generation_prompt: End with the beginning of the assistant's answer.
+        system_prompt: Becomes the first message, unless there is a system message.
+        special_tokens: Variables of the template for special tokens: ``{"eos_token": "</s>"}``.
 
     Raises:
-        SGPEError: a message is incomplete or not one the template takes, or the template is wrong.
+        SGPEError: a message is incomplete, the template rejects it, or the template has an error.
 
     >>> render([{"role": "user", "content": "Hi"}], "chatml")
     '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'
@@ -118,7 +118,7 @@ def render(
         return write(
             messages, source, special_tokens=special_tokens, variables={"add_generation_prompt": add_generation_prompt}
         )
-    except Exception as error:  # whatever a template can do wrong
+    except Exception as error:  # a template can raise anything
         reason = str(error).replace("\n", " ")
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None
 
@@ -130,20 +130,20 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """What a template makes of any messages; raises whatever it raises.
+    """Renders a template without checking the messages; errors of the template are raised as they are.
 
     Args:
         source: Jinja source.
         special_tokens: As for `render`.
-        variables: What else the template may use: ``add_generation_prompt``, ``tools``, ``documents`` and others by name.
+        variables: Other variables of the template, such as ``add_generation_prompt``, ``tools`` and ``documents``.
     """
-    seen = _marked(plain(list(messages)), Written)
-    for message in seen:
+    marked_messages = _marked(plain(list(messages)), Written)
+    for message in marked_messages:
         if isinstance(message, dict) and message.get("role") in ROLES:
             message["role"] = by_template(message["role"])
-    own = _marked(plain(special_tokens or {}), by_template)
+    tokens = _marked(plain(special_tokens or {}), by_template)
     others = _marked(plain(variables or {}), Written)
-    written = _compile(source).render({**others, **own, "messages": seen})
+    written = _compile(source).render({**others, **tokens, "messages": marked_messages})
     return written if isinstance(written, Written) else Written(written)
 
 
@@ -156,7 +156,7 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """``value`` made anew of nothing but JSON's kinds of values, so that a template reaches no methods of others."""
+    """A copy of ``value`` from JSON's types only, so that a template cannot call methods of other objects."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -173,16 +173,16 @@ def plain(value: Any) -> Any:
         return plain(value.item())
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if callable(getattr(value, "model_dump", None)):  # pydantic's
+    if callable(getattr(value, "model_dump", None)):  # a pydantic model
         return plain(value.model_dump())
     return f"<{type(value).__name__}>"
 
 
-# ---------------------------------------------------------------- the environment that templates are rendered in
+# ---------------------------------------------------------------- the Jinja environment
 
 
 class _Generation(Extension):
-    """``{% generation %}…{% endgeneration %}``: what the assistant answered, and is to be learned from."""
+    """The tag ``{% generation %}…{% endgeneration %}``, which marks the assistant's answers for training."""
 
     tags = {"generation"}
 
@@ -196,7 +196,7 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """Makes a template mark what it writes itself: its text and its literals."""
+    """Rewrites a template so that it marks its own text and literals."""
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.MarkSafeIfAutoescape(_call("by_template", nodes.Const(node.data)))
@@ -210,12 +210,12 @@ class _Marking(NodeTransformer):
 
 
 def _call(name: str, *values: nodes.Expr) -> nodes.Call:
-    # An attribute of the environment, which no variable of the template can stand in the way of.
+    # An attribute of the environment, because a variable of the template cannot hide it.
     return nodes.Call(nodes.EnvironmentAttribute(name), list(values), [], None, None)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox that transformers renders chat templates in, with the same tags, filters and functions, and marks."""
+    """The sandbox of transformers for chat templates, with the same tags, filters and functions, but with marks."""
 
     concat = staticmethod(join)
 
@@ -260,17 +260,17 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class _Formatter(SandboxedFormatter):
-    """Does ``text.format(…)`` and keeps the marks."""
+    """Computes ``text.format(…)`` and keeps the marks."""
 
     def vformat(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         self._text, self._pieces = text, list[str]()
-        self._is_inside, self._forms = False, list[object]([text])  # what forms of fields are made of
+        self._is_inside, self._specs = False, list[object]([text])  # everything that format specs are built from
         formatted = super().vformat(text, args, kwargs)
-        kept = join(self._pieces)
-        return kept if kept == formatted else follow(formatted, text, args, kwargs)
+        marked = join(self._pieces)
+        return marked if marked == formatted else follow(formatted, text, args, kwargs)
 
     def parse(self, text: Any) -> Iterator[tuple[str, str | None, str | None, str | None]]:
-        was_inside, self._is_inside = self._is_inside, text is not self._text  # in the form of a field
+        was_inside, self._is_inside = self._is_inside, text is not self._text  # inside a format spec
         for field in super().parse(text):
             if not self._is_inside:
                 self._pieces.append(follow(field[0], self._text))
@@ -282,28 +282,28 @@ class _Formatter(SandboxedFormatter):
         return spelled(value, converted, ascii if conversion == "a" else repr) if conversion in ("a", "r") else converted
 
     def format_field(self, value: Any, format: str) -> str:
-        formatted: str = follow(super().format_field(value, format), value, self._forms) if format else text_of(value)
-        (self._forms if self._is_inside else self._pieces).append(formatted)
+        formatted: str = follow(super().format_field(value, format), value, self._specs) if format else text_of(value)
+        (self._specs if self._is_inside else self._pieces).append(formatted)
         return formatted
 
 
 class _Namespace(Namespace):
-    """Jinja's, without names that lead into Python's insides."""
+    """Jinja's namespace, without attributes that give access to Python's internals."""
 
-    def __init__(*args: Any, **kwargs: Any) -> None:  # ``self`` may be a name in it
-        self, *given = args
+    def __init__(*args: Any, **kwargs: Any) -> None:  # a template may use ``self`` as a name
+        self, *mappings = args
         Namespace.__init__(self)
-        for name, value in dict(*given, **kwargs).items():
+        for name, value in dict(*mappings, **kwargs).items():
             self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
-            raise SecurityError(f"a namespace can have no attribute {name!r}")
+            raise SecurityError(f"a namespace cannot have an attribute {name!r}")
         super().__setitem__(name, value)
 
 
 class _Dict:
-    """``dict`` as templates know it: no class, whose attributes would lead into Python's insides."""
+    """``dict`` for templates: not the class itself, whose attributes would give access to Python's internals."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -313,11 +313,11 @@ class _Dict:
 
 
 def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
-    given = 1 if hasattr(filter, "jinja_pass_arg") else 0  # before the text comes what Jinja itself gives to it
+    first = 1 if hasattr(filter, "jinja_pass_arg") else 0  # Jinja may pass its context before the text
 
     @wraps(filter)
     def followed(*args: Any, **kwargs: Any) -> Any:
-        return follow(filter(*args, **kwargs), *args[given:], *kwargs.values())
+        return follow(filter(*args, **kwargs), *args[first:], *kwargs.values())
 
     return followed
 
@@ -327,7 +327,7 @@ def _string(value: object) -> str:
 
 
 def _reverse(value: Any) -> Any:
-    # Of what reads the same from both ends nothing else could tell that it has changed.
+    # `follow` would take a palindrome for unchanged and leave the marks in their old order.
     return value[::-1] if isinstance(value, str) else do_reverse(value)
 
 

@@ -1,11 +1,11 @@
-"""Text that knows of each of its characters whether the chat template wrote it or a message."""
+"""Strings with a mark for each character that says whether the chat template wrote it."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, zip_longest
+from itertools import chain
 from operator import or_
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -15,27 +15,27 @@ import regex
 from hf_sgpe.special_tokens import any_of
 
 TEMPLATE, ANSWER = 1, 2
-"""Marks of a character, to be added up: written by the template itself; part of what the assistant answered. What lacks the
-first comes from a message, a tool or another variable, or cannot be told from what does."""
+"""Marks of a character, which can be added: written by the template itself; part of an answer of the assistant. A character
+without the first comes from a message, a tool or another variable, or its origin is unknown."""
 
-_OWN = bytes([TEMPLATE, TEMPLATE | ANSWER])
-_BY_TEMPLATE = re.compile(b"[%b]+" % _OWN)
+_TEMPLATE_MARKS = bytes([TEMPLATE, TEMPLATE | ANSWER])
+_BY_TEMPLATE = re.compile(b"[%b]+" % _TEMPLATE_MARKS)
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 _AS_ANSWER = bytes(mark | ANSWER for mark in range(256))
 
-# A place to fill in: ``%s``, ``%%``, ``%-5.2f``, ``%(name)s``, ``%*d``.
-_PLACE = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d*))?[hlL]?(.))", re.DOTALL)
+# A placeholder: ``%s``, ``%%``, ``%-5.2f``, ``%(name)s``, ``%*d``.
+_PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d*))?[hlL]?(.))", re.DOTALL)
 
-# What the backend looks at beside added tokens with ``single_word``, ``lstrip`` and ``rstrip``.
+# The characters that the backend checks next to added tokens with ``single_word``, ``lstrip`` and ``rstrip``.
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 _SPACE = regex.compile(r"\p{White_Space}*")
 
 
 class Written(str):
-    """A text with a mark for each character; characters of any other text have none.
+    """A string with a mark for each character; the characters of any other string count as unmarked.
 
-    The operations that templates put text together and take it apart by keep the marks. All others give an ordinary
-    text, whose marks `follow` works out. A template reaches every public method, so what gives marks is none of them.
+    The operations with which templates usually join and cut text keep the marks. All others give an ordinary string, and
+    `follow` works out its marks. Templates can call every public method, so no public method can set marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -46,12 +46,12 @@ class Written(str):
 
     def __new__(cls, text: str = "", marks: bytes | None = None) -> Written:
         self = super().__new__(cls, text)
-        # Templates see no attribute that begins with an underscore.
+        # The underscore hides the attribute from templates.
         self._marks = marks_of(text) if marks is None else marks
         return self
 
     def __str__(self) -> str:
-        # str(text) is what templates pass everything through.
+        # Templates call str(text) on everything.
         return self if type(self) is Written else Written(str.__str__(self), self._marks)
 
     def __add__(self, other: str) -> Written:
@@ -71,7 +71,7 @@ class Written(str):
         filled = super().__mod__(values)
         pieces, end = [], 0
         in_order = iter(values if isinstance(values, tuple) else (values,))
-        for place in _PLACE.finditer(self):
+        for place in _PLACEHOLDER.finditer(self):
             name, form, kind = place.groups()
             pieces.append(self[end : place.start()])
             end = place.end()
@@ -84,8 +84,8 @@ class Written(str):
                 spell = repr if kind == "r" else ascii
                 form, value = form[:-1] + "s", spelled(value, spell(value), spell)
             pieces.append(follow(f"%{form}" % (*sizes, value), value))
-        kept = join([*pieces, self[end:]])
-        return kept if kept == filled else follow(filled, self, values)
+        marked = join([*pieces, self[end:]])
+        return marked if marked == filled else follow(filled, self, values)
 
     def __getitem__(self, place: SupportsIndex | slice) -> Written:
         marks = self._marks[place] if isinstance(place, slice) else bytes([self._marks[place]])
@@ -114,32 +114,32 @@ class Written(str):
         return self[: len(self) - len(suffix)] if self.endswith(suffix) else self
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
-        return self._found(super().split(sep, maxsplit), len(sep or ""))
+        return self._with_marks(super().split(sep, maxsplit), len(sep or ""))
 
     def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
-        return self._found(super().rsplit(sep, maxsplit), len(sep or ""))
+        return self._with_marks(super().rsplit(sep, maxsplit), len(sep or ""))
 
     def splitlines(self, keepends: bool = False) -> list[str]:
-        lines = self._found(super().splitlines(keepends=True))
+        lines = self._with_marks(super().splitlines(keepends=True))
         return lines if keepends else [line[: len(str.splitlines(line)[0])] for line in lines]
 
     def partition(self, sep: str, /) -> tuple[str, str, str]:
-        before, found, after = self._found(super().partition(sep))
-        return before, found, after
+        before, separator, after = self._with_marks(super().partition(sep))
+        return before, separator, after
 
     def rpartition(self, sep: str, /) -> tuple[str, str, str]:
-        before, found, after = self._found(super().rpartition(sep))
-        return before, found, after
+        before, separator, after = self._with_marks(super().rpartition(sep))
+        return before, separator, after
 
-    def _found(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """``pieces`` of this text, which lie in it in this order, so many characters (0: or white space) between them."""
-        found: list[str] = []
+    def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
+        """Adds marks to pieces of this text, in order and ``between`` characters apart (0: none or white space)."""
+        marked: list[str] = []
         place = 0
         for piece in pieces:
             place = place if between else self.find(piece, place)
-            found.append(self[place : place + len(piece)])
+            marked.append(self[place : place + len(piece)])
             place += len(piece) + between
-        return found
+        return marked
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Written:
         if old:
@@ -156,7 +156,7 @@ class Written(str):
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
-    """What the filters ``e`` and ``safe`` give, with marks: all text that is joined to it is escaped."""
+    """The result of the filters ``e`` and ``safe``, with marks; text that is joined to it is escaped."""
 
     @classmethod
     def escape(cls, s: Any, /) -> Markup:
@@ -170,12 +170,12 @@ class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
 
 
 def by_template(text: str) -> Written:
-    """A text all of which the template wrote."""
+    """A text that the template wrote as a whole."""
     return Written(text, bytes([TEMPLATE]) * len(text))
 
 
 def as_answer(text: str) -> Written:
-    """The same text, all of it part of what the assistant answered."""
+    """The same text, marked as part of an answer of the assistant."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
@@ -185,25 +185,25 @@ def text_of(value: object) -> str:
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """``text``, which spells out ``value`` as Python or JSON does, with the marks of the texts in there.
+    """Adds the marks of the strings in ``value`` to ``text``, which is its ``repr`` or JSON.
 
     Args:
-        spell: What that makes of a text in there, quotes and all.
-        sort_keys: Whether dictionaries come in the order of their keys.
+        spell: Gives the ``repr`` or JSON of a single string, with quotes.
+        sort_keys: Whether dictionaries are sorted by key.
     """
-    if _is_own(value):
+    if _is_by_template(value):
         return by_template(text)
     marks, place = bytearray(len(text)), 0
     for leaf in _leaves(value, sort_keys=sort_keys):
         if not isinstance(leaf, str):
-            if _is_own(leaf):
+            if _is_by_template(leaf):
                 continue
             return Written(text)
         literal = spell(str.__str__(leaf))
         place = text.find(literal, place)
-        if place < 0:  # an encoder that was made to write JSON otherwise
+        if place < 0:  # JSON of another form, from an encoder of the template's choice
             return Written(text)
-        # Each character is spelled out by itself, but that Python chooses the quotes by what is between them.
+        # Each character is written independently of the others, except that repr chooses the quotes by the content.
         quote = '"' if literal[0] == "'" else ""
         start = place + 1
         for run in _RUN.finditer(marks_of(leaf)):
@@ -215,31 +215,31 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """What an operation that knows no marks made of ``text`` and ``others``, with marks if it is text.
+    """Adds marks to ``result``, if it is a string: an operation without marks has made it from ``text`` and ``others``.
 
-    It is the template's if all is that the operation was given. If only the ``others`` are, marks go with the characters of
-    ``text``, where these are all there, between others or with nothing but case and white space changed. What cannot be told
-    counts as a message's.
+    If the template wrote all arguments, the result counts as written by it. If it wrote only ``others``, the characters of
+    ``text`` keep their marks where the result has all of them, once, with other text around or with only case and white
+    space changed. Everything else counts as written by a message.
 
     >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
     b'\\x00\\x01\\x01\\x01\\x00\\x00'
     """
     if not isinstance(result, str) or (isinstance(result, Written) and not isinstance(text, str)):
-        return result  # an item of a list knows who wrote it
+        return result  # an item of a list, which has its marks already
     marks = marks_of(result)
-    if _is_own(others):
-        given = text_of(text)
-        if _is_own(text):  # part of an answer, if all of it is
-            marks = bytes([min(marks_of(given), default=TEMPLATE)]) * len(result)
-        elif carried := _carried(given, result):
+    if _is_by_template(others):
+        source = text_of(text)
+        if _is_by_template(text):  # part of an answer only if every character is
+            marks = bytes([min(marks_of(source), default=TEMPLATE)]) * len(result)
+        elif carried := _carried(source, result):
             marks = bytes(map(or_, marks, carried))
     written = Written(str.__str__(result), marks)
     return Markup(written) if isinstance(result, markupsafe.Markup) else written
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """The marks of the characters of ``text`` where ``result`` has just these, if it has; see `follow`."""
-    if _is_bare(text):
+    """The marks of ``result`` if it has all characters of ``text``, and otherwise None; see `follow`."""
+    if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
     if len(text) == len(result) and text.casefold() == result.casefold():
@@ -247,34 +247,36 @@ def _carried(text: str, result: str) -> bytes | None:
     place = result.find(text)
     if place >= 0 and result.find(text, place + 1) < 0:
         return bytes(place) + marks + bytes(len(result) - place - len(text))
-    # Without case and white space both must be the same: a case can have more characters than the other.
-    folded = [(one.casefold(), mark) for one, mark in zip(text, marks, strict=True) if not one.isspace()]
-    sizes = [0 if one.isspace() else len(one.casefold()) for one in result]
-    if "".join(one for one, _ in folded) != "".join(one.casefold() for one in result if not one.isspace()):
+    # Compare without case and white space. One character can become several when its case changes.
+    folded = [(character.casefold(), mark) for character, mark in zip(text, marks, strict=True) if not character.isspace()]
+    result_folded = ["" if character.isspace() else character.casefold() for character in result]
+    if "".join(characters for characters, _ in folded) != "".join(result_folded):
         return None
-    marks = b"".join(bytes([mark]) * len(one) for one, mark in folded)
+    marks = b"".join(bytes([mark]) * len(characters) for characters, mark in folded)
     carried, place = bytearray(), 0
-    for size in sizes:
-        of_one = set(marks[place : place + size])
-        carried.append(of_one.pop() if len(of_one) == 1 else 0)
-        place += size
+    for characters in result_folded:
+        distinct = set(marks[place : place + len(characters)])
+        carried.append(distinct.pop() if len(distinct) == 1 else 0)
+        place += len(characters)
     return bytes(carried)
 
 
-def _is_bare(text: str) -> bool:
+def _is_unmarked(text: str) -> bool:
     return not isinstance(text, Written) or not text._marks.strip(b"\0")
 
 
-def _is_own(value: object) -> bool:
-    """Whether there is nothing in it but texts that the template wrote, and numbers."""
+def _is_by_template(value: object) -> bool:
+    """Whether ``value`` has only numbers and strings that the template wrote."""
     return all(
-        not marks_of(leaf).translate(None, _OWN) if isinstance(leaf, str) else leaf is None or isinstance(leaf, (int, float))
+        not marks_of(leaf).translate(None, _TEMPLATE_MARKS)
+        if isinstance(leaf, str)
+        else leaf is None or isinstance(leaf, (int, float))
         for leaf in _leaves(value)
     )
 
 
 def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
-    """All that is in lists and dictionaries, in the order in which it is spelled out."""
+    """The strings, numbers and other values in nested lists and dictionaries, in the order of ``repr``."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -287,25 +289,25 @@ def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
 
 
 def join(texts: Iterable[str]) -> Written:
-    """One text of several, marks and all; what `Written` is put together by."""
+    """Joins texts and their marks into one text."""
     texts = list(texts)
     return Written("".join(texts), b"".join(map(marks_of, texts)))
 
 
 def marks_of(text: str) -> bytes:
-    """One byte for each character: a sum of `TEMPLATE` and `ANSWER`; 0 for all of any other text."""
+    """The marks of a text, one byte for each character: a sum of `TEMPLATE` and `ANSWER`; zeros if it is not `Written`."""
     return text._marks if isinstance(text, Written) else bytes(len(text))
 
 
 class Finder:
-    """Finds special tokens in text as encoding does: of all added tokens the leftmost, and of those the longest.
+    """Finds special tokens in text as encoding does: the leftmost added token, and of several at one place the longest.
 
     Args:
-        special: Their texts.
-        others: Texts of added tokens that are no special ones.
-        lstrip: Those of them that take the white space before them with them.
-        rstrip: Those that take the white space after them.
-        single_word: Those that are none beside letters and the like.
+        special: Texts of the special tokens.
+        others: Texts of added tokens that are not special.
+        lstrip: Tokens that include the white space before them.
+        rstrip: Tokens that include the white space after them.
+        single_word: Tokens that do not count next to letters, digits and the like.
 
     >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
     [(0, 3)]
@@ -325,13 +327,13 @@ class Finder:
         self._lstrip, self._rstrip, self._single_word = frozenset(lstrip), frozenset(rstrip), frozenset(single_word)
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-        """Where they begin and end, without the white space that they take with them; also those that stand in words."""
+        """Start and stop of each special token, without white space; includes ``single_word`` tokens inside words."""
         for match in self._added.finditer(text, start, stop):
             if match.group() in self._special:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """What the special token there takes of a text, none of it before ``after``; None if it is none in its place."""
+        """Start and stop of a special token with its white space, from ``after`` on; None if it does not count there."""
         token = text[start:stop]
         if token in self._single_word and (_WORD.match(text, stop) or (start and _WORD.match(text, start - 1))):
             return None
@@ -345,10 +347,10 @@ class Finder:
 
 
 class Part(NamedTuple):
-    """A piece of a written conversation: ordinary text, or one special token that the template wrote.
+    """A part of a written conversation: ordinary text, or one special token that the template wrote.
 
     Attributes:
-        span: Where it stands, with the white space that a special token takes with it.
+        span: Start and stop in the conversation, including the white space that belongs to a special token.
     """
 
     text: str
@@ -357,14 +359,14 @@ class Part(NamedTuple):
 
 
 def parts(text: Written, special: Finder) -> Iterator[Part]:
-    """``text`` in parts, in which only what the template itself wrote is a special token.
+    """Splits ``text`` at the special tokens that the template itself wrote; all others stay ordinary text.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
     ['', '<s>', 'a <s>']
     """
     plain, place = str.__str__(text), 0
-    for token in _own_spans(text, special):
+    for token in _template_spans(text, special):
         if (reach := special.reach(plain, *token, place)) is not None:
             yield Part(plain[place : reach[0]], False, (place, reach[0]))
             yield Part(plain[slice(*token)], True, reach)
@@ -374,9 +376,9 @@ def parts(text: Written, special: Finder) -> Iterator[Part]:
 
 def is_plain(text: Written, special: Finder) -> bool:
     """Whether encoding ``text`` as it is finds the special tokens that the template wrote, and no others."""
-    return all(one == other for one, other in zip_longest(special.spans(text), _own_spans(text, special)))
+    return list(special.spans(text)) == list(_template_spans(text, special))
 
 
-def _own_spans(text: Written, special: Finder) -> Iterator[tuple[int, int]]:
+def _template_spans(text: Written, special: Finder) -> Iterator[tuple[int, int]]:
     for run in _BY_TEMPLATE.finditer(marks_of(text)):
         yield from special.spans(text, *run.span())

@@ -287,7 +287,7 @@ def workplace(tmp_path, saved):
         ("count good.txt --out tok", "tok is a folder"),
         ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
         ("count good.txt --out good.txt/x", r"good\.txt is a file"),
-        ("count good.txt --out pipe", "pipe is no ordinary file"),
+        ("count good.txt --out pipe", "pipe is not an ordinary file"),
         ("count latin1.txt --out new/counts", "not UTF-8"),
         ("count good.txt --out out --memory-limit many", "--memory-limit 'many': write a number and a unit"),
         ("count good.txt --out out --memory-limit 1MB", "a memory limit of 1 MB is too small"),

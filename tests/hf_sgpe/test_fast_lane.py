@@ -21,7 +21,7 @@ from hf_sgpe import BPETokenizer, RegexPreTokenizer, SGPEError, SGPETokenizerFas
 @pytest.fixture(autouse=True)
 def lanes_open_at_once(monkeypatch):
     monkeypatch.setattr(fast_lane, "_WORTH_OPENING", 0)
-    monkeypatch.setattr(fast_lane, "_WORTH_LOOKING", 0)
+    monkeypatch.setattr(fast_lane, "_WORTH_CHECKING", 0)
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,9 @@ def test_the_lane_is_taken(pair):
     fast, _ = pair
     encoded = fast(["ශ්‍රී ලංකාව", "x"], padding=True)
     assert isinstance(encoded.encodings, fast_lane._Encodings)
-    assert encoded.encodings._made is None
+    assert encoded.encodings._encodings is None
     assert any(word is not None for word in encoded.word_ids(0))
-    assert encoded.encodings._made is not None
+    assert encoded.encodings._encodings is not None
     assert not isinstance(fast("x", return_offsets_mapping=True).encodings, fast_lane._Encodings)
 
 

@@ -134,7 +134,11 @@ def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
         ("me/empty", {}, "me/empty: the repository holds no tokenizer.json"),
         ("me/tok@", {}, "me/tok@: give a branch, a tag or a commit after the @"),
         ("me/no/such", {}, "me/no/such: no such file or folder, and not a name of a Hub repository: write user/name"),
-        ("me/tok", {"HF_TOKEN": "hf_wrong"}, "me/tok: no such file or folder, and the Hub requires a valid token: log in with"),
+        (
+            "me/tok",
+            {"HF_TOKEN": "hf_wrong"},
+            "me/tok: no such file or folder, and the Hub requires a valid token: log in with",
+        ),
         ("me/tok", {"HF_HUB_OFFLINE": "1"}, "me/tok: no such file or folder, and the Hub is switched off (HF_HUB_OFFLINE)"),
         ("me/tok", {"HF_ENDPOINT": "http://127.0.0.1:9"}, "and the connection to the Hub failed ([Errno"),
         ("me/broken", {}, "not valid JSON"),
