@@ -1,8 +1,8 @@
-"""Counting on many machines: steps for pipelines of datatrove, which runs them here, on Slurm or on Ray.
+"""Counting on many machines: pipeline steps for datatrove, which runs them on this machine, on Slurm or on Ray.
 
-Each task counts its share of the texts into a file (`CountWords`), each of a second kind adds up a range of buckets of all
-those (`AddCounts`), and one puts the sums one after another (`JoinCounts`). Files have their names when they are whole, so a
-task that was killed and is done again loses nothing and counts nothing twice. All machines see the same folders.
+Each task of `CountWords` counts its share of the texts into a file. Each task of `AddCounts` adds up a range of buckets of
+all those files, and the task of `JoinCounts` joins the sums into one file. A file gets its name only when it is complete,
+so a task that was killed can be repeated without loss or double counting. All machines must see the same folders.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """Reads files as `trainers.count_files` does, each in one task; datatrove's own readers can be used instead.
+    """Reads files as `trainers.count_files` does, each in one task. datatrove's own readers work as well.
 
     Args:
-        files: As `trainers.find_files` gives them.
-        config: Whose special tokens no part of a text is cut in.
+        files: From `trainers.find_files`.
+        config: Texts are never cut inside its special tokens.
         text_field: The field with the text in JSON Lines and Parquet.
     """
 
@@ -64,11 +64,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
 
 class ReadDataset(PipelineStep):  # type: ignore[misc]
-    """Reads a dataset as `trainers.read_dataset` does, each task a part of it; if it is streamed, some of its files.
-
-    Args:
-        name: And the rest: as for `trainers.read_dataset`.
-    """
+    """Reads a dataset as `trainers.read_dataset` does, with the same arguments; each task reads a part of it."""
 
     name, type = "📖 Dataset", "READER"
 
@@ -85,12 +81,12 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """Counts the words of a task's documents into a file of its own.
+    """Counts the words of each task's documents into a file.
 
     Args:
-        folder: For the files, one a task.
-        config: Decides what a word is.
-        memory_limit: Bytes that a task's process may take.
+        folder: Folder for the files, one for each task.
+        config: Decides how text is split into words.
+        memory_limit: Memory of a task's process in bytes.
         workers: Threads of a task.
     """
 
@@ -118,12 +114,12 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
 
 class AddCounts(PipelineStep):  # type: ignore[misc]
-    """Adds the files of all tasks up, each task those of a range of buckets.
+    """Adds up the files of all tasks of `CountWords`; each task adds a range of buckets.
 
     Args:
         counted: Folder of `CountWords`.
-        tasks: How many tasks counted.
-        folder: For the sums.
+        tasks: Number of tasks of `CountWords`.
+        folder: Folder for the sums.
         min_count: Leave out words that occur less often in all texts together.
     """
 
@@ -149,13 +145,13 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
 
 
 class JoinCounts(PipelineStep):  # type: ignore[misc]
-    """Puts the sums of ranges of buckets one after another into one file: the counts of all texts.
+    """Joins the sums of `AddCounts` into one file, the counts of all texts.
 
     Args:
         summed: Folder of `AddCounts`.
-        tasks: How many tasks added up.
+        tasks: Number of tasks of `AddCounts`.
         path: File to write.
-        sources: What was counted, told to the readers of the file.
+        sources: Where the texts come from; recorded in the file.
     """
 
     name, type = "🧵 Join counts", "🔢 COUNTS"
@@ -187,16 +183,16 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """The files of all tasks, and what they say of their counts."""
+    """The files of all tasks, with their information."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
-            raise SGPEError(f"{file}: not there: that task has not finished, or counted into another folder")
+            raise SGPEError(f"{file}: no such file: the task has not finished, or it wrote to another folder")
     infos = {file: read_info(file) for file in files}
     check_same_settings(infos)
     return infos
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """How the words of all were cut, for a file that is made of them."""
+    """The settings with which the words were split, for a file made from others."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

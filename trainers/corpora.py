@@ -1,6 +1,6 @@
-"""Corpora: which files a user means, and the texts in them. Streams, so that files may be larger than memory.
+"""Corpora: finds the files a user names and streams their texts, so files may be larger than memory.
 
-A text file is one text. A JSON Lines or Parquet file holds one text in each line or row, in a field.
+A text file is one text. A JSON Lines or Parquet file has one text in a field of each line or row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
 _BLOCK_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 10
-# A line is in memory as a whole, several times while it is read as JSON.
+# A line has to fit into memory, and several times while it is parsed as JSON.
 _LONGEST_LINE = 256 << 20
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -37,16 +37,16 @@ CorpusFile = Path | HubFile
 """A file of a corpus, here or on the Hub."""
 
 Progress = Callable[[int], None]
-"""Called with how many more bytes of the file, as it lies on disk, have been read."""
+"""Called with the number of bytes read since the last call, counted as on disk, so before unpacking."""
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """The files that ``paths`` name: files, folders (all corpora below, hidden ones left out) and globs.
+    """Finds the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
 
-    What begins with ``hf://`` is looked for on the Hub, and read from there, as of the commit that is the latest now.
+    A path that begins with ``hf://`` is read from the Hub, at the commit that is the latest now.
 
     Raises:
-        SGPEError: a path names nothing, or nothing that can be read as a corpus.
+        SGPEError: a path does not exist or has no files of a known kind.
     """
     files: list[CorpusFile] = []
     for path in paths:
@@ -54,37 +54,37 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
             files.append(path)
             continue
         name = os.fspath(path)
-        found: Sequence[CorpusFile]
+        matches: Sequence[CorpusFile]
         if not name:
-            raise SGPEError("a corpus must have a name: give a file, a folder or a glob")
+            raise SGPEError("the name of a corpus must not be empty: give a file, a folder or a glob")
         if name.startswith(PREFIX):
-            found = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
+            matches = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
         elif Path(name).is_dir():
             below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and kind_of(file)]
-            found = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
+            matches = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
         elif Path(name).exists():
-            found = [Path(name)]
-            if not kind_of(found[0]):
+            if not kind_of(Path(name)):
                 raise SGPEError(f"{name}: unknown kind of file: known are {_KNOWN}")
+            matches = [Path(name)]
         else:
-            matches = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - a Path has no absolute globs
-            found = [match for match in matches if match.is_file() and kind_of(match)]
-            if not matches:
+            existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
+            if not existing:
                 raise SGPEError(f"{name}: no such file or folder")
-        if not found:
-            raise SGPEError(f"{name}: holds no corpus: known are {_KNOWN}")
-        files += found
+            matches = [match for match in existing if match.is_file() and kind_of(match)]
+        if not matches:
+            raise SGPEError(f"{name}: no files of a known kind: known are {_KNOWN}")
+        files += matches
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
 
 
 def size_of(file: CorpusFile) -> int:
-    """Bytes that a file has."""
+    """The size of a file in bytes."""
     return file.size if isinstance(file, HubFile) else file.stat().st_size
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """A file of a corpus as a file of counts names it: its name and size."""
-    # Names need not be UTF-8.
+    """The name and size of a file, as a file of counts records them."""
+    # File names need not be UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
 
@@ -95,16 +95,18 @@ def read_texts(
     special_tokens: Iterable[str] = (),
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """The texts of one file. A text file comes in parts, cut where no split pattern sees it; after 1,048,576 characters
-    without such a place, anywhere.
+    """Reads the texts of one file.
+
+    A text file comes in parts, cut only where no split pattern is affected; after 1,048,576 characters without such a
+    place it is cut anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
-        special_tokens: Texts that no cut may fall into.
-        on_progress: Told of the bytes read.
+        special_tokens: Never cut inside these.
+        on_progress: Called with the number of bytes read.
 
     Raises:
-        SGPEError: the file is damaged, not UTF-8 or without the field; the message names file and place.
+        SGPEError: the file is damaged, not UTF-8 or has no such field; the message names the file and the place.
     """
     path = _file(path)
     report = on_progress or (lambda count: None)
@@ -120,26 +122,26 @@ def read_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """The text of one file in parts, whatever its name ends in; arguments and errors as for `read_texts`."""
+    """Reads one file as text, in parts, whatever its extension; arguments and errors as for `read_texts`."""
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
-    """The first texts of files, of a few if there are many: enough to see which scripts a corpus is written in.
+    """The first texts of some files: enough to detect the scripts of a corpus.
 
     Args:
         text_field: As for `read_texts`.
-        most: Files to look into; of more, some that lie evenly among them.
+        most: How many files to read at most, evenly spaced in the list.
 
     Raises:
-        SGPEError: as `read_texts`.
+        SGPEError: as for `read_texts`.
     """
     for file in files[:: -(-len(files) // most) or 1]:
         yield from beginning_of(read_texts(file, text_field=text_field))
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """The first of some texts, up to about this many characters."""
+    """The first texts, up to about ``characters`` characters in all."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -160,19 +162,19 @@ def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "tex
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
-    """The one file that a path names."""
+    """The one file that a path names, here or on the Hub."""
     if isinstance(path, HubFile):
         return path
     if not os.fspath(path).startswith(PREFIX):
         return Path(path)
-    found = find_hub_files(os.fspath(path))
-    if len(found) != 1:
-        raise SGPEError(f"{path}: names {len(found)} files: name one")
-    return found[0]
+    files = find_hub_files(os.fspath(path))
+    if len(files) != 1:
+        raise SGPEError(f"{path}: this names {len(files)} files: give a single file")
+    return files[0]
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """The kind of a file by its name, compressed or not: `TEXT`, `JSON_LINES`, `PARQUET` or None."""
+    """`TEXT`, `JSON_LINES` or `PARQUET` by a file's extension, compressed or not; None for any other file."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -184,11 +186,11 @@ def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset = 0
     for block in _blocks(path, report):
-        kept = len(decoder.getstate()[0])
+        pending = len(decoder.getstate()[0])
         try:
             text = decoder.decode(block)
         except UnicodeDecodeError as error:
-            raise _not_utf8(path, offset - kept + error.start) from None
+            raise _not_utf8(path, offset - pending + error.start) from None
         yield text.removeprefix("\ufeff") if offset == 0 else text
         offset += len(block)
     if rest := decoder.getstate()[0]:
@@ -206,8 +208,9 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
         except (ValueError, RecursionError) as error:
             raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
         if not isinstance(record, dict) or field not in record:
-            has = f"it has {', '.join(map(repr, record))}" if isinstance(record, dict) else "it is no object"
-            raise SGPEError(f"{path}, line {number}: no field {field!r} ({has}): name the one with the text")
+            if not isinstance(record, dict):
+                raise SGPEError(f"{path}, line {number}: not a JSON object")
+            raise SGPEError(f"{path}, line {number}: {_missing('field', field, record)}")
         if record[field] is None:
             continue
         if not isinstance(record[field], str):
@@ -232,8 +235,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
         try:
             with pq.ParquetFile(source) as file:
                 if field not in file.schema_arrow.names:
-                    names = ", ".join(map(repr, file.schema_arrow.names))
-                    raise SGPEError(f"{path}: no column {field!r} (it has {names}): name the one with the text")
+                    raise SGPEError(f"{path}: {_missing('column', field, file.schema_arrow.names)}")
                 rows = 0
                 for batch in file.iter_batches(columns=[field], batch_size=1024):
                     for value in batch.column(0).to_pylist():
@@ -243,20 +245,20 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
                             raise SGPEError(f"{path}: column {field!r} must be text, not {type(value).__name__}")
                         yield value
                     rows += batch.num_rows
-                    now = size * rows // max(file.metadata.num_rows, 1)
-                    report(now - reported)
-                    reported = now
+                    position = size * rows // max(file.metadata.num_rows, 1)
+                    report(position - reported)
+                    reported = position
         except SGPEError:
             raise
         except (pa.ArrowException, ValueError, OSError) as error:
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
-def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object = "") -> Iterator[AnyStr]:
-    """The lines of a text in blocks. A line end at the very end begins no further line.
+def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object) -> Iterator[AnyStr]:
+    """Splits a text in blocks into lines. A line end at the end of the text does not start another line.
 
     Raises:
-        SGPEError: a line is so long that it is none; ``where`` is what it stands in.
+        SGPEError: a line is too long; the message begins with ``where``.
     """
     rest: list[AnyStr] = []
     for block in blocks:
@@ -283,7 +285,7 @@ def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
         except (EOFError, lzma.LZMAError, zlib.error) as error:
             raise _damaged(path, error) from None
         except OSError as error:
-            # gzip and bz2 raise a bare OSError, without a number, for data in another format
+            # For data in another format, gzip and bz2 raise an OSError without a number.
             if error.errno is not None:
                 raise
             raise _damaged(path, error) from None
@@ -303,18 +305,18 @@ def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
-    """The content of compressed streams, one after another. `lzma.open` and `bz2.open` ignore data behind them.
+    """Unpacks compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
 
     Args:
-        new: Makes what unpacks one stream, and fails if it is none.
-        padding: May stand behind a stream.
+        new: Makes a decompressor for one stream.
+        padding: Bytes to skip after a stream.
     """
     packed = raw.read(_BLOCK_BYTES)
     while True:
         stream = new()
         while not stream.eof:
             if not packed and stream.needs_input:
-                raise EOFError("it ends within a compressed stream")
+                raise EOFError("it ends inside a compressed stream")
             if block := stream.decompress(packed, _BLOCK_BYTES):
                 yield block
             packed = raw.read(_BLOCK_BYTES) if stream.needs_input and not stream.eof else b""
@@ -333,7 +335,7 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
         raise not_installed(f"{path}: reading .zst needs zstandard", "zstandard", extra="corpora") from None
     frame = None
     try:
-        # All that one call unpacks is in memory at once, and four bytes can stand for 128 kB.
+        # Read little at a time: one call unpacks everything into memory, and four bytes can become 128 kB.
         while packed := raw.read(_ZSTD_BYTES):
             while packed:
                 if frame is None:
@@ -352,6 +354,10 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
     return SGPEError(f"{path}: damaged or cut off ({error})")
+
+
+def _missing(kind: str, name: str, names: Iterable[str]) -> str:
+    return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 
 def _not_utf8(path: CorpusFile, offset: int) -> SGPEError:

@@ -1,4 +1,4 @@
-"""Counting words over files and iterators, in several threads or processes. Any number of them gives the same counts."""
+"""Counting the words of files and iterators in threads or processes, with the same result for any number of workers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.corpora import CorpusFile, read_texts, size_of
 
-# Below this, starting processes takes longer than counting.
+# For smaller corpora, starting processes takes longer than counting.
 _WORTH_WORKERS_BYTES = 8 << 20
 
-# Each holds words of its own, and no machine has more cores.
+# Every worker has its own table of words, and no machine has more cores.
 _MOST_WORKERS = 1024
 
 Result = TypeVar("Result")
@@ -48,20 +48,20 @@ def count_files(
 ) -> WordCounts:
     """Counts the words of files.
 
-    Memory grows with distinct words and the number of workers, not with the files.
+    Memory grows with the number of distinct words and of workers, not with the size of the files.
 
     Args:
-        files: As `trainers.find_files` gives them.
-        config: A `TrainingConfig`, a `Splitting`, or whatever else says how text is cut.
-        counts: Files of words counted before, to be added up with them.
-        weights: As those of `TrainingConfig`; None for its own, if it is one.
+        files: From `trainers.find_files`.
+        config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
+        counts: Files of words counted before, which are added.
+        weights: As for `TrainingConfig`; None uses those of ``config``, if it has any.
         text_field: The field with the text in JSON Lines and Parquet.
-        workers: How many to use, threads with the native kernels and processes without; None for one a core, or one in all
-            for small corpora.
-        progress: Show a bar on stderr; None for only on a terminal.
+        workers: Number of threads, or of processes without the native kernels; None for one per core, but a single one for
+            small corpora.
+        progress: Show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: a file cannot be read; the message names it and the place. Or a weight fits none of the files.
+        SGPEError: a file cannot be read, or a weight matches no file.
     """
     files = list(files)
     weigh = _weights(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
@@ -84,7 +84,7 @@ def count_files(
 def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
-    """The texts of files, as `count_files` reads them; arguments and errors as there."""
+    """Reads the texts of files as `count_files` does; arguments and errors as there."""
     files = list(files)
     with _bar(sum(map(size_of, files)), progress) as bar:
         yield from _texts(files, config, text_field, bar)
@@ -107,17 +107,17 @@ def _load(file: Path, config: HasSplitting) -> WordCounts:
 
 
 def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
-    """What `TrainingConfig.weights` means for these files."""
+    """Returns a function that gives the weight of a file by `TrainingConfig.weights`."""
 
-    def fits(file: CorpusFile, name: str) -> bool:
-        # A name may hold characters that have a meaning in a glob.
-        return any(own == name or fnmatch(own, name) for own in (file.name, str(file)))
+    def matches(file: CorpusFile, name: str) -> bool:
+        # A file name may have characters that are special in a glob, so compare as it is first.
+        return any(spelling == name or fnmatch(spelling, name) for spelling in (file.name, str(file)))
 
-    fitting = {file: [name for name in weights if fits(file, name)] for file in files}
+    names_of = {file: [name for name in weights if matches(file, name)] for file in files}
     for name in weights:
-        if not any(name in names for names in fitting.values()):
-            raise SGPEError(f"weights: {name!r} fits none of the files: give the name of one, or a glob")
-    return lambda file: weights[fitting[file][0]] if fitting[file] else 1
+        if not any(name in names for names in names_of.values()):
+            raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
+    return lambda file: weights[names_of[file][0]] if names_of[file] else 1
 
 
 def count_texts(
@@ -128,20 +128,20 @@ def count_texts(
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """The texts as they are, with a bar as for `count_files`; errors as for `only_texts`."""
-    show = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
-    with tqdm(total=length_hint(texts) or None, **show) as bar:
+    """Passes the texts on and shows a bar as `count_files` does; errors as for `only_texts`."""
+    options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
+    with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
             yield text
             bar.update()
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Counts batches of texts in threads if the kernel releases the GIL, else in processes."""
+    """Counts batches of texts, in threads with the native kernels (which release the GIL), else in processes."""
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
-        # Threads cost nothing. Processes do, and are not expected by someone who passes an iterator.
+        # Threads are cheap. Processes are not, and a call with an iterator should not start them by itself.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
         return _count_in_processes(batches, config, workers)
@@ -154,10 +154,10 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
 
 
 def check_workers(workers: int) -> int:
-    """The number itself.
+    """Checks a number of workers and returns it.
 
     Raises:
-        SGPEError: it is not a possible number of workers.
+        SGPEError: it is not a number from 1 to 1,024.
     """
     if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
         raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
@@ -167,10 +167,10 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Adds each batch to one of the counters, which are at work in a thread each; one alone, in the caller's.
+    """Adds each batch to one of the counters, in one thread per counter; a single counter works in the caller's thread.
 
     Args:
-        add: Called with a batch and a counter that is in no other thread at the time.
+        add: Adds a batch to a counter; no other thread uses that counter meanwhile.
     """
     if len(counters) == 1:
         for batch in batches:
@@ -180,7 +180,7 @@ def share_out(
     for counter in counters:
         idle.put(counter)
 
-    def add_to_one(batch: list[str]) -> None:
+    def add_to_idle(batch: list[str]) -> None:
         counter = idle.get()
         try:
             add(counter, batch)
@@ -188,27 +188,27 @@ def share_out(
             idle.put(counter)
 
     with ThreadPoolExecutor(len(counters)) as pool:
-        for _ in in_turn(pool, add_to_one, batches, 2 * len(counters)):
+        for _ in in_turn(pool, add_to_idle, batches, 2 * len(counters)):
             pass
 
 
 def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, workers: int) -> WordCounts:
     total: Counter[bytes] = Counter()
 
-    def noted() -> Iterator[list[str]]:
+    def with_slow_note() -> Iterator[list[str]]:
         for batch in batches:
             kernel.note_slow_use(sum(map(len, batch)))
             yield batch
 
-    # A copy of this process starts at once and needs no importable main module; elsewhere copies are unsafe.
+    # A forked process starts at once and needs no importable main module; only on Linux is forking safe enough.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(config,)) as pool:
         try:
-            for counts in in_turn(pool, _count_batch, noted(), 2 * workers):
+            for counts in in_turn(pool, _count_batch, with_slow_note(), 2 * workers):
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short, and call training from under "
+                "a counting process ended early: use fewer workers if memory is short, and put calls of training under "
                 "if __name__ == '__main__'"
             ) from None
     return WordCounts(total, config.splitting)
@@ -217,7 +217,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 def in_turn(
     pool: Executor, work: Callable[[list[str]], Result], batches: Iterable[list[str]], ahead: int
 ) -> Iterator[Result]:
-    """The results of ``work``. Only ``ahead`` batches wait, so that reading does not outrun counting and fill memory."""
+    """Yields the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
     running: deque[Future[Result]] = deque()
     try:
         for batch in batches:
@@ -234,7 +234,7 @@ _config: HasSplitting
 
 
 def _start(config: HasSplitting) -> None:
-    # Ctrl-C reaches every process of a terminal; the one that reads ends the others.
+    # Ctrl-C goes to every process of a terminal; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernel.leave_slow_use_to_others()

@@ -1,4 +1,4 @@
-"""Counting words into a file within a limit of memory: words that do not fit go to disk and are added up in the end."""
+"""Counting words into a file within a memory limit: words that do not fit go to disk and are added at the end. Exact."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from trainers.counting import check_workers, share_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters that a counter takes at once: its table must have room for all of their words.
+# Characters of a batch: a counter must have room for all words of a batch before it takes it.
 _BATCH_CHARACTERS = 1 << 18
 # Memory for reading, waiting texts and scratch space of each worker, and for writing.
 _WORKER_BYTES = 12 << 20
 _WRITER_BYTES = 64 << 20
-# A counter with less than this would write more than it counts.
+# With less room, a counter would spend more time on writing than on counting.
 _LEAST_ROOM = 32 << 20
 
 
@@ -54,22 +54,22 @@ def count_to_file(
     memory_limit: int | None = None,
     workers: int | None = None,
 ) -> CountsInfo:
-    """Counts the words of texts, each by itself, into one file; the same file for any limit and any number of workers.
+    """Counts the words of texts into one file, which is the same for any memory limit and any number of workers.
 
-    Time grows with the text, and where not all words have room, with what is written and read again: each word once for
-    every time that the memory was full.
+    Every time the memory is full, all words counted so far are written to disk and read again at the end, which takes extra
+    time.
 
     Args:
         texts: Read once and lazily.
-        path: File to write; runs of words lie beside it until it is done.
-        sources: What the texts come from, told to the readers of the file.
-        memory_limit: Bytes that the process may take, all in all; None for what it takes now and half of what is free.
-        workers: Threads; None for one a core. Without the native kernels there is one.
+        path: File to write; temporary files are written beside it.
+        sources: Where the texts come from; recorded in the file.
+        memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
+        workers: Number of threads; None for one per core. Without the native kernels there is always one.
 
     Raises:
-        SGPEError: the limit is too small, pyarrow is not installed, or as `trainers.read_texts`.
+        SGPEError: the limit is too small, pyarrow is not installed, or as for `trainers.read_texts`.
     """
-    require_pyarrow(path)  # before the memory that is taken is looked at
+    require_pyarrow(path)  # before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))
     with scratch_directory(path) as folder:
@@ -85,14 +85,15 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Adds up files of counts into one, with one bucket of some of them in memory at a time.
+    """Adds up files of counts into one file, with one bucket of words in memory at a time.
 
     Args:
-        path: File to write, which may be one of them.
-        min_count: Leave out words that occur less often in all of them together.
+        paths: Files to add; a file may be named twice.
+        path: File to write, which may be one of ``paths``.
+        min_count: Leave out words that occur less often in all files together.
 
     Raises:
-        SGPEError: a file does not hold counts, they were counted with different settings, or there are too many words.
+        SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
     """
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
@@ -101,22 +102,22 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         raise SGPEError(f"min_count must be at least 1, not {min_count}")
     check_same_settings(infos)
     rare = RareWords(min_count)
-    known = [infos[Path(file)] for file in paths]
-    check_total(sum(info.total for info in known))  # one may be named twice
+    all_infos = [infos[Path(file)] for file in paths]  # a file may be named twice
+    check_total(sum(info.total for info in all_infos))
     with scratch_directory(path) as folder:
         return write(
             path,
             rare.left_out_of(sum_of(map(Path, paths), folder)),
-            known[0].splitting,
-            sources=[source for info in known for source in info.sources],
-            versions=all_versions(known),
-            dropped=lambda: all_dropped([*(info.dropped for info in known), rare.report()]),
+            all_infos[0].splitting,
+            sources=[source for info in all_infos for source in info.sources],
+            versions=all_versions(all_infos),
+            dropped=lambda: all_dropped([*(info.dropped for info in all_infos), rare.report()]),
         )
 
 
 def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
     def add(counter: WordCounter, batch: list[str]) -> None:
-        # Python has one, two or four bytes for each character of a text, and UTF-8 up to one, three or four.
+        # Where Python takes one, two or four bytes for each character, UTF-8 takes at most one, three or four.
         if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
             runs.take(counter)
         counter.add(batch)
@@ -125,12 +126,11 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Adds counters to the first one as far as there is room, which is the fastest way, and returns those that are left."""
-    first, *others = counters
-    left = list(others)
-    for other in others:
+    """Adds counters to the first one, which is fastest, as long as they fit into memory; returns it and the rest."""
+    first, *left = counters
+    for other in counters[1:]:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
-        # `peak` holds for long and short words if each has sixteen bytes at the most.
+        # 16 bytes per word is the most that `peak` has to allow for, whatever the length of the words.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
             left.remove(other)
@@ -138,7 +138,7 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
 
 
 class _Runs:
-    """Files of words that had no room, each in the order of a file of counts."""
+    """Temporary files of words that did not fit into memory, each in the order of a file of counts."""
 
     def __init__(self, folder: Path, config: HasSplitting) -> None:
         self.files: list[Path] = []
@@ -148,7 +148,7 @@ class _Runs:
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
-        """Writes what a counter has, which then begins anew."""
+        """Writes the words of a counter to a file and empties the counter."""
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
@@ -164,18 +164,18 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """Bytes for the words of all counters."""
+    """The memory for the words of all counters, in bytes."""
     try:
         import psutil
     except ImportError:
         raise not_installed("counting to a file needs psutil", "psutil", extra="corpora") from None
 
-    taken = psutil.Process().memory_info().rss
-    besides = taken + workers * _WORKER_BYTES + _WRITER_BYTES
-    limit = taken + psutil.virtual_memory().available // 2 if memory_limit is None else memory_limit
-    room = int(limit - besides)
+    used = psutil.Process().memory_info().rss
+    overhead = used + workers * _WORKER_BYTES + _WRITER_BYTES
+    limit = used + psutil.virtual_memory().available // 2 if memory_limit is None else memory_limit
+    room = int(limit - overhead)
     if room < workers * _LEAST_ROOM:
-        least = -(-(besides + workers * _LEAST_ROOM) // 1_000_000)
+        least = -(-(overhead + workers * _LEAST_ROOM) // 1_000_000)
         several = workers > 1
         raise SGPEError(
             f"a memory limit of {limit / 1e6:,.0f} MB is too small for {workers} worker{'s' * several}: "
@@ -185,10 +185,10 @@ def _room(memory_limit: int | None, workers: int) -> int:
 
 
 class RareWords:
-    """Leaves out words that occur less often than ``min_count``, and bounds what that can change in training.
+    """Leaves out words that occur less often than ``min_count``, and computes a bound on what that changes in training.
 
-    A pair of tokens stands where the last byte of the one meets the first of the other. So it loses no more than the pair of
-    those two bytes does, and a merge can only become another where its pair leads the next by less.
+    Where a pair of tokens occurs, so does the pair of bytes at which they meet. So no pair of tokens loses more than the
+    pair of bytes that loses most, and a merge can only change if its lead over the next pair is smaller than that.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -199,7 +199,7 @@ class RareWords:
         self._distinct = self._total = 0
 
     def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The words that are left."""
+        """The tables without the rare words."""
         import pyarrow.compute as pc
 
         for table in tables:
@@ -211,7 +211,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """The words left out so far; None if none can be."""
+        """What was left out so far; None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

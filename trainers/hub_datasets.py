@@ -1,4 +1,4 @@
-"""Corpora from the ``datasets`` library: a dataset on the Hub or in a folder, whole or streamed."""
+"""Texts of datasets, read with the ``datasets`` library: on the Hub or in a folder, downloaded or streamed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BATCH_ROWS = 1000
 
 
 class DatasetTexts:
-    """The texts of one column of a dataset, read anew whenever it is iterated over; made by `read_dataset`.
+    """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text.
 
-    Where the connection fails, reading goes on from the same place.
+    If the connection fails, reading is retried from the same place.
     """
 
     def __init__(self, dataset: Any, column: str, where: str) -> None:
@@ -28,27 +28,26 @@ class DatasetTexts:
         self._where = where
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """One of several parts that together hold all texts; a part of a streamed dataset is some of its files, or none.
+        """Part ``number``, from 0, of ``parts`` that together have all texts.
 
-        Args:
-            number: From 0.
+        A streamed dataset is divided by files, so some parts may be empty.
         """
-        # A streamed dataset has no more parts than files.
+        # A streamed dataset cannot have more parts than files.
         parts = min(parts, getattr(self._dataset, "num_shards", parts))
-        mine = self._dataset.shard(parts, number, contiguous=True) if number < parts else None
-        return DatasetTexts(mine, self._column, self._where)
+        shard = self._dataset.shard(parts, number, contiguous=True) if number < parts else None
+        return DatasetTexts(shard, self._column, self._where)
 
     def __length_hint__(self) -> int:
         if hasattr(self._dataset, "__len__"):
             return len(self._dataset)
-        # The length of a streamed dataset is known only if the dataset says it.
+        # For a streamed dataset the number is only in its metadata, and not always there.
         split = (self._dataset.info.splits or {}).get(str(self._dataset.split))
         return (split.num_examples or 0) if split else 0
 
     def __iter__(self) -> Iterator[str]:
-        dataset = copy.copy(self._dataset)  # which knows where it is
+        dataset = copy.copy(self._dataset)  # it has the reading position as state
         patience = hub.Patience()
-        with _one_line(self._where):
+        with _one_line_errors(self._where):
             while dataset is not None:
                 state = None
                 try:
@@ -84,16 +83,16 @@ def read_dataset(
     """Opens a dataset for its texts.
 
     Args:
-        name: On the Hub, or a local folder: of Parquet, JSON Lines, CSV or text files, or one that ``save_to_disk`` wrote.
-            Of several configurations of a dataset on the Hub it names one after a colon.
-        split: Also a part of one: ``train[:10%]``.
-        text_column: The column with the text; rows without one are passed over.
-        streaming: Read while downloading, without a copy in the cache. Otherwise it is downloaded first, and kept.
+        name: A dataset on the Hub, or a local folder with Parquet, JSON Lines, CSV or text files or from ``save_to_disk``.
+            To choose one of several configurations on the Hub, put its name after a colon.
+        split: A split or a part of one, ``train[:10%]``.
+        text_column: The column with the text; rows without text are skipped.
+        streaming: Read while downloading, without a copy in the cache. Otherwise the dataset is downloaded first.
         revision: Branch, tag or commit of a dataset on the Hub; None for the main branch.
 
     Raises:
-        SGPEError: ``datasets`` is not installed; there is no such dataset, configuration, split or column; it is damaged,
-            or the Hub cannot be reached. Some of it shows only when the texts are read.
+        SGPEError: ``datasets`` is not installed; the dataset, configuration, split or column does not exist; the dataset is
+            damaged; or the Hub cannot be reached. Some errors are only raised when the texts are read.
 
     Example, with a dataset on the Hub::
 
@@ -102,23 +101,23 @@ def read_dataset(
     try:
         import datasets
     except ImportError:
-        raise not_installed("reading datasets needs the package of that name", "datasets", extra="datasets") from None
+        raise not_installed("reading datasets needs the package datasets", "datasets", extra="datasets") from None
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():
-        raise SGPEError(f"{path}: is a file, not a dataset: give it as corpus, or name its folder")
+        raise SGPEError(f"{path}: is a file, not a dataset: give it as a corpus file, or give its folder")
     if not os.fspath(name):
-        raise SGPEError("a dataset must have a name: give one on the Hub, or a folder")
-    # A folder by its whole path, since the library has builders of its own called text, json and csv.
+        raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
+    # A folder needs its full path, because text, json and csv are names of builders in the library.
     dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
-    with _one_line(where), _quiet_unless_on_a_terminal(datasets):
+    with _one_line_errors(where), _quiet_unless_on_a_terminal(datasets):
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
             dataset = _saved(datasets.load_from_disk(os.fspath(name)), split, where)
         else:
             dataset = datasets.load_dataset(
                 dataset_name, config or None, split=split, streaming=streaming, revision=revision
             )
-        if dataset.column_names is None:  # a stream that has to be read to know
+        if dataset.column_names is None:  # a stream whose columns are only known after reading
             return DatasetTexts(dataset, text_column, where)
         if text_column not in dataset.column_names:
             raise _no_column(where, text_column, dataset.column_names)
@@ -126,10 +125,10 @@ def read_dataset(
 
 
 def commit_of(name: str) -> str | None:
-    """The commit that the main branch of a dataset on the Hub is at; None for a local one.
+    """The latest commit of a dataset on the Hub; None for a local one.
 
     Raises:
-        SGPEError: there is no such dataset, or the Hub cannot be reached.
+        SGPEError: the dataset does not exist, or the Hub cannot be reached.
     """
     if Path(name).exists():
         return None
@@ -140,7 +139,7 @@ def commit_of(name: str) -> str | None:
 
 
 def _saved(dataset: Any, split: str, where: str) -> Any:
-    """The split of what ``save_to_disk`` wrote: one dataset, which has no splits, or a dictionary of them."""
+    """Picks the split from what ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of splits."""
     if not isinstance(dataset, dict):
         return dataset
     if split not in dataset:
@@ -149,24 +148,26 @@ def _saved(dataset: Any, split: str, where: str) -> Any:
 
 
 def _no_column(where: str, column: str, columns: Any) -> SGPEError:
-    return SGPEError(f"{where}: no column {column!r} (it has {', '.join(map(repr, columns))}): name the one with the text")
+    return SGPEError(
+        f"{where}: no column {column!r} (it has {', '.join(map(repr, columns))}): give the name of the column with the text"
+    )
 
 
 @contextmanager
-def _one_line(where: str) -> Iterator[None]:
-    """A block in which errors of the library, and of those that it uses, become one line that names the dataset."""
+def _one_line_errors(where: str) -> Iterator[None]:
+    """Turns any error of the library in the block into one line that names the dataset."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):
         raise
     except Exception as error:
-        cause = error.__cause__ or error  # the library wraps what it met while making a split
+        cause = error.__cause__ or error  # the library wraps errors that happen while it builds a split
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         if isinstance(cause, StopIteration):
             lines = ["it has no rows"]
-        # The names of the configurations are in the second line.
-        reason = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
-        raise SGPEError(f"{where}: {reason}") from error
+        # The second line of this error has the names of the configurations.
+        message = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
+        raise SGPEError(f"{where}: {message}") from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Files on the Hub as corpora, ``hf://datasets/user/name/path``: read by ranges as they are needed, without a copy here."""
+"""Corpus files on the Hub, ``hf://datasets/user/name/path``, read in ranges without downloading the whole file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file on the Hub, with the methods of a `Path` that readers of corpora use.
+    """A file on the Hub, with the part of `Path`'s interface that `trainers.corpora` uses.
 
     Attributes:
-        address: ``hf://`` and so on, with the commit that it is of where it lies in a repository.
+        address: ``hf://`` and so on; for a file in a repository with the commit.
         size: In bytes.
     """
 
@@ -31,50 +31,50 @@ class HubFile:
 
     @property
     def name(self) -> str:
-        """The last part of its address."""
+        """The last part of the address."""
         return PurePosixPath(self.address).name
 
     @property
     def suffix(self) -> str:
-        """The end of its name, from the last dot."""
+        """The extension of the name, with the dot."""
         return PurePosixPath(self.address).suffix
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Opens it for reading. If the connection fails, reading is retried from the same place for some minutes.
+        """Opens the file for reading. If the connection fails, reading is retried from the same place for some minutes.
 
         Raises:
-            SGPEError: it is not there (any more), or the Hub cannot be reached; also while reading.
+            SGPEError: the file does not exist (any more), or the Hub cannot be reached; also while reading.
         """
-        file = _steadily(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
-        return io.BufferedReader(_Steady(self.address, file), 1 << 20)
+        file = _retried(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
+        return io.BufferedReader(_RetriedFile(self.address, file), 1 << 20)
 
     def __str__(self) -> str:
         return self.address
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """The files that an address names: a file, a folder or a repository with all below, or a glob. Sorted.
+    """Finds the files of an address, sorted: a file, all files below a folder or in a repository, or a glob.
 
     Raises:
-        SGPEError: there are none, or the Hub cannot be reached.
+        SGPEError: there is nothing at the address, or the Hub cannot be reached.
     """
 
     def find() -> list[dict[str, Any]]:
         files = _file_system()
         pinned = _pinned(files, address)
         if any(character in address for character in "*?["):
-            found = files.glob(pinned, detail=True).values()
+            entries = files.glob(pinned, detail=True).values()
         else:
-            named = files.info(pinned)
-            found = [named] if named["type"] == "file" else files.find(pinned, detail=True).values()
-        return [one for one in found if one["type"] == "file"]
+            entry = files.info(pinned)
+            entries = [entry] if entry["type"] == "file" else files.find(pinned, detail=True).values()
+        return [entry for entry in entries if entry["type"] == "file"]
 
-    found = _steadily(address, find)
-    return sorted((HubFile(PREFIX + one["name"], one["size"]) for one in found), key=lambda file: file.address)
+    entries = _retried(address, find)
+    return sorted((HubFile(PREFIX + entry["name"], entry["size"]) for entry in entries), key=lambda file: file.address)
 
 
 def _pinned(files: Any, address: str) -> str:
-    """The address with the commit of its revision now, since reading may take hours."""
+    """Adds the present commit of the revision to the address, because reading may take hours."""
     from huggingface_hub import HfApi
 
     resolved = files.resolve_path(address)
@@ -91,22 +91,22 @@ def _file_system() -> Any:
     return HfFileSystem()
 
 
-def _steadily(address: str, work: Callable[[], Result]) -> Result:
+def _retried(address: str, work: Callable[[], Result]) -> Result:
     patience = hub.Patience()
     with hub.hub_errors(f"{address}:"):
         while True:
             try:
                 return work()
             except NotImplementedError:
-                raise SGPEError(f"{address}: name a repository: hf://datasets/user/name") from None
+                raise SGPEError(f"{address}: give a repository: hf://datasets/user/name") from None
             except FileNotFoundError:
                 raise SGPEError(f"{address}: no such file, folder or repository on the Hub, or you may not see it") from None
             except Exception as error:
                 patience.wait_after(error)
 
 
-class _Steady(io.RawIOBase):
-    """The bytes of a file; a failed read is retried."""
+class _RetriedFile(io.RawIOBase):
+    """A file whose failed reads are retried."""
 
     def __init__(self, address: str, file: Any) -> None:
         self._address = address
@@ -125,10 +125,10 @@ class _Steady(io.RawIOBase):
         return int(self._file.tell())
 
     def readinto(self, buffer: Any) -> int:
-        # A failed read leaves the place where it was.
-        found = _steadily(self._address, lambda: self._file.read(len(buffer)))
-        buffer[: len(found)] = found
-        return len(found)
+        # A failed read does not move the position.
+        block = _retried(self._address, lambda: self._file.read(len(buffer)))
+        buffer[: len(block)] = block
+        return len(block)
 
     def close(self) -> None:
         if not self.closed:

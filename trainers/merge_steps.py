@@ -1,4 +1,4 @@
-"""Watching BPE learn: each merge with its count, and the words before and after it. For small texts and for teaching."""
+"""The steps of BPE training, for teaching with small texts: each merge with its count and the words before and after."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class MergeStep:
     """One merge.
 
     Attributes:
-        id: Of the new token.
-        pair: The two tokens that merge.
-        count: How often they stand side by side.
-        before: Each word in its pieces, and how often it occurs, before the merge.
-        after: The same after it. Words that the merge changed come last.
+        id: Id of the new token.
+        pair: The two tokens that are merged.
+        count: How often the pair occurs.
+        before: Each word as its tokens → how often it occurs, before the merge.
+        after: The same after the merge. The words that it changed come last.
     """
 
     id: int
@@ -47,19 +47,19 @@ def merge_steps(
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
 ) -> Iterator[MergeStep]:
-    """The first merges that incremental BPE learns from the bytes of words; fewer if no pair is left.
+    """The first merges that BPE learns from words; fewer if no pair is left.
 
-    Every step holds all words, so time and memory grow with words times merges.
+    Every step has all words, so time and memory grow with words times merges.
 
     Args:
-        words: Words with their counts, or a text to be split into words.
-        pattern: Splits a text; name of one of `SPLIT_PATTERNS` or a regular expression.
-        tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`; the notebook's is ``greatest-pair-id``.
+        words: Words with their counts, or a text that is split into words.
+        pattern: For a text: one of `SPLIT_PATTERNS` or a regular expression.
+        tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`; the notebook uses ``greatest-pair-id``.
 
     Raises:
-        SGPEError: the pattern or the tie rule is unknown.
+        SGPEError: ``pattern`` or ``tie_break`` is unknown.
 
-    Source: the BPE motivation notebook, whose table this is.
+    Source: the table in the BPE motivation notebook.
 
     >>> for step in merge_steps("low low lower", 2):
     ...     print(step)

@@ -275,7 +275,7 @@ def workplace(tmp_path, saved):
         ("train good.txt --out good.txt/sub", r"good\.txt is a file"),
         ("train good.txt --out dangling", "dangling is a broken link"),
         ("train good.txt --out ''", "the folder to write to must have a name"),
-        ("train '' --out out", "a corpus must have a name"),
+        ("train '' --out out", "the name of a corpus must not be empty"),
         # Before anything is read or measured.
         ("train nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
         ("train good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),

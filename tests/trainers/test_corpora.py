@@ -119,7 +119,7 @@ def test_a_character_cut_off_at_the_end_or_across_blocks_is_found(tmp_path):
         (b"{", "line 2: not valid JSON"),
         (b"[" * 200_000, "line 2: not valid JSON"),
         (b'{"body": "x"}', r"line 2: no field 'text' \(it has 'body'\)"),
-        (b"[1]", r"line 2: no field 'text' \(it is no object\)"),
+        (b"[1]", r"line 2: not a JSON object"),
         (b'{"text": 5}', "line 2: field 'text' must be text, not int"),
         (b'{"text": "\xff"}', "line 2: not UTF-8"),
     ],
@@ -158,12 +158,12 @@ def test_bad_parquet_names_the_file(tmp_path):
 def test_paths_that_name_nothing(tmp_path):
     with pytest.raises(SGPEError, match=r"nowhere\.txt: no such file or folder"):
         find_files([tmp_path / "nowhere.txt"])
-    with pytest.raises(SGPEError, match="holds no corpus"):
+    with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([tmp_path])
     (tmp_path / "a.pdf").write_bytes(b"")
     with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file: known are \.txt, \.jsonl"):
         find_files([tmp_path / "a.pdf"])
-    with pytest.raises(SGPEError, match="holds no corpus"):
+    with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([f"{tmp_path}/*.pdf"])
 
 

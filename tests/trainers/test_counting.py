@@ -92,5 +92,5 @@ def test_files_are_weighted_by_the_first_name_that_fits(tmp_path):
     config = TrainingConfig(**options, weights={"q[1].txt": 3})
     assert count_files(find_files([tmp_path / "q[1].txt"]), config).total() == 3
     (tmp_path / "q[1].txt").unlink()
-    with pytest.raises(SGPEError, match=r"weights: 'd\.txt' fits none of the files"):
+    with pytest.raises(SGPEError, match=r"weights: 'd\.txt' matches none of the files"):
         count_files(find_files([tmp_path]), TrainingConfig(**options, weights={"d.txt": 2}))

@@ -71,7 +71,7 @@ def test_a_folder_that_is_called_as_a_kind_of_files_is_that_folder(folder, tmp_p
     (tmp_path / "other.txt").write_text("other", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert list(read_dataset("text")) == texts_of(lines)
-    with pytest.raises(SGPEError, match="a dataset must have a name"):
+    with pytest.raises(SGPEError, match="the name of a dataset must not be empty"):
         read_dataset("")
 
 

@@ -90,8 +90,8 @@ def test_what_does_not_pass_ends_in_one_line(server):
         "hf://datasets/me/nothing": "no such file, folder or repository on the Hub",
         "hf://datasets/me/corpus/none": "no such file, folder or repository on the Hub",
         "hf://datasets/me/corpus@old": "no such file, folder or repository on the Hub",
-        "hf://datasets/me/corpus/*.none": "holds no corpus",
-        "hf://datasets/me/corpus/README.md": "holds no corpus",
+        "hf://datasets/me/corpus/*.none": "no files of a known kind",
+        "hf://datasets/me/corpus/README.md": "no files of a known kind",
         "hf://me": "Repository id must be|namespace/name",
     }.items():
         with pytest.raises(SGPEError, match=rf"^{re.escape(address)}: .*({message})"):
