@@ -9,7 +9,7 @@ from typing import Any, cast
 import transformers
 from tokenizers import Encoding, Tokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
-from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
+from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import get_json_schema
 from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -237,15 +237,8 @@ def _set_post_processing(backend: Tokenizer, tokenizer: PreTrainedTokenizerFast,
 
 
 def _pad(tokenizer: PreTrainedTokenizerFast, encodings: list[Encoding], options: Mapping[str, Any]) -> None:
-    strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
-    if strategy == PaddingStrategy.DO_NOT_PAD:
-        return
-    length = max(map(len, encodings))
-    if strategy == PaddingStrategy.MAX_LENGTH and options.get("max_length") is not None:
-        length = options["max_length"]
-    if multiple := options.get("pad_to_multiple_of"):
-        length += -length % multiple
-    for encoding in encodings:
+    length = fast_lane.padded_length([len(encoding) for encoding in encodings], options)
+    for encoding in encodings if length else ():
         encoding.pad(
             length,
             direction=options.get("padding_side") or tokenizer.padding_side,

@@ -183,7 +183,8 @@ def _columns(
 ) -> dict[str, Any]:
     """The padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
     lengths = [len(row) for row in rows]
-    pads = _missing(lengths, options)
+    target = padded_length(lengths, options)
+    pads = [max(target - length, 0) for length in lengths]
     on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
 
     def padded(rows: list[list[int]], pad: int | None) -> list[list[Any]]:
@@ -286,16 +287,14 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
     )
 
 
-def _missing(lengths: list[int], options: Mapping[str, Any]) -> list[int]:
-    """The number of padding ids for each row."""
+def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
+    """The length to which rows of these lengths are padded; 0 without padding."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
-        return [0] * len(lengths)
+        return 0
     max_length, multiple = options.get("max_length"), options.get("pad_to_multiple_of")
     length = max_length if strategy == PaddingStrategy.MAX_LENGTH and max_length is not None else max(lengths)
-    if multiple:
-        length += -length % multiple
-    return [max(length - row_length, 0) for row_length in lengths]
+    return length + (-length % multiple if multiple else 0)
 
 
 class _Encodings(Sequence[Any]):

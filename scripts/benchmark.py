@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures training and encoding beside other packages, each if it is installed: same bytes, one run, taking turns.
+"""Compares training and encoding with other packages, if they are installed: on the same bytes, in one run, in turns.
 
-Every package works in a process of its own, which tells its peak memory. What it gives is compared with the reference before
-any speed is printed: `tokenizers` for ids, `rustbpe` for merges (of equally frequent pairs the one with the smallest ids
-first); a package that gives something else is marked. Writes benchmark.md, benchmark.json and benchmark.png into a folder.
+Every package runs in its own process, which reports its peak memory. Before any speed is printed, results are compared with
+a reference: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one with the smallest ids first).
+Different results are marked. Writes benchmark.md, benchmark.json and benchmark.png into a folder.
 
     python scripts/benchmark.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz
 """
@@ -31,24 +31,24 @@ from pathlib import Path
 from typing import Any
 
 PATTERNS = {"code": "cl100k", "sinhala": " ?[\u0d80-\u0dff\u200d]+| ?[^ \\t\\n\\r]|[ \\t\\n\\r]"}
-"""The split pattern of each kind of text; all others have gpt2's. Sinhala's keeps conjuncts whole, and all can read it."""
+"""The split pattern for each kind of text, otherwise gpt2. The one for Sinhala keeps conjuncts whole in all packages."""
 TRAINERS = ("hf_sgpe", "tokenizers", "rustbpe", "ffbpe", "gigatoken", "bpeasy", "sentencepiece")
 ENCODERS = ("hf_sgpe", "tokenizers", "tiktoken", "gigatoken", "fastokens", "kitoken")
-_SECONDS = 900  # for one task of one package
-_LONG = 12  # seconds, after which a package gets no further turn
-# What encodes a text no faster the second time is asked once.
-_WITHOUT_MEMORY = ("tokenizers", "tiktoken", "kitoken")
+_TIMEOUT = 900  # seconds for one answer of a package
+_LONG = 12  # seconds; a package whose turn takes longer gets no more turns
+# These have no cache across texts, so a second pass would not be faster.
+_WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
 
 Docs = list[str]
 
 
-# ---------------------------------------------------------------- what is measured, package by package
+# ---------------------------------------------------------------- training and encoding with each package
 
 
 def train_hf_sgpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    # The others know no least frequency, or are told the same.
+    # The other packages have no minimum frequency, or get the same one.
     config = TrainingConfig(vocab_size=size, recipe="bpe", pattern=pattern, special_tokens=(), min_frequency=1)
     trainer = TokenizerTrainer(config, workers=threads, progress=False)
     return lambda: trainer.learn(trainer.count(iterator=docs))
@@ -128,7 +128,7 @@ def train_sentencepiece(docs: Docs, pattern: str, size: int, threads: int) -> An
 
 
 def tokens_of(name: str, trained: Any) -> list[bytes] | None:
-    """The learned tokens in the order of their merges, where a package tells them."""
+    """The learned tokens in the order of their merges, or None if the package does not give them."""
     from hf_sgpe.byte_strings import string_to_bytes
 
     if name == "hf_sgpe":
@@ -187,7 +187,7 @@ def encode_tiktoken(folder: Path, threads: int) -> Any:
 def encode_gigatoken(folder: Path, threads: int) -> Any:
     import gigatoken
 
-    # It knows GPT-2's pattern by ByteLevel's own name for it only.
+    # gigatoken recognises the pattern of GPT-2 only in the form of ByteLevel with use_regex.
     content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     if "'s|'t|" in json.dumps(content["pre_tokenizer"]) and "(?i:" not in json.dumps(content["pre_tokenizer"]):
         content["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -219,7 +219,7 @@ def encode_kitoken(folder: Path, threads: int) -> Any:
 
 
 def call(name: str, folder: Path) -> Any:
-    """``tok(texts)`` of transformers' stock class, or of ours."""
+    """``tok(texts)`` with the standard class of transformers, or with ours."""
     from transformers import PreTrainedTokenizerFast
 
     from hf_sgpe import BPETokenizer, SGPETokenizerFast
@@ -235,7 +235,7 @@ def call(name: str, folder: Path) -> Any:
 
 
 def work(name: str, task: str, docs_file: Path, argument: str, size: int, threads: int) -> None:
-    """Answers lines on stdin: ``cold`` and ``warm`` by seconds, ``end`` by peak memory, ``check`` by writing the result."""
+    """Answers commands on stdin: ``cold`` and ``warm`` with seconds, ``end`` with peak memory; ``check`` saves results."""
     docs = pickle.loads(docs_file.read_bytes())
     before = forget_peak()
     if task == "train":
@@ -263,7 +263,7 @@ def work(name: str, task: str, docs_file: Path, argument: str, size: int, thread
             case "end":
                 say(peak_bytes() - before)
             case "check":
-                # Afterwards, since it takes memory itself.
+                # After ``end``, because it takes memory itself.
                 with open(f"{docs_file}.{name}.{task}.out", "wb") as file:  # noqa: PTH123
                     pickle.dump(tokens_of(name, result) if task == "train" else ids_of(result), file)
                 say("ok")
@@ -276,7 +276,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 
 
 def forget_peak() -> int:
-    """The memory in use now, from which the peak is to be measured. Linux can forget an earlier peak; elsewhere it stays."""
+    """Resets the peak of memory, which only Linux can, and returns the present peak."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_bytes(b"5")
     return peak_bytes()
@@ -300,7 +300,7 @@ _answers = 1
 
 
 class Worker:
-    """A package at work, asked line by line."""
+    """The process of one package, which answers commands line by line."""
 
     def __init__(self, name: str, task: str, docs: Path, argument: str, size: int, threads: int) -> None:
         command = [sys.executable, __file__, "--work", name, task, str(docs), argument, str(size), str(threads)]
@@ -328,15 +328,15 @@ class Worker:
     def _read(self) -> Any:
         assert self._process.stdout
         assert self._process.stderr
-        watch = subprocess.Popen(["sh", "-c", f"sleep {_SECONDS}; kill {self._process.pid}"], start_new_session=True)
+        watch = subprocess.Popen(["sh", "-c", f"sleep {_TIMEOUT}; kill {self._process.pid}"], start_new_session=True)
         line = self._process.stdout.readline()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(watch.pid, 9)
         watch.wait()
         if not line:
-            said = self._process.stderr.read().strip().splitlines()
-            telling = [one for one in said if re.search(r"Error|panicked|refuse|nknown|unsupported", one)]
-            self.failure = (telling or said or [f"ended after {_SECONDS} s"])[-1].strip()[:150]
+            lines = self._process.stderr.read().strip().splitlines()
+            errors = [line for line in lines if re.search(r"Error|panicked|refuse|nknown|unsupported", line)]
+            self.failure = (errors or lines or [f"ended after {_TIMEOUT} s"])[-1].strip()[:150]
             return None
         return json.loads(line)
 
@@ -348,7 +348,7 @@ class Worker:
 def measure(
     names: tuple[str, ...], task: str, docs: Docs, argument: str, size: int, threads: int, repeats: int, reference: str
 ) -> dict[str, dict[str, Any]]:
-    """The medians of each package: ``cold``, ``warm`` (MB per second), ``peak`` (bytes), ``differs`` or ``failure``."""
+    """The results of each package: median ``cold`` and ``warm`` (MB/s), ``peak`` (bytes), ``differs``; or ``failure``."""
     megabytes = sum(len(doc.encode()) for doc in docs) / 1e6
     with tempfile.TemporaryDirectory() as temporary:
         docs_file = Path(temporary) / "docs"
@@ -357,7 +357,7 @@ def measure(
         seconds: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in names}
         for _ in range(repeats):
             for worker in workers:
-                once = task == "train" or worker.name in _WITHOUT_MEMORY
+                once = task == "train" or worker.name in _WITHOUT_CACHE
                 if max(seconds[worker.name]["cold"], default=0) > _LONG:
                     continue
                 for how in ("cold",) if once else ("cold", "warm"):
@@ -381,13 +381,13 @@ def measure(
         if "failure" in results[name] or output is None:
             continue
         pairs = list(zip(output, expected or [], strict=False))
-        differing = sum(one != other for one, other in pairs) + abs(len(output) - len(expected or []))
+        differing = sum(row != expected_row for row, expected_row in pairs) + abs(len(output) - len(expected or []))
         results[name]["differs"] = differing / max(len(expected or []), 1)
     return results
 
 
 def read_documents(path: str, megabytes: float) -> Docs:
-    """The beginning of a corpus in documents of some thousand characters."""
+    """The beginning of a corpus, in documents of a few thousand characters."""
     from trainers import find_files, read_texts
 
     docs, size = [], 0.0
@@ -411,14 +411,14 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 def trained(docs: Docs, folder: Path, **config: Any) -> Path:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    # No special tokens: packages differ in whether their text is recognised, and some code is about them.
+    # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
     trainer = TokenizerTrainer(TrainingConfig(special_tokens=(), **config), progress=False)
     trainer.learn(trainer.count(iterator=docs)).save(folder)
     return folder
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Words a second through LinguisTrie natively: as places, and as strings."""
+    """Words per second of the native LinguisTrie, for the ends of syllables and for strings."""
     from hf_sgpe import LinguisTrie
 
     trie, text = LinguisTrie(), "".join(docs)
@@ -430,11 +430,11 @@ def syllables_per_second(docs: Docs) -> dict[str, float]:
     return speeds
 
 
-# ---------------------------------------------------------------- tables and the picture
+# ---------------------------------------------------------------- tables and the chart
 
 
 def table(title: str, results: dict[str, dict[str, Any]], columns: tuple[str, ...], notes: str = "") -> str:
-    best = results.get("hf_sgpe", {})
+    ours = results.get("hf_sgpe", {})
     heads = {"cold": "first pass, MB/s", "warm": "again, MB/s"} if "warm" in columns else {"cold": "MB/s"}
     lines = [f"### {title}", "", notes, ""] if notes else [f"### {title}", ""]
     lines.append(
@@ -450,7 +450,7 @@ def table(title: str, results: dict[str, dict[str, Any]], columns: tuple[str, ..
             if column not in result:
                 cells += ["", ""]
                 continue
-            ratio = best.get(column, 0) / result[column]
+            ratio = ours.get(column, 0) / result[column]
             cells += [
                 f"{result[column]:.1f}",
                 "" if name == "hf_sgpe" else f"{ratio:.2g}×" if ratio < 10 else f"{ratio:.0f}×",
@@ -494,14 +494,14 @@ def picture(results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
         axis.set_title(textwrap.fill(title, 40), fontsize=10, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.15)
-        axis.set_xlabel("MB of UTF-8 a second", fontsize=9)
-    figure.text(0.995, 0.005, "* gives another result than the reference", ha="right", fontsize=8, color="#666666")
+        axis.set_xlabel("MB of UTF-8 per second", fontsize=9)
+    figure.text(0.995, 0.005, "* result differs from the reference", ha="right", fontsize=8, color="#666666")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 
 
 def label(pattern: str) -> str:
-    """A pattern's name, or what to call one without."""
+    """The name of a pattern, for titles."""
     return pattern if re.fullmatch(r"[\w-]+", pattern) else "one regex"
 
 
@@ -513,36 +513,36 @@ def machine() -> str:
 
 
 def versions() -> str:
-    found = []
+    texts = []
     for name in dict.fromkeys(("hf-sgpe", *TRAINERS[1:], *ENCODERS[1:], "transformers")):
         with contextlib.suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    return ", ".join(found)
+            texts.append(f"{name} {version(name)}")
+    return ", ".join(texts)
 
 
 def installed(names: tuple[str, ...]) -> tuple[str, ...]:
-    found = []
+    importable = []
     for name in names:
         try:
             importlib.import_module(name)
-            found.append(name)
+            importable.append(name)
         except ImportError:
             print(f"{name} is not installed: pip install {name}", file=sys.stderr)
-    return tuple(found)
+    return tuple(importable)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path, help="folder for the table and the picture")
+    parser.add_argument("out", type=Path, help="folder for the tables and the chart")
     parser.add_argument(
         "--text", action="append", required=True, metavar="NAME=FILE", help="text to measure on (repeatable)"
     )
-    parser.add_argument("--megabytes", type=float, default=64, help="how much of each text (default: %(default)s)")
-    parser.add_argument("--vocab-size", type=int, default=32_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--growth", default="1,4,16", help="smaller sizes to measure on as well (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="besides one (default: %(default)s)")
-    parser.add_argument("--skip", default="", help="packages to leave out, with commas between")
+    parser.add_argument("--megabytes", type=float, default=64, help="size of each text to use (default: %(default)s)")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of each package (default: %(default)s)")
+    parser.add_argument("--growth", default="1,4,16", help="more sizes to measure, in megabytes (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads to measure with, besides one (default: %(default)s)")
+    parser.add_argument("--skip", default="", help="packages to leave out, separated by commas")
     args = parser.parse_args()
     skipped = args.skip.split(",")
     trainers = installed(tuple(name for name in TRAINERS if name not in skipped))
@@ -560,8 +560,8 @@ def main() -> None:
         (args.out / "benchmark.md").write_text("\n".join(report), encoding="utf-8", newline="\n")
         (args.out / "benchmark.json").write_text(json.dumps(everything, indent=1), encoding="utf-8", newline="\n")
 
-    for given in args.text:
-        kind, _, path = given.partition("=")
+    for text in args.text:
+        kind, _, path = text.partition("=")
         docs = read_documents(path, args.megabytes)
         size = sum(len(doc.encode()) for doc in docs) / 1e6
         pattern = PATTERNS.get(kind, "gpt2")
@@ -571,22 +571,26 @@ def main() -> None:
             }
             if kind == "sinhala":
                 folders["hybrid"] = trained(docs, Path(temporary) / "hybrid", vocab_size=args.vocab_size)
-            for what, folder in folders.items():
+            for name, folder in folders.items():
                 for threads in (1, args.threads):
                     results = measure(encoders, "encode", docs, str(folder), 0, threads, args.repeats, "tokenizers")
-                    title = f"Encoding {kind}, {label(what)}, {size:.0f} MB, {threads} thread{'s' * (threads > 1)}"
+                    title = f"Encoding {kind}, {label(name)}, {size:.0f} MB, {threads} thread{'s' * (threads > 1)}"
                     add(title, table(title, results, ("cold", "warm")), results)
             folder = list(folders.values())[-1]
-            called = ("hf_sgpe", "tokenizers")
-            results = measure(called, "call", docs, str(folder), 0, 1, args.repeats, "tokenizers")
+            names = ("hf_sgpe", "tokenizers")
+            results = measure(names, "call", docs, str(folder), 0, 1, args.repeats, "tokenizers")
             title = f"tok(list of texts) in transformers, {kind}, {size:.0f} MB, 1 thread"
-            add(title, table(title, results, ("cold", "warm"), "`tokenizers` here is transformers' own class."), results)
+            add(
+                title,
+                table(title, results, ("cold", "warm"), "`tokenizers` here is the standard class of transformers."),
+                results,
+            )
         results = measure(trainers, "train", docs, pattern, args.vocab_size, args.threads, args.repeats, "rustbpe")
         title = f"Training on {kind}, {label(pattern)}, {size:.0f} MB, {args.threads} threads"
         add(title, table(title, results, ("cold",)), results)
         if kind == "sinhala":
             speeds = syllables_per_second(docs)
-            lines = [f"{name}: {speed / 1e6:.2f} million words a second" for name, speed in speeds.items()]
+            lines = [f"{name}: {speed / 1e6:.2f} million words per second" for name, speed in speeds.items()]
             add("LinguisTrie", "### LinguisTrie\n\n" + "\n".join(lines) + "\n", speeds)
 
     sizes = [float(size) for size in args.growth.split(",") if size]
@@ -618,7 +622,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        # Some packages print; answers go where stdout was, everything else to stderr.
+        # Some packages print to stdout: keep it for the answers, and send everything else to stderr.
         _answers = os.dup(1)
         os.dup2(2, 1)
         work(sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5], int(sys.argv[6]), int(sys.argv[7]))

@@ -1,11 +1,11 @@
-"""Which tokenizer a model does better with: trains the same small Llama with two or more, and measures bits per byte.
+"""Compare tokenizers by the models they give: trains the same small Llama with each and measures bits per byte.
 
-All get the same compute: a model of the same size, as many steps, and as many tokens in each. A tokenizer that needs fewer
-tokens for a text thus sees more of it, which is its advantage and is reported. All text is put in NFC first, and each line
-is a text of its own. With each seed the model begins with other weights and the lines come in another order, the same for
-all tokenizers. Lines that also stand in a file to measure on are not trained on.
+Every run has the same compute: a model of the same size and the same number of steps and tokens. With a tokenizer that needs
+fewer tokens for a text, the model sees more text, which is its advantage and is reported. All text is converted to NFC, and
+each line is one text. A seed decides the first weights of the model and the order of the lines, the same for all tokenizers.
+Lines that are also in a held-out file are not used for training.
 
-Writes the tokenizers it trains, compare.json and a picture, compare.png. Finished runs are kept in runs/, not done again.
+Writes the tokenizers it trains, compare.json and a chart, compare.png. Finished runs stay in runs/ and are not repeated.
 
 Example: python scripts/compare_tokenizers.py si.txt.xz --recipe hybrid --recipe bpe --eval news.txt ntrex.txt
 """
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 COMPARE_FILE = "compare.json"
 POINTS = 7
 """How many times a run is measured, the last time at its end."""
-# Both as usual for models of this size: steps of rising rate at the beginning, and the part of it that is left at the end.
+# Usual values for models of this size: the share of steps in which the learning rate rises, and its last value relative to
+# the peak.
 WARM_UP = 0.05
 LEAST_RATE = 0.1
 
@@ -54,20 +55,18 @@ def main() -> int:
     parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
     parser.add_argument("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
-    parser.add_argument(
-        "--tokenizer", action="append", default=[], metavar="FOLDER", help="tokenizer that exists (repeatable)"
-    )
+    parser.add_argument("--tokenizer", action="append", default=[], metavar="FOLDER", help="existing tokenizer (repeatable)")
     parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, measured file by file")
-    parser.add_argument("--vocab-size", type=int, default=16_000, help="of the recipes (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="whose syllables are kept whole (repeatable; default: all)")
+    parser.add_argument("--vocab-size", type=int, default=16_000, help="number of tokens of a recipe (default: %(default)s)")
+    parser.add_argument("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
     parser.add_argument("--seeds", type=int, default=3, help="runs for each tokenizer (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=700, help="of training (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=700, help="steps of training (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=1024, help="tokens in a step (default: %(default)s)")
     parser.add_argument("--length", type=int, default=128, help="tokens in a row of a batch (default: %(default)s)")
-    parser.add_argument("--layers", type=int, default=4, help="of the model (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=192, help="of the model (default: %(default)s)")
-    parser.add_argument("--heads", type=int, default=6, help="of the model (default: %(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, help="at its highest (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=4, help="layers of the model (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=192, help="hidden size of the model (default: %(default)s)")
+    parser.add_argument("--heads", type=int, default=6, help="attention heads of the model (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, help="peak learning rate (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("compare"), help="folder to write to (default: %(default)s)")
     args = parser.parse_args()
     return exit_code(lambda: run(args))
@@ -79,15 +78,15 @@ def run(args: argparse.Namespace) -> None:
     for name, lines in held_out.items():
         if not lines:
             raise SGPEError(f"{name}: holds no text to measure")
-    known = {line for lines in held_out.values() for line in lines}
-    lines = [line for line in lines_of(find_files(args.corpus)) if line not in known]
+    held_out_lines = {line for lines in held_out.values() for line in lines}
+    lines = [line for line in lines_of(find_files(args.corpus)) if line not in held_out_lines]
     if not lines:
-        raise SGPEError("nothing to train on: the corpus has no line that is not held out")
+        raise SGPEError("nothing to train on: all lines of the corpus are also in the held-out files")
     existing = {Path(folder).name: load_tokenizer(folder) for folder in args.tokenizer}
     settings = settings_of(args, lines, held_out, existing)
     check_settings(args.out, settings)
-    begun = (args.out / SETTINGS_FILE).exists()
-    tokenizers = {recipe: trained(recipe, args, lines, anew=not begun) for recipe in args.recipe} | existing
+    has_started = (args.out / SETTINGS_FILE).exists()
+    tokenizers = {recipe: trained(recipe, args, lines, anew=not has_started) for recipe in args.recipe} | existing
     rows = max(map(embedding_rows, tokenizers.values()))
 
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in tokenizers}
@@ -100,8 +99,8 @@ def run(args: argparse.Namespace) -> None:
                 keep_settings(args.out, settings)
                 with atomic_file(file) as temporary:
                     temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
-                shown = ", ".join(f"{value:.4f} on {where}" for where, value in result["bits_per_byte"].items())
-                print(f"{name}, seed {seed}: {shown} ({time.perf_counter() - started:.0f} s)", flush=True)
+                values = ", ".join(f"{value:.4f} on {where}" for where, value in result["bits_per_byte"].items())
+                print(f"{name}, seed {seed}: {values} ({time.perf_counter() - started:.0f} s)", flush=True)
             results[name].append(json.loads(file.read_text(encoding="utf-8")))
     summary = summarize(results, held_out, args)
     with atomic_directory(args.out) as folder:
@@ -112,20 +111,20 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Finds what is wrong with the arguments before anything takes time."""
+    """Checks the arguments before anything takes time."""
     require_pytorch()
-    check_matplotlib()  # better missed now than after an hour
+    check_matplotlib()  # a missing package should show now, not after an hour
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
-        raise SGPEError("nothing to compare: give two tokenizers or more, by --recipe and --tokenizer")
-    for option, given in {"tokenizers": names, "files to measure on": [Path(file).name for file in args.eval]}.items():
-        if len(set(given)) < len(given):
-            raise SGPEError(f"two {option} have the same name: {', '.join(given)}")
+        raise SGPEError("nothing to compare: give at least two tokenizers with --recipe and --tokenizer")
+    for kind, values in {"tokenizers": names, "held-out files": [Path(file).name for file in args.eval]}.items():
+        if len(set(values)) < len(values):
+            raise SGPEError(f"two {kind} have the same name: {', '.join(values)}")
     for name in ("seeds", "steps", "batch", "length"):
         if getattr(args, name) < 1:
             raise SGPEError(f"--{name} must be at least 1, not {getattr(args, name)}")
     if args.batch % args.length:
-        raise SGPEError(f"--batch {args.batch} holds no whole number of rows of {args.length} tokens: give a multiple")
+        raise SGPEError(f"--batch must be a multiple of --length {args.length}, not {args.batch}")
     small_llama(1, layers=args.layers, width=args.width, heads=args.heads, length=args.length)
 
 
@@ -135,7 +134,7 @@ def settings_of(
     held_out: dict[str, list[str]],
     existing: dict[str, PreTrainedTokenizerBase],
 ) -> dict[str, Any]:
-    """All that the results depend on, but for the number of seeds, which may grow."""
+    """Everything that the results depend on, except the number of seeds, which may grow."""
     names = ("recipe", "vocab_size", "script", "steps", "batch", "length", "layers", "width", "heads", "learning_rate")
     return {name: getattr(args, name) for name in names} | {
         "tokenizer": {name: digest(tokenizer) for name, tokenizer in existing.items()},
@@ -145,7 +144,7 @@ def settings_of(
 
 
 def lines_of(files: list[CorpusFile]) -> list[str]:
-    """The lines of files that are not blank, in NFC."""
+    """The non-blank lines of files, in NFC."""
     return [prepare(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
 
 
@@ -154,7 +153,7 @@ def size_of(lines: Sequence[str]) -> int:
 
 
 def trained(recipe: str, args: argparse.Namespace, lines: list[str], *, anew: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer of a recipe: trained, or as it lies in the folder of results."""
+    """The tokenizer of a recipe, trained now or by an earlier run."""
     folder = args.out / recipe
     if anew or not (folder / "tokenizer.json").exists():
         scripts = tuple(args.script or ("all",))
@@ -172,10 +171,10 @@ def train_and_measure(
     args: argparse.Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """One run: a new model of ``embedding`` rows, trained on lines in the seed's order.
+    """Trains a new model with ``embedding`` rows of embeddings on the lines, in the order of the seed.
 
     Returns:
-        Bits per byte at the end for each held-out file; the curve of them, with the tokens trained on; bytes and tokens.
+        Final bits per byte for each held-out file, their curve over tokens of training, and the number of bytes and tokens.
     """
     import torch
     from transformers import LlamaForCausalLM
@@ -220,7 +219,7 @@ def train_and_measure(
 def train(
     model: PreTrainedModel, batches: Sequence[torch.Tensor], learning_rate: float, *, after_step: Callable[[int], None]
 ) -> None:
-    """Trains by AdamW, one step for each batch; the rate rises, then falls along a cosine."""
+    """Trains with AdamW, one step for each batch; the learning rate rises, then falls along a cosine."""
     import torch
 
     steps = len(batches)
@@ -250,13 +249,13 @@ def train(
 def summarize(
     results: dict[str, list[dict[str, Any]]], held_out: dict[str, list[str]], args: argparse.Namespace
 ) -> dict[str, Any]:
-    """All runs, and of each tokenizer the mean and spread (standard deviation over seeds) for each held-out file."""
+    """Adds to the runs of each tokenizer the mean and spread (standard deviation over seeds) for each held-out file."""
     tokenizers: dict[str, Any] = {}
     for name, runs in results.items():
         values = {where: [run["bits_per_byte"][where] for run in runs] for where in held_out}
         tokenizers[name] = {
-            "mean": {where: fmean(found) for where, found in values.items()},
-            "spread": {where: stdev(found) if len(found) > 1 else None for where, found in values.items()},
+            "mean": {where: fmean(of_seeds) for where, of_seeds in values.items()},
+            "spread": {where: stdev(of_seeds) if len(of_seeds) > 1 else None for where, of_seeds in values.items()},
             "bytes_seen": round(fmean(run["bytes_seen"] for run in runs)),
             "tokens_per_byte": sum(run["tokens_seen"] for run in runs) / sum(run["bytes_seen"] for run in runs),
             "runs": runs,
@@ -276,19 +275,19 @@ def show(summary: dict[str, Any]) -> None:
     tokenizers = summary["tokenizers"]
     width = max(map(len, tokenizers))
     print(
-        f"\nA model of {summary['parameters']:,} parameters and {summary['tokens_seen']:,} tokens of training for each; "
-        "fewer tokens for a text let it see more:"
+        f"\nEach model has {summary['parameters']:,} parameters and is trained on {summary['tokens_seen']:,} tokens; "
+        "with fewer tokens per byte it sees more text:"
     )
-    for name, found in tokenizers.items():
-        print(f"  {name:<{width}}  {found['bytes_seen']:,} bytes seen, {found['tokens_per_byte']:.4f} tokens per byte")
-    best = {where: min(found["mean"][where] for found in tokenizers.values()) for where in summary["held_out_bytes"]}
+    for name, result in tokenizers.items():
+        print(f"  {name:<{width}}  {result['bytes_seen']:,} bytes seen, {result['tokens_per_byte']:.4f} tokens per byte")
+    best = {where: min(result["mean"][where] for result in tokenizers.values()) for where in summary["held_out_bytes"]}
     for where, size in summary["held_out_bytes"].items():
         print(f"\nBits per byte on {where} ({size:,} bytes)")
         seeds = "".join(f"{f'seed {seed + 1}':>9}" for seed in range(summary["settings"]["seeds"]))
         print(f"  {'':<{width}}{seeds}     mean   spread")
-        for name, found in tokenizers.items():
-            values = "".join(f"{run['bits_per_byte'][where]:>9.4f}" for run in found["runs"])
-            mean, spread = found["mean"][where], found["spread"][where]
+        for name, result in tokenizers.items():
+            values = "".join(f"{run['bits_per_byte'][where]:>9.4f}" for run in result["runs"])
+            mean, spread = result["mean"][where], result["spread"][where]
             mark = "  ← best" if mean == best[where] else f"  +{mean / best[where] - 1:.2%}"
             print(f"  {name:<{width}}{values}{mean:>9.4f}{'        –' if spread is None else f'{spread:>9.4f}'}{mark}")
 
@@ -304,16 +303,16 @@ def draw(summary: dict[str, Any], path: Path) -> None:
         len(places), 2, figsize=(11, 0.8 + 3.6 * len(places)), width_ratios=(3, 2), layout="constrained", squeeze=False
     )
     for (curves, finals), where in zip(grid, places, strict=True):
-        for number, (name, found) in enumerate(summary["tokenizers"].items()):
+        for number, (name, result) in enumerate(summary["tokenizers"].items()):
             color = f"C{number}"
-            tokens = [point["tokens"] / 1000 for point in found["runs"][0]["curve"]]
-            lines = [[point["bits_per_byte"][where] for point in run["curve"]] for run in found["runs"]]
+            tokens = [point["tokens"] / 1000 for point in result["runs"][0]["curve"]]
+            lines = [[point["bits_per_byte"][where] for point in run["curve"]] for run in result["runs"]]
             for line in lines:
                 curves.plot(tokens, line, color=color, lw=0.8, alpha=0.5)
             curves.plot(tokens, list(map(fmean, zip(*lines, strict=True))), color=color, lw=2.5, label=name)
             values = [line[-1] for line in lines]
             finals.plot(values, [number] * len(values), "o", color=color, alpha=0.6)
-            mean = found["mean"][where]
+            mean = result["mean"][where]
             finals.plot([mean, mean], [number - 0.25, number + 0.25], color=color, lw=2.5)
             finals.annotate(f"{mean:.4f}", (mean, number - 0.3), ha="center", va="bottom", fontsize=9)
         curves.set_title(f"{where}: while training")

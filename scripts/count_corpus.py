@@ -1,8 +1,8 @@
-"""Count the words of a corpus by many processes or machines into one file, for hf-sgpe train --counts.
+"""Count the words of a corpus with many processes or machines into one file, for hf-sgpe train --counts.
 
-The file is the one that hf-sgpe count writes, whatever does the work. Started again after whatever stopped it, with the same
-options, it goes on with the tasks that are not done. All machines must see the folder --work, and the corpus, which may also
-be on the Hub: hf://datasets/user/name/folder, or a dataset that is streamed.
+The result is the same file that hf-sgpe count writes. If a run is interrupted, start it again with the same options:
+finished tasks are not repeated. All machines must see the folder --work and the corpus, which may also be on the Hub:
+hf://datasets/user/name/folder, or a dataset, which is streamed.
 
     python scripts/count_corpus.py corpus/ --out counts.parquet --script all --tasks 64 --workers 8
     python scripts/count_corpus.py corpus/ --out counts.parquet --executor slurm --partition cpu --time 4:00:00 --tasks 1000
@@ -37,9 +37,9 @@ from trainers import find_files, source_of
 from trainers.counting import check_workers
 from trainers.hub_datasets import commit_of
 
-# A task that is killed so often without one coming to its end has a reason.
+# A task that is killed this often will not succeed.
 _TRIES = 5
-# How a task ends that was asked to.
+# The exit code of a task that got SIGTERM.
 _TERMINATED = 128 + signal.SIGTERM
 
 
@@ -47,17 +47,19 @@ def main() -> int:
     parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="*", help="files, folders or globs, as for hf-sgpe count")
     parser.add_argument("--dataset", action="append", default=[], help="NAME or NAME:CONFIG, streamed (repeatable)")
-    parser.add_argument("--split", default="train", help="of the dataset (default: %(default)s)")
+    parser.add_argument("--split", default="train", help="split of the dataset (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
-    parser.add_argument("--work", type=Path, help="folder for what is not done yet (default: --out with .work behind it)")
-    parser.add_argument("--tasks", type=int, default=16, help="parts to count, at most one a file (default: %(default)s)")
-    parser.add_argument("--adding-tasks", type=int, default=4, help="parts of the words to add up (default: %(default)s)")
+    parser.add_argument("--work", type=Path, help="folder for intermediate files (default: --out plus .work)")
+    parser.add_argument("--tasks", type=int, default=16, help="counting tasks, at most one per file (default: %(default)s)")
+    parser.add_argument("--adding-tasks", type=int, default=4, help="tasks that add up the counts (default: %(default)s)")
     parser.add_argument("--min-count", type=int, default=1, help="as for hf-sgpe counts add (default: %(default)s)")
-    parser.add_argument("--workers", type=int, help="tasks at a time (default: one a core here, all on a cluster)")
-    parser.add_argument("--memory-per-task", type=float, default=2.0, help="gigabytes (default: %(default)s)")
-    parser.add_argument("--executor", choices=("local", "slurm", "ray"), default="local", help="(default: %(default)s)")
-    parser.add_argument("--partition", help="of Slurm")
-    parser.add_argument("--time", default="24:00:00", help="of Slurm, for each task (default: %(default)s)")
+    parser.add_argument("--workers", type=int, help="tasks at the same time (default: one per core here, all on a cluster)")
+    parser.add_argument("--memory-per-task", type=float, default=2.0, help="gigabytes for each task (default: %(default)s)")
+    parser.add_argument(
+        "--executor", choices=("local", "slurm", "ray"), default="local", help="where to run tasks (default: %(default)s)"
+    )
+    parser.add_argument("--partition", help="partition of Slurm")
+    parser.add_argument("--time", default="24:00:00", help="time limit of a task on Slurm (default: %(default)s)")
     parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
     parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: all)")
     parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
@@ -69,11 +71,11 @@ def main() -> int:
 
 
 def count(args: Any) -> None:
-    """Runs what is not done yet of the three steps."""
+    """Runs the tasks of the three steps that are not finished yet."""
     from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadDataset, ReadFiles
 
     if not args.corpus and not args.dataset:
-        raise SGPEError("nothing to count: give text, or a dataset by --dataset")
+        raise SGPEError("nothing to count: give text files, or a dataset with --dataset")
     if args.min_count < 1:
         raise SGPEError("--min-count must be at least 1")
     if args.workers is not None:
@@ -84,48 +86,48 @@ def count(args: Any) -> None:
         if not 1 <= getattr(args, name) <= 99_999:
             raise SGPEError(f"--{name.replace('_', '-')} must be a number from 1 to 99999")
     if args.executor == "slurm" and not (args.partition and shutil.which("sbatch")):
-        raise SGPEError("--executor slurm needs --partition, and sbatch: start it where jobs are submitted")
-    given = {"scripts": args.script or ("all",), "special_tokens": args.special_token, "normalization": args.normalization}
+        raise SGPEError("--executor slurm needs --partition and sbatch: start it on a machine that can submit jobs")
+    options = {"scripts": args.script or ("all",), "special_tokens": args.special_token, "normalization": args.normalization}
     splitting = Splitting(
         recipe=args.recipe,
         pattern=args.pattern,
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in options.items() if value is not None},
     )
     check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
     check_file(args.out)
     out = args.out.resolve()
     work = (args.work or args.out.with_name(f"{args.out.name}.work")).resolve()
-    found = [file.resolve() if isinstance(file, Path) else file for file in find_files(args.corpus)]
-    # The work folder may lie in that of the corpus.
-    files = [file for file in found if not (isinstance(file, Path) and work in file.parents)]
+    corpus = [file.resolve() if isinstance(file, Path) else file for file in find_files(args.corpus)]
+    # The work folder may be inside the folder of the corpus.
+    files = [file for file in corpus if not (isinstance(file, Path) and work in file.parents)]
     if out in files:
         raise SGPEError(f"--out {args.out} is part of the corpus: give another name")
-    if work in out.parents or (len(files) < len(found) and not _is_ours(work)):
-        raise SGPEError(f"--work {work}: holds the corpus or --out: give a folder of its own")
+    if work in out.parents or (len(files) < len(corpus) and not _is_work_folder(work)):
+        raise SGPEError(f"--work {work}: the corpus and --out must not be in this folder: give another one")
     if not args.dataset:
-        args.tasks = min(args.tasks, len(files))  # others would have nothing to do
+        args.tasks = min(args.tasks, len(files))  # more would have nothing to do
     sources = list(map(source_of, files))
     sources += [{"name": name, "split": args.split, "commit": commit_of(name)} for name in args.dataset]
-    same = {name: getattr(args, name) for name in ("tasks", "adding_tasks", "min_count", "text_field")}
-    # Text may change and keep its length.
+    arguments = {name: getattr(args, name) for name in ("tasks", "adding_tasks", "min_count", "text_field")}
+    # A file may change and keep its size.
     times = [file.stat().st_mtime_ns if isinstance(file, Path) else None for file in files]
-    settings = {"counting": splitting.to_dict(), "sources": sources, "times": times, **same}
+    settings = {"counting": splitting.to_dict(), "sources": sources, "times": times, **arguments}
 
     counted, summed = work / "counted", work / "summed"
     memory = int(args.memory_per_task * 1e9)
     reading: list[Any] = [ReadFiles(files, splitting, text_field=args.text_field)] if files else []
     for source in sources[len(files) :]:
-        options = {"split": args.split, "revision": source["commit"], "text_column": args.text_field}
-        reading.append(ReadDataset(source["name"], streaming=True, **options))
+        reader_options = {"split": args.split, "revision": source["commit"], "text_column": args.text_field}
+        reading.append(ReadDataset(source["name"], streaming=True, **reader_options))
     steps = {
         "count": ([*reading, CountWords(counted, splitting, memory_limit=memory)], args.tasks),
         "add": ([AddCounts(counted, args.tasks, summed, min_count=args.min_count)], args.adding_tasks),
         "join": ([JoinCounts(summed, args.adding_tasks, out, sources=sources)], 1),
     }
-    with _working(work, settings, keep=args.executor == "slurm"):
+    with _locked_work_folder(work, settings, keep=args.executor == "slurm"):
         {"local": _run_here, "slurm": _submit, "ray": _run_on_ray}[args.executor](steps, work, args)
     if args.executor == "slurm":
-        print(f"submitted; {args.out} will be there when the last job is done, and {work} can be removed then")
+        print(f"submitted: when the last job is done, {args.out} is complete and {work} can be removed")
         return
     from hf_sgpe.counts.files import read_info
 
@@ -136,47 +138,47 @@ def count(args: Any) -> None:
 # ---------------------------------------------------------------- the work folder
 
 _SETTINGS, _LOCK = "settings.json", ".lock"
-_OURS = (_SETTINGS, _LOCK, "counted", "summed", "logs")
+_CONTENT = (_SETTINGS, _LOCK, "counted", "summed", "logs")
 
 
 @contextmanager
-def _working(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
-    """Has the work folder for itself, and makes sure that what is done in there already was done for the same thing.
+def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
+    """Locks the work folder and checks that its finished tasks are of a run with the same settings.
 
-    It is taken away in the end, unless it is to be kept; after a failure, only if nothing is done.
+    The folder is removed after the block, unless ``keep`` is set; after a failure only if no task has finished.
     """
     from filelock import FileLock, Timeout
 
-    if work.is_dir() and any(work.iterdir()) and not _is_ours(work):
-        raise SGPEError(f"--work {work}: holds something else: give a folder that is empty, or not there yet")
+    if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
+        raise SGPEError(f"--work {work}: has other files: give an empty or a new folder")
     work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(work / _LOCK, timeout=0):
-            written = json.dumps(settings, ensure_ascii=False, indent=1)
-            kept = work / _SETTINGS
-            if kept.exists() and kept.read_text(encoding="utf-8") != written:
-                raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove it")
-            with atomic_file(kept) as file:
-                file.write_text(written, encoding="utf-8", newline="\n")
+            content = json.dumps(settings, ensure_ascii=False, indent=1)
+            settings_file = work / _SETTINGS
+            if settings_file.exists() and settings_file.read_text(encoding="utf-8") != content:
+                raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove this folder")
+            with atomic_file(settings_file) as file:
+                file.write_text(content, encoding="utf-8", newline="\n")
             try:
                 yield
             except BaseException:
                 if not any((work / "logs").glob("*/completions/*")):
-                    _remove(work)  # so that the same with another option is not refused
+                    _remove(work)  # so that a next try may have other options
                 raise
             if not keep:
                 _remove(work)
     except Timeout:
-        raise SGPEError(f"{work}: another run is at work there: wait for it, or give another --work") from None
+        raise SGPEError(f"{work}: another run is using this folder: wait for it, or give another --work") from None
 
 
-def _is_ours(work: Path) -> bool:
-    return all(file.name in _OURS for file in work.glob("*")) and ((work / _SETTINGS).exists() or (work / _LOCK).exists())
+def _is_work_folder(work: Path) -> bool:
+    return all(file.name in _CONTENT for file in work.glob("*")) and ((work / _SETTINGS).exists() or (work / _LOCK).exists())
 
 
 def _remove(work: Path) -> None:
-    """Takes away what was made there, and the folder if nothing else is in it."""
-    for name in _OURS:
+    """Removes our files, and the folder if it is then empty."""
+    for name in _CONTENT:
         path = work / name
         if path.is_dir():
             shutil.rmtree(path)
@@ -186,12 +188,12 @@ def _remove(work: Path) -> None:
         work.rmdir()
 
 
-# ---------------------------------------------------------------- here
+# ---------------------------------------------------------------- on this machine
 
 
 def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
-    """Each task in a process of its own, which is started again if somebody kills it."""
-    # What tasks import, all copies of this process have.
+    """Runs each task in its own process, and starts it again if it is killed."""
+    # Imported here once, so that forked processes have the modules already.
     import datatrove.executor  # noqa: F401
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
@@ -215,7 +217,7 @@ def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
                         process = _context().Process(target=_run_task, args=(pipeline, tasks, rank, work / "logs" / name))
                         process.start()
                         running[process.sentinel] = process, rank, tries
-                    # Whatever a killed process has started may keep its end from being seen for long.
+                    # The timeout, because children of a killed process can keep its sentinel open.
                     multiprocessing.connection.wait(list(running), timeout=1)
                     for ended in [sentinel for sentinel, (process, _, _) in running.items() if not process.is_alive()]:
                         process, rank, tries = running.pop(ended)
@@ -234,21 +236,19 @@ def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
 
 def _run_task(pipeline: list[Any], tasks: int, rank: int, logs: Path) -> None:
     from datatrove.executor import LocalPipelineExecutor
-
-    # What it reports stands in its log.
     from datatrove.utils.logging import logger
 
-    # Of Ctrl-C the process above takes care, which ends this one; what is half-written is taken away then.
+    # On Ctrl-C the parent process ends this one with SIGTERM; exiting by sys.exit removes half-written files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    logger.remove()
+    logger.remove()  # the task writes a log file
     os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(null, stream.fileno())
 
     class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
-        # The executor's own way starts a process beside this one, which outlives it if it is killed.
+        # The executor's own run starts another process, which would survive if this one is killed.
         def run(self) -> Any:
             return self._run_for_rank(rank)
 
@@ -256,7 +256,7 @@ def _run_task(pipeline: list[Any], tasks: int, rank: int, logs: Path) -> None:
 
 
 def _context() -> Any:
-    # A copy of this process starts at once; elsewhere copies are unsafe.
+    # A forked process starts at once; only on Linux is forking safe enough.
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
@@ -265,27 +265,27 @@ def _was_killed(exit_code: int) -> bool:
 
 
 def _reason(logs: Path, rank: int, exit_code: int) -> str:
-    """Why a task did not come to its end, from its log."""
+    """The reason why a task failed, from its log."""
     if _was_killed(exit_code):
-        return f"task {rank} was killed {_TRIES} times: give fewer --workers, or more or less --memory-per-task"
+        return f"task {rank} was killed {_TRIES} times: give fewer --workers, or change --memory-per-task"
     log = logs / "logs" / f"task_{rank:05d}.log"
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    said = next((line for line in reversed(lines) if "Error: " in line), "")
-    return said.partition("Error: ")[2] or f"task {rank} failed: see {log}"
+    message = next((line for line in reversed(lines) if "Error: " in line), "")
+    return message.partition("Error: ")[2] or f"task {rank} failed: see {log}"
 
 
-# ---------------------------------------------------------------- elsewhere
+# ---------------------------------------------------------------- on a cluster
 
 
 def _submit(steps: dict[str, Any], work: Path, args: Any) -> None:
-    """Three jobs, each of which begins when the one before is done."""
+    """Submits three jobs, each of which starts when the one before is done."""
     from datatrove.executor import SlurmPipelineExecutor
     from datatrove.utils.logging import logger
 
     logger.remove()
-    before = None
+    job = None
     for name, (pipeline, tasks) in steps.items():
-        before = SlurmPipelineExecutor(
+        job = SlurmPipelineExecutor(
             pipeline,
             tasks=tasks,
             workers=args.workers or -1,
@@ -297,17 +297,17 @@ def _submit(steps: dict[str, Any], work: Path, args: Any) -> None:
             slurm_logs_folder=str(work / "logs" / name / "slurm"),
             venv_path=str(Path(sys.prefix) / "bin" / "activate") if sys.prefix != sys.base_prefix else None,
             qos="",
-            depends=before,
+            depends=job,
         )
-    assert before is not None
+    assert job is not None
     try:
-        before.run()
+        job.run()
     except subprocess.CalledProcessError as error:
-        raise SGPEError(f"sbatch did not take the job (exit code {error.returncode}): see what it says above") from None
+        raise SGPEError(f"sbatch rejected the job (exit code {error.returncode}): see its message above") from None
 
 
 def _run_on_ray(steps: dict[str, Any], work: Path, args: Any) -> None:
-    """One step after another on the cluster of Ray that is there, or on one of this machine's own."""
+    """Runs one step after another on the Ray cluster of this machine, or on a local one if there is none."""
     try:
         import ray
     except ImportError:
@@ -318,10 +318,10 @@ def _run_on_ray(steps: dict[str, Any], work: Path, args: Any) -> None:
     logger.remove()
     ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
     try:
-        most = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
-        if args.memory_per_task > most:
+        largest = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
+        if args.memory_per_task > largest:
             raise SGPEError(
-                f"--memory-per-task {args.memory_per_task:g}: no machine of the cluster has more than {most:.1f}"
+                f"--memory-per-task {args.memory_per_task:g}: no machine of the cluster has more than {largest:.1f}"
             )
         for name, (pipeline, tasks) in steps.items():
             logs = work / "logs" / name

@@ -1,7 +1,7 @@
 """Count the words of a column of a Spark data frame into one file, for hf-sgpe train --counts.
 
-The word splitter runs in Spark's Python workers over Arrow batches, Spark adds the counts up, and the sums are written in
-the order of a file of counts: the same file as hf-sgpe count writes. `word_counts` is what to take into a job of one's own.
+Words are split in Spark's Python workers over Arrow batches, and Spark adds up the counts. The result is the same file that
+hf-sgpe count writes. For a Spark job of your own, use `word_counts`.
 
     spark-submit scripts/count_on_spark.py 's3a://corpus/*.parquet' --out counts.parquet --script all
     python scripts/count_on_spark.py corpus.jsonl --format json --out counts.parquet      # pip install pyspark; needs Java
@@ -21,16 +21,17 @@ from hf_sgpe.counts import files as counts_file
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting, Splitting
+from trainers.corpora import no_such
 
-# Of distinct words that a worker holds before it hands them on.
+# Memory for the distinct words of a worker before it passes them on.
 _WORKER_BYTES = 512 << 20
 
 
 def main() -> int:
     parser = ArgumentParser(__doc__)
-    parser.add_argument("source", help="what Spark reads: a file, folder or glob")
-    parser.add_argument("--format", default="parquet", help="of the source, as Spark calls it (default: %(default)s)")
-    parser.add_argument("--column", default="text", help="with the text (default: %(default)s)")
+    parser.add_argument("source", help="file, folder or glob that Spark reads")
+    parser.add_argument("--format", default="parquet", help="Spark's name for the format (default: %(default)s)")
+    parser.add_argument("--column", default="text", help="column with the text (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
     parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: all)")
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def count(args: Any) -> None:
-    """Counts the column of a source."""
+    """Counts the words of the column and writes the file."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ def count(args: Any) -> None:
     except PySparkException as error:
         raise SGPEError(f"{args.source}: {str(error).splitlines()[0]}") from None
     if args.column not in frame.columns:
-        raise SGPEError(f"{args.source}: no column {args.column!r} (it has {', '.join(frame.columns)})")
+        raise SGPEError(f"{args.source}: {no_such('column', args.column, frame.columns)}")
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=args.out.resolve().parent) as folder:
         word_counts(frame, args.column, splitting).write.mode("overwrite").parquet(folder)
         info = counts_file.write(args.out, _tables(Path(folder)), splitting, sources=[{"name": args.source}])
@@ -64,12 +65,12 @@ def count(args: Any) -> None:
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """A data frame of ``word``, ``count`` and ``bucket``, in the order of a file of counts from partition to partition.
+    """Returns a data frame of ``word``, ``count`` and ``bucket``, sorted like a file of counts across its partitions.
 
     Args:
         frame: A Spark data frame.
-        column: Of texts.
-        config: A `Splitting`, a `TrainingConfig`, or whatever else says how text is cut.
+        column: Name of the column with the texts.
+        config: A `Splitting`, a `TrainingConfig`, or another object with a ``splitting``.
     """
     from pyspark.sql import functions
 
@@ -96,7 +97,7 @@ def _batches(counter: Any) -> Iterator[Any]:
 
 
 def _tables(folder: Path) -> Iterator[Any]:
-    """The parts that Spark wrote, one after another; it numbers them."""
+    """The tables that Spark wrote, in the order of their numbers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""A tour of BPETokenizer: trains a small tokenizer and shows, and checks, what it can do. Needs no network.
+"""A tour of BPETokenizer: trains a small tokenizer, shows its features and checks the results. Needs no network.
 
 Example: python scripts/example_usage.py
 """
@@ -59,12 +59,12 @@ def tour(folder: Path) -> None:
     tokenizer = trainer.learn(trainer.count(iterator=iter(CORPUS)))
     print(f"  {tokenizer!r}")
     (folder / "corpus.txt").write_text("".join(CORPUS), encoding="utf-8", newline="\n")
-    for how, counts in {
+    for source, counts in {
         "a file": trainer.count(files=folder / "corpus.txt"),
         "one text": trainer.count(text="".join(CORPUS)),
     }.items():
-        check(f"{how} gives the same tokenizer", trainer.learn(counts).get_vocab() == tokenizer.get_vocab())
-    check("special tokens have the ids that were given", tokenizer.special_tokens == specials)
+        check(f"{source} gives the same tokenizer", trainer.learn(counts).get_vocab() == tokenizer.get_vocab())
+    check("special tokens have the requested ids", tokenizer.special_tokens == specials)
 
     section("2. Encoding and decoding")
     for text in ("Hello, world!", "café, naïve, 日本語, 🎉", "def f(): print('x')", "42, 3.14159", "ශ්‍රී ලංකාව"):
@@ -90,14 +90,14 @@ def tour(folder: Path) -> None:
     check("all rows have the same length", len({len(ids) for ids in batch["input_ids"]}) == 1)
     arrays = tokenizer(texts, padding=True, return_tensors="np")
     check("arrays hold one row for each text", arrays["input_ids"].shape[0] == len(texts))
-    impossible: list[dict[str, Any]] = [{"truncation": True}, {"return_tensors": "np"}]
-    for options in impossible:
+    invalid: list[dict[str, Any]] = [{"truncation": True}, {"return_tensors": "np"}]
+    for options in invalid:
         try:
             tokenizer(texts, **options)
         except SGPEError as error:
             print(f"  {options}: {error}")
         else:
-            check("options that cannot be are refused", False)
+            check("invalid options are refused", False)
 
     section("6. Decoding a batch without its padding")
     decoded = tokenizer.decode_batch(tokenizer(texts, padding=True)["input_ids"])
@@ -138,12 +138,12 @@ def tour(folder: Path) -> None:
     shortened = [tokenizer.count_tokens(tokenizer.truncate(whole, limit)) for limit in range(12)]
     check("truncated text keeps the limit", all(count <= limit for limit, count in enumerate(shortened)))
 
-    section("11. What is remembered of words met before")
+    section("11. The cache of words")
     info = tokenizer.cache_info()
     print(f"  {info.hits} hits, {info.misses} misses ({info.hit_rate:.0%}), {info.words} words, {info.bytes:,} bytes")
     tokenizer.clear_cache()
     check("it can be cleared", tokenizer.cache_info().words == 0)
-    print("\nAll of it holds.")
+    print("\nAll checks passed.")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Measure how distinct words, time and memory grow with the text, and work out from that what a larger corpus would take.
+"""Measure how distinct words, time and memory grow with the text, and estimate what a larger corpus would take.
 
-Real text: words are counted, and at 1, 4, 16 … megabytes the distinct ones, the time so far and the memory are noted, and a
-tokenizer is trained on what was counted until then. Made-up text: words drawn by Zipf's law, spelled in letters, counted
-into a file within a limit of memory, and trained on. Time is that of the processor, so that other work on the machine does
-not count, but for --cores, which compares one thread with several. Writes growth.json and growth.svg.
+Real text: words are counted, and at 1, 4, 16 … megabytes the number of distinct words, the time and the memory are recorded,
+and a tokenizer is trained on the counts so far. Made-up text: words are drawn by Zipf's law, spelled in letters, counted
+into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, so other work on the machine does
+not count; only --cores, which compares one thread with several, measures real time. Writes growth.json and growth.svg.
 
     python scripts/measure_growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
     python scripts/measure_growth.py corpora/si.txt.xz --cores 2
@@ -39,33 +39,35 @@ from trainers import TrainingConfig, add_files, count_to_file, find_files, read_
 
 MEGABYTE = 1_000_000
 _BLOCK_CHARACTERS = 1 << 18
-# What a task of many counts, which is handed on to be added up.
+# The text of one counting task on a cluster.
 _TASK_BYTES = 10_000 * MEGABYTE
 _CORES = 16
 _ROUNDS = 9
-# What --min-count may be, and from how much text on there is something to conclude.
+# Values of --min-count to report, and the smallest text from which to extrapolate.
 _LEAST = (2, 10, 100)
 _ENOUGH_BYTES = 50 * MEGABYTE
 
 
 def main() -> int:
     parser = ArgumentParser(__doc__)
-    parser.add_argument("corpus", nargs="*", help="files of real text, one language each; several are mixed, too")
-    parser.add_argument("--vocab-size", type=int, default=32_000, help="of tokenizers (default: %(default)s)")
-    parser.add_argument("--synthetic", type=int, default=0, help="megabytes of made-up words at the most (default: none)")
-    parser.add_argument("--exponent", type=float, default=1.35, help="of Zipf's law (default: %(default)s)")
     parser.add_argument(
-        "--memory", type=int, default=400, help="megabytes that counting them may take (default: %(default)s)"
+        "corpus", nargs="*", help="files of real text, one for each language; several are also measured as a mix"
     )
-    parser.add_argument("--cores", type=int, help="only compare counting by one thread with so many")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
+    parser.add_argument("--synthetic", type=int, default=0, help="largest made-up text in megabytes (default: none)")
+    parser.add_argument("--exponent", type=float, default=1.35, help="exponent of Zipf's law (default: %(default)s)")
+    parser.add_argument(
+        "--memory", type=int, default=400, help="memory limit for made-up text in megabytes (default: %(default)s)"
+    )
+    parser.add_argument("--cores", type=int, help="only compare one counting thread with this many")
     parser.add_argument("--out", type=Path, default=Path("growth"), help="folder to write to (default: %(default)s)")
-    parser.add_argument("--run", help="")  # one measurement, in a process of its own
+    parser.add_argument("--run", help="for internal use: runs one measurement")
     args = parser.parse_args()
     return exit_code(lambda: run(json.loads(args.run)) if args.run else measure(args))
 
 
 def measure(args: Any) -> None:
-    """Runs all measurements, each in a process of its own so that memory is that of one."""
+    """Runs all measurements, each in its own process, so that its memory can be measured."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: give files, or --synthetic")
@@ -80,11 +82,11 @@ def measure(args: Any) -> None:
 
         def measured(**job: Any) -> Any:
             command = [sys.executable, __file__, "--run", json.dumps({**job, "folder": folder})]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise SGPEError(f"{job}: {done.stderr.splitlines()[-1] if done.stderr else 'killed'}")
+            process = subprocess.run(command, capture_output=True, text=True)
+            if process.returncode:
+                raise SGPEError(f"{job}: {process.stderr.splitlines()[-1] if process.stderr else 'killed'}")
             bar.update()
-            return json.loads(done.stdout)
+            return json.loads(process.stdout)
 
         for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
             points = measured(measure="real", files=group)
@@ -93,7 +95,7 @@ def measure(args: Any) -> None:
             name = Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed"
             results["real"].append({"name": name, "points": points, "heaps": heaps(points)})
         if len(files) > 1:
-            # As tasks of a cluster are: of the same words, mostly.
+            # Like the files of tasks on a cluster, these have mostly the same words.
             results["adding"] = measured(measure="adding", counts=[point["counts"] for point in points])
         size = 1
         while size <= args.synthetic:
@@ -116,14 +118,14 @@ def measure(args: Any) -> None:
 
 
 def compare_threads(files: list[str], cores: int) -> None:
-    """Counts the same texts, read before, by one thread, by several, and by as many processes each; taking turns.
+    """Counts the same texts, already read, with one thread, with several, and in as many processes, in turns.
 
-    The processes have nothing to do with each other, so they show what the machine gives to whoever uses several cores.
+    The processes are independent of each other, so they show the most that the machine can gain from several cores.
     """
     texts = list(_blocks(files))
     size = sum(len(text.encode()) for text in texts)
     config = Splitting(scripts=("all",))
-    context = multiprocessing.get_context("fork")  # a copy of this process has the texts already
+    context = multiprocessing.get_context("fork")  # a forked process has the texts already
     with tempfile.TemporaryDirectory() as folder:
 
         def count(workers: int, number: int = 0) -> None:
@@ -147,16 +149,18 @@ def compare_threads(files: list[str], cores: int) -> None:
                 began = time.perf_counter()
                 way()
                 speeds[name].append(times * size / MEGABYTE / (time.perf_counter() - began))
-    for name, found in speeds.items():
-        ratios = sorted(speed / one for speed, one in zip(found, speeds["1 thread"], strict=True))
-        print(f"{name}: {median(found):.1f} MB/s, {median(ratios):.2f} times one ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    for name, rates in speeds.items():
+        ratios = sorted(rate / single for rate, single in zip(rates, speeds["1 thread"], strict=True))
+        print(
+            f"{name}: {median(rates):.1f} MB/s, {median(ratios):.2f} times one thread ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        )
 
 
-# ---------------------------------------------------------------- measurements, one a process
+# ---------------------------------------------------------------- measurements, each in its own process
 
 
 def run(job: dict[str, Any]) -> None:
-    """One measurement, printed as JSON."""
+    """Runs one measurement and prints the result as JSON."""
     kinds: dict[str, Any] = {"real": _real, "made_up": _made_up, "training": _training, "adding": _adding}
     print(json.dumps(kinds[job.pop("measure")](**job)))
 
@@ -172,10 +176,10 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
         table = counter.peak(0)
         counts = WordCounts(counter.counts(), config.splitting)
         info = counts.save(path)
-        found = {"words": info.total, "distinct": info.distinct, "file_bytes": path.stat().st_size}
-        often = np.fromiter(counts.values(), np.int64, len(counts))
-        found |= {f"at_least_{least}": int((often >= least).sum()) for least in _LEAST}
-        points.append({"bytes": read, **found, "seconds": round(spent, 3), "table_bytes": table, "counts": str(path)})
+        point = {"words": info.total, "distinct": info.distinct, "file_bytes": path.stat().st_size}
+        frequencies = np.fromiter(counts.values(), np.int64, len(counts))
+        point |= {f"at_least_{least}": int((frequencies >= least).sum()) for least in _LEAST}
+        points.append({"bytes": read, **point, "seconds": round(spent, 3), "table_bytes": table, "counts": str(path)})
 
     for text in _blocks(files):
         began = time.process_time()
@@ -191,7 +195,7 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
 
 
 def _blocks(files: list[str]) -> Iterator[str]:
-    """The text in parts of like size, so that marks are met; that of several files mixed."""
+    """The text in parts of similar size, so that marks are met closely; several files are shuffled together."""
     parts = (
         text[start : start + _BLOCK_CHARACTERS]
         for file in files
@@ -260,7 +264,7 @@ def _adding(counts: list[str], folder: str) -> dict[str, Any]:
 
 
 def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
-    """Texts of words drawn by Zipf's law, whose vocabulary has no end: the same ones each time."""
+    """Texts of words drawn by Zipf's law from an infinite vocabulary, the same in every run."""
     generator = np.random.default_rng(7)
     while size > 0:
         text = _spelled(generator.zipf(exponent, 50_000))
@@ -269,7 +273,7 @@ def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
 
 
 def _spelled(numbers: Any) -> str:
-    """Numbers from 1 as words in letters, the small ones short, as in a language."""
+    """Writes numbers from 1 as words in letters; small numbers give short words, as in a language."""
     letters = np.frombuffer(b"etaoinsrhldcumfpgwybvkxjqz", np.uint8)
     places = [np.full(len(numbers), ord(" "), np.uint8)]
     while numbers.any():
@@ -279,18 +283,18 @@ def _spelled(numbers: Any) -> str:
     return str(spelled[spelled != 0].tobytes(), "ascii")
 
 
-# ---------------------------------------------------------------- what follows from them
+# ---------------------------------------------------------------- fits, tables and the chart
 
 
 def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Heaps' law, distinct = k · words^beta, by least squares of logarithms.
 
     Returns:
-        ``k`` and ``beta``; ``beta_error``, its standard error; and what the error at other places follows from: ``spread``,
-        the standard deviation around the line, ``mean`` and ``width``, the mean and the sum of squares of the logarithms.
+        ``k`` and ``beta``; ``beta_error``, its standard error; and for the error of predictions: ``spread``, the standard
+        deviation around the line, and ``mean`` and ``width``, the mean and the sum of squares of the logarithms.
 
-    >>> found = heaps([{"words": 10**n, "distinct": 3 * 10 ** (n / 2)} for n in range(2, 7)])
-    >>> round(found["k"], 6), round(found["beta"], 6), round(found["beta_error"], 6)
+    >>> fit = heaps([{"words": 10**n, "distinct": 3 * 10 ** (n / 2)} for n in range(2, 7)])
+    >>> round(fit["k"], 6), round(fit["beta"], 6), round(fit["beta_error"], 6)
     (3.0, 0.5, 0.0)
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
@@ -300,22 +304,20 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     spread = (float(((y - (beta * x + start)) ** 2).sum()) / (len(x) - 2)) ** 0.5
     width = float(((x - x.mean()) ** 2).sum())
     error = spread / width**0.5
-    found = {"k": exp(start), "beta": beta, "beta_error": error, "spread": spread, "mean": x.mean(), "width": width}
-    return {**{name: float(value) for name, value in found.items()}, "points": len(x)}
+    fit = {"k": exp(start), "beta": beta, "beta_error": error, "spread": spread, "mean": x.mean(), "width": width}
+    return {**{name: float(value) for name, value in fit.items()}, "points": len(x)}
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """The distinct words among so many, and the factor that two standard errors are."""
-    away = log(words) - fit["mean"]
-    error = fit["spread"] * (1 + 1 / fit["points"] + away**2 / fit["width"]) ** 0.5
+    """Predicts the distinct words of a text of ``words`` words; also returns the factor of two standard errors."""
+    distance = log(words) - fit["mean"]
+    error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5
     return fit["k"] * words ** fit["beta"], exp(2 * error)
 
 
 def report(results: dict[str, Any]) -> None:
-    """What was measured, and what follows for 1 and 10 TB, as tables in Markdown."""
-    print(
-        "| text | MB | words, millions | distinct, thousands | counting, MB/s | table, MB | training, s | its memory, MB |"
-    )
+    """Prints the measurements and the estimates for 1 and 10 TB as Markdown tables."""
+    print("| text | MB | words, millions | distinct, thousands | counting, MB/s | table, MB | training, s | training, MB |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for result in [*results["real"], {"name": "made up", "points": results["made_up"]}]:
         for point in result["points"]:
@@ -325,7 +327,7 @@ def report(results: dict[str, Any]) -> None:
                 f"| {point.get('table_bytes', point.get('peak_bytes', 0)) / 1e6:,.0f} "
                 f"| {point['loading_seconds'] + point['training_seconds']:,.1f} | {point['training_bytes'] / 1e6:,.0f} |"
             )
-    least = " | ".join(f"{least} times and more" for least in _LEAST)
+    least = " | ".join(f"at least {least} times" for least in _LEAST)
     print(f"\n| text | MB | β | of the distinct words, {least} |\n|---|---:|---:|{'---:|' * len(_LEAST)}")
     for result in results["real"]:
         last = result["points"][-1]
@@ -337,14 +339,14 @@ def report(results: dict[str, Any]) -> None:
         print(f"\nMade up: β = {fit['beta']:.3f} ± {fit['beta_error']:.3f}")
     if "adding" in results:
         added = results["adding"]
-        print(f"\nAdding up: {added['rows'] / added['seconds'] / 1e6:.2f} million rows a second of one core")
+        print(f"\nAdding up: {added['rows'] / added['seconds'] / 1e6:.2f} million rows per second on one core")
     for result in results["real"]:
         if result["points"][-1]["bytes"] >= _ENOUGH_BYTES:
             _plan(result, results)
 
 
 def _plan(result: dict[str, Any], results: dict[str, Any]) -> None:
-    """What 1 and 10 TB of such text take, on machines of `_CORES` cores."""
+    """Prints what 1 and 10 TB of such text would take, on machines with `_CORES` cores."""
     first, last = result["points"][0], result["points"][-1]
     words_per_byte = last["words"] / last["bytes"]
     rate = last["bytes"] / last["seconds"]
@@ -361,25 +363,25 @@ def _plan(result: dict[str, Any], results: dict[str, Any]) -> None:
         shuffled = tasks * at(result["heaps"], _TASK_BYTES * words_per_byte)[0]
         spread = f"{distinct / off / 1e6:,.0f} to {distinct * off / 1e6:,.0f}"
         lines.setdefault("distinct words, millions", []).append(f"{distinct / 1e6:,.0f} ({spread})")
-        lines.setdefault("counting, hours of a core", []).append(f"{size / rate / 3600:,.0f}")
+        lines.setdefault("counting, core hours", []).append(f"{size / rate / 3600:,.0f}")
         for machines in (1, 16, 256):
-            # A task cannot be shared.
+            # A task cannot be divided.
             hours = max(size / rate / 3600 / (machines * _CORES), _TASK_BYTES / rate / 3600)
             hours += shuffled / adding / 3600 / min(machines * _CORES, 1024) + distinct / adding / 3600
             lines.setdefault(f"counting and adding up, hours on {machines} × {_CORES} cores", []).append(f"{hours:,.2f}")
-        lines.setdefault("bytes shuffled, GB", []).append(f"{shuffled * row / 1e9:,.0f}")
+        lines.setdefault("data shuffled, GB", []).append(f"{shuffled * row / 1e9:,.0f}")
         lines.setdefault("file of counts, GB", []).append(f"{distinct * row / 1e9:,.1f}")
         for least in (1, *_LEAST):
-            kept = distinct * (last[f"at_least_{least}"] / last["distinct"] if least > 1 else 1)
+            words = distinct * (last[f"at_least_{least}"] / last["distinct"] if least > 1 else 1)
             title = f", --min-count {least}" if least > 1 else ""
-            lines.setdefault(f"memory of training, GB{title}", []).append(f"{kept * memory / 1e9:,.1f}")
-            lines.setdefault(f"training, hours{title}", []).append(f"{kept * seconds / 3600:,.2f}")
+            lines.setdefault(f"memory of training, GB{title}", []).append(f"{words * memory / 1e9:,.1f}")
+            lines.setdefault(f"training, hours{title}", []).append(f"{words * seconds / 3600:,.2f}")
     for title, cells in lines.items():
         print(f"| {title} | {' | '.join(cells)} |")
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Distinct words by running words, with fits of enough text drawn on to 10 TB; and the memory of training."""
+    """Draws distinct words over running words, extrapolated to 10 TB if there is enough text, and the memory of training."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -389,16 +391,16 @@ def draw(results: dict[str, Any], path: Path) -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     made_up = {"name": "made up", "points": results["made_up"], "heaps": results.get("made_up_heaps")}
     series = [result for result in [*results["real"], made_up] if result["points"]]
-    drawn_on = [result for result in series if result["points"][-1]["bytes"] >= _ENOUGH_BYTES and result["heaps"]]
+    extrapolated = [result for result in series if result["points"][-1]["bytes"] >= _ENOUGH_BYTES and result["heaps"]]
     for result in series:
         points, fit = result["points"], result["heaps"]
         words, distinct, memory = ([point[name] for point in points] for name in ("words", "distinct", "training_bytes"))
-        if result not in drawn_on:
+        if result not in extrapolated:
             label = None if "less text" in left.get_legend_handles_labels()[1] else "less text"
             left.plot(words, distinct, "o", ms=3, color="lightgray", label=label, zorder=1)
             right.plot(distinct, memory, "o", ms=3, color="lightgray", label=label, zorder=1)
             continue
-        colour = f"C{drawn_on.index(result)}"
+        colour = f"C{extrapolated.index(result)}"
         left.plot(words, distinct, "o", ms=4, color=colour)
         right.plot(distinct, memory, "o-", ms=4, lw=1, color=colour, label=result["name"])
         far = np.geomspace(words[0], 1e13 * words[-1] / points[-1]["bytes"], 50)
@@ -408,7 +410,11 @@ def draw(results: dict[str, Any], path: Path) -> None:
         )
         left.fill_between(far, middle / off, middle * off, color=colour, alpha=0.12, lw=0)
     left.set(
-        xscale="log", yscale="log", xlabel="running words", ylabel="distinct words", title="Heaps' law, drawn on to 10 TB"
+        xscale="log",
+        yscale="log",
+        xlabel="running words",
+        ylabel="distinct words",
+        title="Heaps' law, extrapolated to 10 TB",
     )
     right.set(xscale="log", yscale="log", xlabel="distinct words", ylabel="bytes", title="Memory of training")
     for axis in (left, right):

@@ -1,7 +1,7 @@
-"""The main job, end to end: text → tokenizer → plain AutoTokenizer → what it does to words.
+"""The main use, from start to end: train a tokenizer, load it with plain AutoTokenizer, and look at its tokens.
 
-Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine lines of ten, and
-measures both on the rest. Without --corpus it takes the small sample that ships with the package.
+Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines, and
+measures both on the others. Without --corpus it uses the small sample that ships with the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """
@@ -27,8 +27,8 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
-# Somebody who has transformers, but not this package.
-STRANGER = """
+# Loads the tokenizer with transformers alone, without this package.
+PLAIN_LOADER = """
 import json, sys
 sys.modules["hf_sgpe"] = None
 from transformers import AutoTokenizer
@@ -36,7 +36,7 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
 """
 HELD_OUT_LINES = 5_000
-# transformers need not tell everybody that there is no PyTorch: tokenizers do without.
+# Hides the warning of transformers that PyTorch is missing, which tokenizers do not need.
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
@@ -55,7 +55,7 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     files = find_files(corpus)
     held_out = held_out_lines(files)
     if not held_out:
-        raise SGPEError("the corpus has no tenth line to hold out: give at least ten lines of text")
+        raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
     scripts = tuple(SCRIPTS)
     for recipe, folder in (("hybrid", out), ("bpe", out / "plain-bpe")):
         config = TrainingConfig(vocab_size=vocab_size, recipe=recipe, scripts=scripts)
@@ -70,11 +70,11 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
     console.print(words_table(held_out, syllable_safe, plain))
     console.print(measures_table(held_out, out))
     known, cut = known_syllables(held_out, syllable_safe)
-    print(f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut. Others, too rare for one, fall apart.")
+    print(f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut. Rarer syllables are split.")
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
-    """Every tenth line, as many from each file."""
+    """Every tenth line, with the same limit for each file."""
     share = -(-HELD_OUT_LINES // len(files))
     held_out: list[str] = []
     for file in files:
@@ -93,18 +93,18 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
     ours = SGPETokenizerFast.from_pretrained(folder)
     expected = [ours(line)["input_ids"] for line in lines]
-    command = [sys.executable, "-c", STRANGER, str(folder)]
-    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
-    if done.returncode:
-        raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {done.stderr.strip().splitlines()[-1]}")
-    name, ids = json.loads(done.stdout)
+    command = [sys.executable, "-c", PLAIN_LOADER, str(folder)]
+    process = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
+    if process.returncode:
+        raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {process.stderr.strip().splitlines()[-1]}")
+    name, ids = json.loads(process.stdout)
     if ids != expected:
-        raise SGPEError(f"{folder}: plain AutoTokenizer gives other ids")
+        raise SGPEError(f"{folder}: plain AutoTokenizer gives different ids")
     return f"{name}, the same ids on {len(lines):,} held-out lines"
 
 
 def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokenizer) -> Table:
-    """Held-out words with conjuncts, script by script, and what becomes of them."""
+    """A table of held-out words with conjuncts, script by script, with their syllables and tokens."""
     trie = LinguisTrie(SCRIPTS)
     counts: dict[str, Counter[str]] = {}
     for line in lines:
@@ -128,18 +128,18 @@ def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokeniz
 
 
 def shape_of(trie: LinguisTrie, unit: str) -> str:
-    """The classes of a unit without its joiners, so that every conjunct holds CHC."""
+    """The character classes of a unit without joiners, so that every conjunct contains CHC."""
     return trie.shape(unit).replace("J", "")
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
-    """The tokens of a word in running text; ◌ stands for bytes that are no whole character."""
+    """The tokens of a word in running text; ◌ stands for a part of a character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """How many syllables of ``lines`` have a token of their own, and how many of those are cut all the same."""
+    """The number of syllables in ``lines`` that have a token, and how many of them are cut anyway."""
     trie = LinguisTrie(SCRIPTS)
     known = cut = 0
     for line in lines:
@@ -153,7 +153,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
 
 
 def measures_table(lines: list[str], out: Path) -> Table:
-    """The measures of both tokenizers on held-out lines, by the script most of a line is in."""
+    """A table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
     trie = LinguisTrie(SCRIPTS)
     groups: dict[str, list[str]] = {}
     for line in lines:

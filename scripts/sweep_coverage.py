@@ -1,8 +1,8 @@
-"""Which letter_coverage and syllable_coverage to take: trains with each pair of values and measures on held-out text.
+"""Find the best letter_coverage and syllable_coverage: trains with each pair of values and measures on held-out text.
 
-The best pair is the cheapest in tokens whose cuts stay within both limits (1 % of syllables, 0.1 % of letters) in every
-file; a file that no coverage brings within them, since its letters are not in the corpus, is left out of that, and named.
-Counts the corpus once; each pair takes a training and a measurement. Writes sweep.json and a picture, sweep.png.
+The best pair is the one with the fewest tokens that cuts at most 1 % of syllables and 0.1 % of letters in every file. A file
+that no pair keeps within a limit, because the corpus lacks its letters, is ignored for this limit and reported. The corpus
+is counted once; each pair takes one training and one measurement. Writes sweep.json and a chart, sweep.png.
 
 Example: python scripts/sweep_coverage.py corpora/si.txt.xz corpora/en.txt.xz --eval si-held-out.txt --vocab-size 32000
 """
@@ -32,17 +32,17 @@ from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
 LETTERS = (0.999, 0.9995, 0.9999, 0.99999, 1.0)
 SYLLABLES = (0.98, 0.99, 0.995, 0.998, 0.999, 0.9998, 1.0)
 CUTS = {"cut_syllable_share": 0.01, "cut_letter_share": 0.001}
-"""Measure → the most of it that is allowed in each file."""
+"""Measure → the limit that every file has to keep."""
 TITLES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}
 
 
 def main() -> int:
     parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="*", help="files, folders or globs to train on")
-    parser.add_argument("--counts", nargs="+", default=[], metavar="FILE", help="words counted before, in place of text")
-    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, one file a language")
+    parser.add_argument("--counts", nargs="+", default=[], metavar="FILE", help="words counted before, instead of text")
+    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, one file for each language")
     parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="script (repeatable; default: all)")
+    parser.add_argument("--script", action="append", help="script whose syllables are kept whole (repeatable; default: all)")
     parser.add_argument("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
     parser.add_argument("--letters", type=float, nargs="+", default=LETTERS, help="letter coverages to try")
     parser.add_argument("--syllables", type=float, nargs="+", default=SYLLABLES, help="syllable coverages to try")
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_matplotlib()  # better missed now than after an hour
+    check_matplotlib()  # a missing package should show now, not after an hour
     weights = named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float)
     options: dict[str, Any] = {
         "vocab_size": args.vocab_size,
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     }
     lines = {str(file): [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
     if not args.corpus and not args.counts:
-        raise SGPEError("nothing to train on: give text, or words counted before by --counts")
+        raise SGPEError("nothing to train on: give text, or words counted before with --counts")
     for name, text in lines.items():
         if not text:
             raise SGPEError(f"{name}: holds no text to measure")
@@ -93,34 +93,34 @@ def run(args: argparse.Namespace) -> None:
             f" {result['cut_letter_share']:7.4%} ({result['worst']['cut_letter_share']:7.4%}){mark}"
         )
     for name, file in out_of_reach:
-        print(f"{file}: left out of the limit on {TITLES[name]}, which no coverage tried keeps there")
+        print(f"{file}: ignored for the limit on {TITLES[name]}, which no pair of coverages keeps in this file")
     if best is None:
-        print("No pair of coverages keeps the limits: try higher ones, or more text.")
+        print("No pair of coverages keeps the limits: try higher coverages or more text.")
     print(f"\nWritten to {args.out}: sweep.json, sweep.png")
 
 
 def measure(tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
-    found = evaluate(tokenizer, lines).to_dict()
-    return {name: found[name] for name in ("tokens_per_word", *CUTS)}
+    measures = evaluate(tokenizer, lines).to_dict()
+    return {name: measures[name] for name in ("tokens_per_word", *CUTS)}
 
 
 def summarize(results: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
-    """Adds means and worst values over files to each result.
+    """Adds the mean and the worst value over all files to each result.
 
     Returns:
-        The best, the cheapest within the limits, and the measures and files that no result keeps within them. Where these
-        are all files of a measure, nothing is best.
+        The best result, which is the one with the fewest tokens within the limits, or None; and each measure and file for
+        which no result is within the limit. If these are all files of a measure, there is no best result.
     """
-    cut = {
+    least_cut = {
         (name, file): min(result["files"][file][name] for result in results)
         for name in CUTS
         for file, measures in results[0]["files"].items()
         if measures[name] is not None
     }
-    out_of_reach = [key for key, least in cut.items() if least > CUTS[key[0]]]
+    out_of_reach = [key for key, share in least_cut.items() if share > CUTS[key[0]]]
     for result in results:
         files = result["files"]
-        # The geometric mean: one per cent counts the same in every language.
+        # The geometric mean, so that one per cent counts the same in every language.
         result["tokens_per_word"] = exp(fmean(log(measures["tokens_per_word"]) for measures in files.values()))
         result["worst"] = {}
         for name in CUTS:

@@ -212,15 +212,15 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be text, not int",
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
-        (folder, tmp_path / "out", "--executor", "slurm"): r"--executor slurm needs --partition, and sbatch.*",
+        (folder, tmp_path / "out", "--executor", "slurm"): r"--executor slurm needs --partition and sbatch: .*",
         (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
         (folder, tmp_path / "out", "--recipe", "none"): r"unknown recipe 'none'.*",
         (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
         (folder, tmp_path / "out", "--memory-per-task", "nan"): r"--memory-per-task must be a number of gigabytes above 0",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
-        (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: holds the corpus or --out: give a folder of its own",
-        (folder, tmp_path / "out", "--work", folder): r"--work .*: holds the corpus or --out: give a folder of its own",
-        (folder, tmp_path / "out", "--work", SCRIPT.parent): r"--work .*: holds something else: give a folder that .*",
+        (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
+        (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",
+        (folder, tmp_path / "out", "--work", SCRIPT.parent): r"--work .*: has other files: give an empty or a new folder",
         (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1",
     }.items():
         done = run(*arguments)
@@ -242,8 +242,8 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     done = run(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2)
     assert done.returncode == 2
     assert re.fullmatch(
-        r"error: .*out\.work: holds parts of another count: give another --work, or remove it\n", done.stderr
+        r"error: .*out\.work: holds parts of another count: give another --work, or remove this folder\n", done.stderr
     )
     with FileLock(tmp_path / "out.work" / ".lock"):
         done = run(tmp_path, tmp_path / "out", "--tasks", 2)
-    assert re.fullmatch(r"error: .*out\.work: another run is at work there: .*\n", done.stderr)
+    assert re.fullmatch(r"error: .*out\.work: another run is using this folder: .*\n", done.stderr)

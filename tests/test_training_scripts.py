@@ -273,7 +273,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         (
             "compare_tokenizers.py",
             ["si.txt", "--eval", "si.txt", "--recipe", "bpe", "--recipe", "hybrid"],
-            "no line that is not held out",
+            "all lines of the corpus are also in the held-out files",
         ),
         (
             "compare_tokenizers.py",
@@ -283,7 +283,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
         (
             "compare_tokenizers.py",
             ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "padding", "--batch", "100"],
-            "no whole number of rows",
+            "--batch must be a multiple of --length 128, not 100",
         ),
     ],
 )

@@ -210,7 +210,7 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
         if not isinstance(record, dict) or field not in record:
             if not isinstance(record, dict):
                 raise SGPEError(f"{path}, line {number}: not a JSON object")
-            raise SGPEError(f"{path}, line {number}: {_missing('field', field, record)}")
+            raise SGPEError(f"{path}, line {number}: {no_such('field', field, record)}")
         if record[field] is None:
             continue
         if not isinstance(record[field], str):
@@ -235,7 +235,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
         try:
             with pq.ParquetFile(source) as file:
                 if field not in file.schema_arrow.names:
-                    raise SGPEError(f"{path}: {_missing('column', field, file.schema_arrow.names)}")
+                    raise SGPEError(f"{path}: {no_such('column', field, file.schema_arrow.names)}")
                 rows = 0
                 for batch in file.iter_batches(columns=[field], batch_size=1024):
                     for value in batch.column(0).to_pylist():
@@ -356,7 +356,8 @@ def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
     return SGPEError(f"{path}: damaged or cut off ({error})")
 
 
-def _missing(kind: str, name: str, names: Iterable[str]) -> str:
+def no_such(kind: str, name: str, names: Iterable[str]) -> str:
+    """The message for a missing field or column of a corpus."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

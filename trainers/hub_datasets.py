@@ -12,6 +12,7 @@ from typing import Any
 from hf_sgpe import hub
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.quiet import somebody_watches
+from trainers.corpora import no_such
 
 _BATCH_ROWS = 1000
 
@@ -63,7 +64,7 @@ class DatasetTexts:
 
     def _texts(self, batch: Mapping[str, Any]) -> Iterator[str]:
         if self._column not in batch:
-            raise _no_column(self._where, self._column, batch)
+            raise SGPEError(f"{self._where}: {no_such('column', self._column, batch)}")
         for text in batch[self._column]:
             if text is None:
                 continue
@@ -120,7 +121,7 @@ def read_dataset(
         if dataset.column_names is None:  # a stream whose columns are only known after reading
             return DatasetTexts(dataset, text_column, where)
         if text_column not in dataset.column_names:
-            raise _no_column(where, text_column, dataset.column_names)
+            raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
         return DatasetTexts(dataset.select_columns([text_column]), text_column, where)
 
 
@@ -145,12 +146,6 @@ def _saved(dataset: Any, split: str, where: str) -> Any:
     if split not in dataset:
         raise SGPEError(f"{where}: no split {split!r}: it has {', '.join(dataset)}")
     return dataset[split]
-
-
-def _no_column(where: str, column: str, columns: Any) -> SGPEError:
-    return SGPEError(
-        f"{where}: no column {column!r} (it has {', '.join(map(repr, columns))}): give the name of the column with the text"
-    )
 
 
 @contextmanager
