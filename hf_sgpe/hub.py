@@ -209,6 +209,3 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
         return " ".join(str(error).split())
     return f"the connection to the Hub failed ({message})"
-
-
-conversation = hub_errors

@@ -12,6 +12,7 @@ from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import choose_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.sgpe_files import to_data
 from hf_sgpe.sgpe import Merges, SGPEVocabulary
 from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary
 from hf_sgpe.tokenizer import BPETokenizer
@@ -47,14 +48,15 @@ def train_from_counts(
             chosen units (the message says what would do).
     """
     if config.recipe == "sgpe":
-        return sgpe_tokenizer(learn_vocabulary(counts, config, on_pair=on_merge, track=track), config, counts)
+        vocabulary = learn_vocabulary(counts, config, on_pair=on_merge, track=track)
+        return sgpe_tokenizer(vocabulary, config, counts)
     return BPETokenizer.of(learn_two_tiers(counts, config, on_merge=on_merge, track=track))
 
 
 def sgpe_tokenizer(vocabulary: SGPEVocabulary, config: TrainingConfig, counts: WordCounts) -> BPETokenizer:
     """The lossless tokenizer of a vocabulary that was learned from ``counts``; ids are the vocabulary's own where the
     configuration has the special tokens at the start."""
-    lossless = vocabulary.to_bpe()
+    lossless = to_data(**vars(vocabulary))
     tokens = [token for token, _ in lossless.get_mergeable_ranks()]
     return BPETokenizer.of(assemble(tokens, lossless.merges, config, counts.digest()))
 

@@ -71,7 +71,7 @@ def compare(name: str, tokens: int, turns: int, ours: Callable[[], Any], theirs:
             if turn >= 0:
                 seconds[who].append(time.perf_counter() - begun)
     ratios = [theirs / ours for ours, theirs in zip(seconds["ours"], seconds["theirs"], strict=True)]
-    speeds = {who: tokens / median(found) for who, found in seconds.items()}
+    speeds = {who: tokens / median(taken) for who, taken in seconds.items()}
     print(
         f"{name:60} {speeds['ours']:8.1f} tokens a second, by its own loop {speeds['theirs']:8.1f}: "
         f"{median(ratios):.1%} of it ({min(ratios):.1%} to {max(ratios):.1%})",
@@ -85,8 +85,8 @@ def transformers_loop(engine: Any, tokens: int) -> None:
 
     config = GenerationConfig(max_new_tokens=tokens, do_sample=False, pad_token_id=0)
     ids = torch.tensor([PROMPT])
-    made = engine._model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config)
-    check(made.shape[1] - len(PROMPT), tokens)
+    output = engine._model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    check(output.shape[1] - len(PROMPT), tokens)
 
 
 def mlx_loop(engine: Any, tokens: int) -> None:
@@ -103,9 +103,9 @@ def llama_cpp_loop(engine: Any, tokens: int) -> None:
     stream.close()
 
 
-def check(found: int, tokens: int) -> None:
-    if found != tokens:
-        raise SGPEError(f"the engine's own loop gave {found} tokens, not {tokens}: the comparison would not be fair")
+def check(count: int, tokens: int) -> None:
+    if count != tokens:
+        raise SGPEError(f"the engine's own loop gave {count} tokens, not {tokens}: the comparison would not be fair")
 
 
 OWN: dict[str, Callable[[Any, int], None]] = {

@@ -103,11 +103,11 @@ def run(args: Arguments) -> None:
 
 
 def whole_texts(file: CorpusFile, text_field: str) -> list[str]:
-    texts = read_documents([file], text_field=text_field)
-    found = [text if isinstance(text, str) else "".join(text) for text in texts]
-    if not any(found):
+    documents = read_documents([file], text_field=text_field)
+    texts = [text if isinstance(text, str) else "".join(text) for text in documents]
+    if not any(texts):
         raise SGPEError(f"{file}: holds no text to measure")
-    return found
+    return texts
 
 
 def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:

@@ -107,10 +107,10 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
         path = paths[0]
         read = from_json if kind_of(path) == JSON_LINES else from_columns
         pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
-    found = [(source.strip(), target.strip()) for source, target in pairs]
-    if not (found := [pair for pair in found if all(pair)]):
+    pairs = [(source.strip(), target.strip()) for source, target in pairs]
+    if not (pairs := [pair for pair in pairs if all(pair)]):
         raise SGPEError(f"{' and '.join(map(str, paths))}: no pair of texts in it")
-    return found
+    return pairs
 
 
 def lines_of(path: Path) -> list[str]:

@@ -210,10 +210,10 @@ def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
     Raises:
         SGPEError: there are checkpoints, and they are not to be resumed.
     """
-    found = sorted(out.glob("checkpoint-*"), key=_step_of)
-    if found and not resume:
+    checkpoints = sorted(out.glob("checkpoint-*"), key=_step_of)
+    if checkpoints and not resume:
         raise SGPEError(f"{out} holds checkpoints: go on from them with --resume, or give another folder")
-    return next(filter(_is_whole, reversed(found)), None)
+    return next(filter(_is_whole, reversed(checkpoints)), None)
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -254,10 +254,10 @@ def digest(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def digest_of(values: Iterable[Any]) -> str:
     """SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for value in values:
-        found.update(json.dumps(value).encode() + b"\n")
-    return found.hexdigest()
+        hashed.update(json.dumps(value).encode() + b"\n")
+    return hashed.hexdigest()
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:

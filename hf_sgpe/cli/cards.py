@@ -60,19 +60,19 @@ def evaluate(
     paths = find_files(corpus)
     names = named_tokenizers((first, *others), baseline)
     measured = {name: load_measurable(source) for name, source in names.items()}
-    found = {}
+    evaluations = {}
     runs = len(paths) * len(measured)
     with tqdm(total=runs, desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar:
         for path in paths:
             for name, token_ends in measured.items():
-                found[path, name] = measure(token_ends, TextFiles((path,), text_field))
-                if not found[path, name].lines:
+                evaluations[path, name] = measure(token_ends, TextFiles((path,), text_field))
+                if not evaluations[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
                 bar.update()
     english = [path for path in paths if language_in_name(path.name) == REFERENCE]
     results = []
-    for (path, name), measures in found.items():
-        parity = measures.parity(found[english[0], name]) if len(english) == 1 else None
+    for (path, name), measures in evaluations.items():
+        parity = measures.parity(evaluations[english[0], name]) if len(english) == 1 else None
         results.append({"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity})
     if as_json:
         print_json(results)

@@ -26,16 +26,16 @@ def engines(as_json: Json = False, quiet: Quiet = False) -> None:
     """Show what can run models here: engines, versions, devices, and what is missing."""
     from hf_sgpe.generation import available_engines
 
-    found = available_engines()
+    infos = available_engines()
     if as_json:
-        print_json([info._asdict() for info in found])
+        print_json([info._asdict() for info in infos])
         return
     from rich.table import Table as RichTable
 
     table = RichTable(box=None, pad_edge=False)
     for title in ("engine", "installed", "devices", "why not"):
         table.add_column(title)
-    for info in found:
+    for info in infos:
         why_not = f"{info.why_not}: {info.pip}" if info.why_not else ""
         table.add_row(info.name, info.version or "–", ", ".join(info.devices) or "–", why_not)
     print_table(table)

@@ -163,12 +163,12 @@ without a word."""
 
 def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """A configuration as transformers reads it, in the fields where mlx-lm looks for it; its own defaults are others."""
-    told = {name: value for name, value in config.items() if value is not None or name in given}
+    settings = {name: value for name, value in config.items() if value is not None or name in given}
     if "rope_parameters" not in config:
-        return told
+        return settings
     positions = rope(config)
     scaling = {name: value for name, value in positions.items() if name not in ("rope_theta", "partial_rotary_factor")}
-    return told | {
+    return settings | {
         "rope_theta": positions["rope_theta"],
         "rope_scaling": None if positions["rope_type"] == "default" else scaling,
     }

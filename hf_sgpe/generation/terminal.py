@@ -175,13 +175,13 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
             raise SGPEError(f"stdin, line {number}: {reason}") from None
         progress = conversation.generator.progress
         assert progress is not None
-        found = {
+        answer = {
             "text": text,
             "tokens": progress.tokens,
             "prompt_tokens": progress.prompt_tokens,
             "seconds": round(progress.seconds, 3),
         }
-        yield json.dumps(found, ensure_ascii=False)
+        yield json.dumps(answer, ensure_ascii=False)
 
 
 def _answer(conversation: Conversation, record: dict[str, Any], options: GenerationOptions) -> Iterator[str]:

@@ -206,11 +206,11 @@ class Chat:
         self.generator = generator
         self.system_prompt = system_prompt
         self.messages: list[dict[str, str]] = []
-        found = template or generator.tokenizer.chat_template
-        if not found:
+        chosen = template or generator.tokenizer.chat_template
+        if not chosen:
             raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
-        self._template = found
-        self._stop_ids = end_of_turn(generator.tokenizer, found)
+        self._template = chosen
+        self._stop_ids = end_of_turn(generator.tokenizer, chosen)
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
@@ -293,10 +293,10 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
     try:
         for piece in pieces:
             for place, character in enumerate(piece if seekers else ""):
-                found = [seeker.stop for seeker in seekers if seeker.found(character)]
-                if found:
+                completed = [seeker.stop for seeker in seekers if seeker.found(character)]
+                if completed:
                     text = held + piece[: place + 1]
-                    if text := text[: len(text) - max(map(len, found))]:
+                    if text := text[: len(text) - max(map(len, completed))]:
                         yield text
                     return
             held += piece
