@@ -20,7 +20,8 @@ from tqdm import tqdm
 from hf_sgpe import kernel
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
-from hf_sgpe.counts.files import check_same_settings, read_info
+from hf_sgpe.counts.files import read_info
+from hf_sgpe.counts.sums import check_same_settings
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import bar_disabled

@@ -12,22 +12,15 @@ from typing import TYPE_CHECKING
 from hf_sgpe.atomic import scratch_directory
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
-from hf_sgpe.counts.files import (
+from hf_sgpe.counts.files import CountsInfo, Dropped, Source, check_total, columns, read_info, require_pyarrow, write
+from hf_sgpe.counts.sums import (
     MOST_FILES,
     READER_BYTES,
-    CountsInfo,
-    Dropped,
-    Source,
     added,
     all_dropped,
     all_versions,
     check_same_settings,
-    check_total,
-    columns,
-    read_info,
-    require_pyarrow,
     sum_of,
-    write,
 )
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting

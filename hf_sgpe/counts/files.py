@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -46,10 +45,6 @@ _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Rows that are read and written together; a megabyte or two.
 _ROWS = 1 << 16
-# What reading a file takes while files are added up.
-READER_BYTES = 12 << 20
-# How many are open at a time: a process may have a thousand.
-MOST_FILES = 64
 
 
 @dataclass(frozen=True)
@@ -264,88 +259,6 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             raise ValueError("its words are not those that its hash is of")
 
 
-def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """The sum of several streams of buckets, as `read` gives them, in the order of a file.
-
-    Memory: one bucket of each stream, and their sum.
-    """
-    import pyarrow as pa
-
-    heads = {place: head for place, stream in enumerate(streams) if (head := next(stream, None)) is not None}
-    while heads:
-        bucket = min(number for number, _ in heads.values())
-        tables = []
-        for place in [place for place, (number, _) in heads.items() if number == bucket]:
-            tables.append(heads.pop(place)[1])
-            if (head := next(streams[place], None)) is not None:
-                heads[place] = head
-        if len(tables) == 1:
-            yield tables[0]
-            continue
-        check_total(sum(int(_numbers(table["count"]).max(initial=0)) for table in tables))
-        summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
-        yield summed.rename_columns({"count_sum": "count"}).select(["word", "count"]).sort_by("word")
-
-
-def sum_of(
-    files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
-) -> Iterator[pa.Table]:
-    """The sum of files, in the order of a file, with at most ``most`` of them open at a time.
-
-    Of more files, sums of some lie in ``folder`` in between. Files that lie there are removed when they are added up.
-    """
-    waiting = deque(files)
-    for number in count():
-        if len(waiting) <= most:
-            break
-        some = [waiting.popleft() for _ in range(most)]
-        path = folder / f"sum-{number}.parquet"
-        write(path, added([read(file, buckets) for file in some]), read_info(some[0]).splitting)
-        for file in some:
-            if file.parent == folder:
-                file.unlink()
-        waiting.append(path)
-    yield from added([read(file, buckets) for file in waiting])
-
-
-def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """The most that was left out of several counts that are added up.
-
-    >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
-    {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
-    """
-    losses = [part for part in parts if part]
-    if not losses:
-        return None
-    least = max(part["min_count"] for part in losses)
-    return {"min_count": least, **{name: sum(part[name] for part in losses) for name in ("distinct", "total", "pair")}}
-
-
-def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """The versions that the words of several files were cut with."""
-    known: dict[str, set[str]] = {}
-    for info in infos:
-        for package, versions in info.versions.items():
-            known.setdefault(package, set()).update(versions.split(", "))
-    return {package: ", ".join(sorted(versions)) for package, versions in known.items()}
-
-
-def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Makes sure that the words of files were cut alike, and as ``splitting`` says if it is given.
-
-    Raises:
-        SGPEError: they were not; the message says which setting differs. Or they hold too many running words together.
-    """
-    check_total(sum(info.total for info in infos.values()))
-    first = next(iter(infos))
-    wanted = splitting or infos[first].splitting
-    for path, info in infos.items():
-        if setting := info.splitting.difference(wanted):
-            there, here = (json.dumps(one.to_dict()[setting], ensure_ascii=False) for one in (info.splitting, wanted))
-            other = "is asked for" if splitting else f"is what {first} has"
-            raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {here} {other}")
-
-
 def check_total(total: int) -> None:
     """Makes sure that so many running words can be added up.
 
@@ -451,10 +364,10 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
     words = table["word"]
     blob = b"".join(_bytes_of(chunk) for chunk in words.chunks)
-    return blob, _numbers(pc.binary_length(words)), _numbers(table["count"])
+    return blob, array_of(pc.binary_length(words)), array_of(table["count"])
 
 
-def _numbers(column: pa.ChunkedArray) -> Any:
+def array_of(column: pa.ChunkedArray) -> Any:
     """A column of int64 as an array; pyarrow's own method would import pandas, which takes a second."""
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)

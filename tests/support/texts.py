@@ -18,3 +18,9 @@ indic = st.text(st.sampled_from(SINHALA + DEVANAGARI + JOINERS + " "), max_size=
 newest = st.text(st.sampled_from(SINHALA + WHITE + LATIN + NEWEST * 3), max_size=20)
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 texts = nasty | indic | newest | any_text
+
+COUNTED_WORDS = st.text(min_size=1, max_size=12).map(str.encode) | st.sampled_from(
+    [b"a", b"ab", "ශ්‍රී".encode(), b"\0", b"\x7f" * 40]
+)
+COUNTS = st.dictionaries(COUNTED_WORDS, st.integers(1, 1 << 40), max_size=40)
+"""Word → how often it occurs."""

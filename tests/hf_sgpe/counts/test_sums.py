@@ -1,0 +1,55 @@
+"""Adding up files of counts, held against sums in memory."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts
+from hf_sgpe.counts import files
+from hf_sgpe.counts.sums import added, check_same_settings
+from tests.support.texts import COUNTS
+
+pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
+
+BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())
+
+
+@given(parts=st.lists(COUNTS, min_size=1, max_size=4))
+def test_files_add_up_to_the_counts_of_all(tmp_path_factory, parts):
+    folder = tmp_path_factory.mktemp("counts")
+    paths = [folder / str(number) for number in range(len(parts))]
+    for path, counts in zip(paths, parts, strict=True):
+        WordCounts(counts, BPE.splitting).save(path)
+    tables = added([files.read(path) for path in paths])
+    info = files.write(folder / "sum", tables, BPE.splitting)
+    total = sum((WordCounts(counts, BPE.splitting) for counts in parts[1:]), start=WordCounts(parts[0], BPE.splitting))
+    assert WordCounts.load(folder / "sum") == total
+    assert info.digest == total.digest()
+    total.save(folder / "whole")
+    assert (folder / "whole").read_bytes() == (folder / "sum").read_bytes()
+
+
+def test_the_setting_that_differs_is_named():
+    def info(**options):
+        config = TrainingConfig(**{"vocab_size": 999, **options})
+        return files.CountsInfo(config.splitting, 0, 0, "")
+
+    for options, message in {
+        "recipe": ({"recipe": "bpe"}, 'b: counted with recipe "bpe", but "hybrid" is what a has'),
+        "scripts": ({"scripts": ["tamil"]}, 'b: counted with scripts ["tamil"], but ["sinhala"] is what a has'),
+        "pattern": ({"pattern": "gpt2"}, 'b: counted with pattern "gpt2", but "o200k" is what a has'),
+        "normalization": ({"normalization": "none"}, 'b: counted with normalization "none", but "nfc" is what a has'),
+        "special_tokens": (
+            {"special_tokens": ["<s>"]},
+            'b: counted with special tokens ["<s>"], but ["<|endoftext|>"] is what a has',
+        ),
+    }.values():
+        with pytest.raises(SGPEError) as caught:
+            check_same_settings({Path("a"): info(), Path("b"): info(**options)})
+        assert str(caught.value) == message
+    # What a recipe does not use makes no difference.
+    bpe = {Path("a"): info(recipe="bpe", scripts=["tamil"]), Path("b"): info(recipe="bpe")}
+    check_same_settings(bpe)
+    with pytest.raises(SGPEError, match=r"a: counted with scripts .*, but \[\"tamil\"\] is asked for"):
+        check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).splitting)
