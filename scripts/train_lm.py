@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -34,11 +34,13 @@ from trainers.language_model import (
 from trainers.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
+    flag,
     load_model,
     load_tokenizers,
     option,
     option_list,
     parse_arguments,
+    positional,
 )
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
@@ -50,15 +52,14 @@ class Arguments(RunArguments):
     text_field: str = option("of .jsonl, .parquet and the dataset (default: %(default)s)", "text", aliases=["--text-column"])
     dataset: str | None = option("in place of files: name on the Hub, or folder", metavar="NAME[:CONFIG]")
     split: str | None = option("of the dataset (default: train)")
-    streaming: bool = option("download no more of the dataset than is trained on", False)
+    streaming: bool = flag("download no more of the dataset than is trained on")
     length: int = option("tokens in a row (default: %(default)s)", 256)
     eval: list[str] = option_list("held-out text, for bits per byte", metavar="FILE")
-    corpus: list[str] = field(default_factory=list, init=False)
+    corpus: list[str] = positional("files, folders or globs to train on", "*")
 
 
 def main() -> int:
-    corpus = {"nargs": "*", "help": "files, folders or globs to train on"}
-    args = parse_arguments(__doc__, Arguments, corpus=corpus)
+    args = parse_arguments(__doc__, Arguments)
     return exit_code(lambda: run(args))
 
 

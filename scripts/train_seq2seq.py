@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,15 @@ from hf_sgpe import SGPEError
 from hf_sgpe.command import exit_code
 from trainers.corpora import JSON_LINES, kind_of, read_text_file
 from trainers.language_model import embedding_rows, fit_embeddings
-from trainers.run_arguments import RunArguments, fit_to_tokenizer, load_model, load_tokenizers, option, parse_arguments
+from trainers.run_arguments import (
+    RunArguments,
+    fit_to_tokenizer,
+    load_model,
+    load_tokenizers,
+    option,
+    parse_arguments,
+    positional,
+)
 from trainers.training_runs import digest_of, require_pytorch
 
 if TYPE_CHECKING:
@@ -38,12 +46,11 @@ class Arguments(RunArguments):
     batch_size: int = option("pairs in a step (default: %(default)s)", 16)
     held_out: int = option("pairs not to train on, the last (default: %(default)s)", 50)
     length: int = option("tokens of a text, cut beyond (default: %(default)s)", 128)
-    pairs: list[str] = field(default_factory=list, init=False)
+    pairs: list[str] = positional("one file of pairs, or one of sources and one of targets", "+")
 
 
 def main() -> int:
-    pairs = {"nargs": "+", "help": "one file of pairs, or one of sources and one of targets"}
-    args = parse_arguments(__doc__, Arguments, pairs=pairs)
+    args = parse_arguments(__doc__, Arguments)
     return exit_code(lambda: run(args))
 
 

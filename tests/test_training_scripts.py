@@ -83,7 +83,7 @@ def test_a_language_model_is_trained_resumed_and_loaded(folder, call_here):
     assert after < before
     shutil.copytree(folder / "lm" / "checkpoint-3", folder / "lm again" / "checkpoint-3")
     shutil.copy(folder / "lm" / "settings.json", folder / "lm again")
-    assert call_here("train_lm.py", *options, "--resume", "--out", "lm again") == 0
+    assert call_here("train_lm.py", "--resume", *options, "--out", "lm again") == 0
     assert (folder / "lm again" / "model.safetensors").read_bytes() == (folder / "lm" / "model.safetensors").read_bytes()
 
     model = AutoModelForCausalLM.from_pretrained(folder / "lm")

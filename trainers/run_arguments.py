@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -37,6 +37,16 @@ def option_list(help: str, **how: Any) -> Any:
     return field(default_factory=list, metadata={"help": help, **how})
 
 
+def flag(help: str) -> Any:
+    """A field that an option without a value sets to True."""
+    return field(default=False, init=False, metadata={"help": help, "action": "store_true"})
+
+
+def positional(help: str, nargs: str) -> Any:
+    """A field for the arguments that no option takes."""
+    return field(default_factory=list, init=False, metadata={"help": help, "nargs": nargs})
+
+
 @dataclass
 class RunArguments:
     """The options of all training scripts; transformers' `HfArgumentParser` makes them from the fields."""
@@ -53,9 +63,9 @@ class RunArguments:
     learning_rate: float | None = option("at its highest (default: 1e-3 for a new model, 5e-5 with --model)")
     seed: int = option("of weights and order (default: %(default)s)", 1)
     save_every: int | None = option("write a checkpoint after so many steps (default: a tenth of them)", metavar="STEPS")
-    resume: bool = option("go on from the last checkpoint in --out, if there is one", False)
+    resume: bool = flag("go on from the last checkpoint in --out, if there is one")
     push: str | None = option("push the result to this repository on the Hub", metavar="USER/NAME")
-    private: bool = option("make that repository a private one", False)
+    private: bool = flag("make that repository a private one")
 
     def check(self) -> None:
         """Checks what can be known before anything is read, and fills in the shape of a new model.
@@ -114,21 +124,22 @@ class RunArguments:
         )
 
 
-def parse_arguments(description: str | None, arguments: type[Arguments], **positional: dict[str, Any]) -> Arguments:
+def parse_arguments(description: str | None, arguments: type[Arguments]) -> Arguments:
     """The command line of a script as a dataclass; wrong usage ends in one line and exit code 2.
 
     Args:
         description: The script's docstring, shown by ``--help`` as it is written.
-        arguments: A dataclass.
-        positional: Name of a positional argument, a field of the dataclass too → options of ``add_argument``.
+        arguments: `RunArguments`, or a dataclass made from it.
     """
     parser = HfArgumentParser([arguments], description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.error = partial(ArgumentParser.error, parser)
-    for name, options in positional.items():
-        parser.add_argument(name, **options)
-    parsed, *others = parser.parse_args_into_dataclasses()
-    for name in positional:
-        setattr(parsed, name, getattr(others[0], name))
+    # The library knows no positional arguments, and its options for True take the argument behind them for their value.
+    ours = {one.name: one.metadata for one in fields(cast("Any", arguments)) if not one.init}
+    for name, how in ours.items():
+        parser.add_argument(f"--{name}" if "action" in how else name, **how)
+    parsed, others = parser.parse_args_into_dataclasses()
+    for name in ours:
+        setattr(parsed, name, getattr(others, name))
     return cast("Arguments", parsed)
 
 

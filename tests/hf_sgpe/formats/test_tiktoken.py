@@ -122,7 +122,7 @@ def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, lon
 
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
-    with pytest.raises(SGPEError, match="ids do not follow the order of its merges"):
+    with pytest.raises(SGPEError, match="its ids are not in the order of its merges"):
         by_frequency.to_bpe().to_tiktoken()
     byte_tokens = {bytes([byte]): byte for byte in range(256)}
     unreachable = BPETokenizer(byte_tokens | {b"abc": 256}, [])
