@@ -14,19 +14,21 @@ import argparse
 import contextlib
 import importlib
 import json
+import multiprocessing
 import os
-import pickle
 import platform
 import re
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import textwrap
 import time
+import timeit
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -40,28 +42,30 @@ _LONG = 12  # seconds; a package whose turn takes longer gets no more turns
 _WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
 
 Docs = list[str]
+Task = tuple[Callable[[], Any], Callable[[Any], Any]]
+"""What is timed, and what makes its result comparable."""
 
 
-# ---------------------------------------------------------------- training and encoding with each package
+# ---------------------------------------------------------------- training with each package: the tokens in order of merges
 
 
-def train_hf_sgpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_hf_sgpe(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     from trainers import TokenizerTrainer, TrainingConfig
 
     # The other packages have no minimum frequency, or get the same one.
     config = TrainingConfig(vocab_size=size, recipe="bpe", pattern=pattern, special_tokens=(), min_frequency=1)
     trainer = TokenizerTrainer(config, workers=threads, progress=False)
-    return lambda: trainer.learn(trainer.count(iterator=docs))
+    return lambda: trainer.learn(trainer.count(iterator=docs)), lambda learned: [a + b for a, b in learned.merges]
 
 
-def train_tokenizers(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_tokenizers(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-    from hf_sgpe.splitting.patterns import resolve_pattern
+    from hf_sgpe.byte_strings import string_to_bytes
 
     def train() -> Any:
         tokenizer = Tokenizer(models.BPE())
-        split = pre_tokenizers.Split(Regex(resolve_pattern(pattern)), behavior="isolated")
+        split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
         alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -69,86 +73,72 @@ def train_tokenizers(docs: Docs, pattern: str, size: int, threads: int) -> Any:
         tokenizer.train_from_iterator(docs, trainer)
         return tokenizer
 
-    return train
+    def tokens(tokenizer: Any) -> list[bytes]:
+        merges = json.loads(tokenizer.to_str())["model"]["merges"]
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+        return [string_to_bytes(left) + string_to_bytes(right) for left, right in pairs]
+
+    return train, tokens
 
 
-def train_rustbpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_rustbpe(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     import rustbpe
-
-    from hf_sgpe.splitting.patterns import resolve_pattern
 
     def train() -> Any:
         tokenizer = rustbpe.Tokenizer()
-        tokenizer.train_from_iterator(iter(docs), size, pattern=resolve_pattern(pattern))
+        tokenizer.train_from_iterator(iter(docs), size, pattern=pattern)
         return tokenizer
 
-    return train
+    return train, lambda learned: [bytes(token) for token, rank in learned.get_mergeable_ranks() if rank >= 256]
 
 
-def train_ffbpe(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_ffbpe(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     import ffbpe
 
-    return lambda: ffbpe.train_bpe(docs, vocab_size=size)
+    return lambda: ffbpe.train_bpe(docs, vocab_size=size), lambda learned: by_id(learned.vocab)
 
 
-def train_gigatoken(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_gigatoken(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     import gigatoken
 
     data = "<|doc|>".join(docs).encode()
-    return lambda: gigatoken.train_bpe(data, size, [], separator=b"<|doc|>")
+    train = partial(gigatoken.train_bpe, data, size, [], separator=b"<|doc|>")
+    return train, lambda learned: [left + right for left, right in learned[1]]
 
 
-def train_bpeasy(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_bpeasy(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     import bpeasy
 
-    from hf_sgpe.splitting.patterns import resolve_pattern
-
-    return lambda: bpeasy.train_bpe(iter(docs), resolve_pattern(pattern), 128, size)
+    return lambda: bpeasy.train_bpe(iter(docs), pattern, 128, size), by_id
 
 
-def train_sentencepiece(docs: Docs, pattern: str, size: int, threads: int) -> Any:
+def train_sentencepiece(docs: Docs, pattern: str, size: int, threads: int) -> Task:
     import io
 
     import sentencepiece
 
-    def train() -> Any:
-        model = io.BytesIO()
+    def train() -> None:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(line for doc in docs for line in doc.split("\n")),
-            model_writer=model,
+            model_writer=io.BytesIO(),
             vocab_size=size,
             model_type="bpe",
             num_threads=threads,
             byte_fallback=True,
             minloglevel=2,
         )
-        return model
 
-    return train
-
-
-def tokens_of(name: str, trained: Any) -> list[bytes] | None:
-    """The learned tokens in the order of their merges, or None if the package does not give them."""
-    from hf_sgpe.byte_strings import string_to_bytes
-
-    if name == "hf_sgpe":
-        return [left + right for left, right in trained.merges]
-    if name == "tokenizers":
-        merges = json.loads(trained.to_str())["model"]["merges"]
-        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-        return [string_to_bytes(left) + string_to_bytes(right) for left, right in pairs]
-    if name == "rustbpe":
-        return [bytes(token) for token, rank in trained.get_mergeable_ranks() if rank >= 256]
-    if name == "bpeasy":
-        return [token for token, _ in sorted(trained.items(), key=lambda item: item[1])][256:]
-    if name == "ffbpe":
-        return [token for token, _ in sorted(trained.vocab.items(), key=lambda item: item[1])][256:]
-    if name == "gigatoken":
-        return [left + right for left, right in trained[1]]
-    return None
+    return train, lambda _: None
 
 
-def encode_hf_sgpe(folder: Path, threads: int) -> Any:
+def by_id(vocab: dict[bytes, int]) -> list[bytes]:
+    return sorted(vocab, key=vocab.__getitem__)[256:]
+
+
+# ---------------------------------------------------------------- encoding with each package: the ids of each document
+
+
+def encode_hf_sgpe(docs: Docs, folder: str, size: int, threads: int) -> Task:
     import numpy as np
 
     from hf_sgpe import BPETokenizer
@@ -159,21 +149,17 @@ def encode_hf_sgpe(folder: Path, threads: int) -> Any:
     def ids(encoded: Any) -> list[list[int]]:
         return [row.tolist() for row in np.split(encoded[0], encoded[1][:-1])]
 
-    return lambda docs: tokenizer.encode_batch_to_numpy(docs, threads=threads), ids
+    return lambda: tokenizer.encode_batch_to_numpy(docs, threads=threads), ids
 
 
-def encode_tokenizers(folder: Path, threads: int) -> Any:
+def encode_tokenizers(docs: Docs, folder: str, size: int, threads: int) -> Task:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-
-    def encode(docs: Docs) -> list[list[int]]:
-        return [encoding.ids for encoding in tokenizer.encode_batch_fast(docs, add_special_tokens=False)]
-
-    return encode, lambda ids: ids
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    return lambda: [encoding.ids for encoding in tokenizer.encode_batch_fast(docs, add_special_tokens=False)], as_it_is
 
 
-def encode_tiktoken(folder: Path, threads: int) -> Any:
+def encode_tiktoken(docs: Docs, folder: str, size: int, threads: int) -> Task:
     import tiktoken
 
     from hf_sgpe import BPETokenizer
@@ -181,98 +167,89 @@ def encode_tiktoken(folder: Path, threads: int) -> Any:
     ours = BPETokenizer.from_pretrained(folder)
     ranks = dict(ours.get_mergeable_ranks())
     encoding = tiktoken.Encoding("x", pat_str=ours.get_pattern(), mergeable_ranks=ranks, special_tokens={})
-    return lambda docs: encoding.encode_ordinary_batch(docs, num_threads=threads), lambda ids: ids
+    return lambda: encoding.encode_ordinary_batch(docs, num_threads=threads), as_it_is
 
 
-def encode_gigatoken(folder: Path, threads: int) -> Any:
+def encode_gigatoken(docs: Docs, folder: str, size: int, threads: int) -> Task:
     import gigatoken
 
     # gigatoken recognises the pattern of GPT-2 only in the form of ByteLevel with use_regex.
-    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    content = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
     if "'s|'t|" in json.dumps(content["pre_tokenizer"]) and "(?i:" not in json.dumps(content["pre_tokenizer"]):
         content["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "tokenizer.json"
         path.write_text(json.dumps(content), encoding="utf-8", newline="\n")
         tokenizer = gigatoken.Tokenizer(str(path))
-    return lambda docs: tokenizer.encode_batch(docs, parallel=threads > 1), lambda ids: ids.to_list()
+    return lambda: tokenizer.encode_batch(docs, parallel=threads > 1), lambda ids: ids.to_list()
 
 
-def encode_fastokens(folder: Path, threads: int) -> Any:
+def encode_fastokens(docs: Docs, folder: str, size: int, threads: int) -> Task:
     import fastokens
     import numpy as np
 
-    tokenizer = fastokens.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer = fastokens.Tokenizer.from_file(f"{folder}/tokenizer.json")
 
     def ids(encoded: Any) -> list[list[int]]:
         flat, ends = np.frombuffer(encoded[0], np.uint32), np.frombuffer(encoded[1], np.uint64)
         return [row.tolist() for row in np.split(flat, ends[1:-1].astype(int))]
 
-    return lambda docs: tokenizer.encode_batch_flat(docs), ids
+    return lambda: tokenizer.encode_batch_flat(docs), ids
 
 
-def encode_kitoken(folder: Path, threads: int) -> Any:
+def encode_kitoken(docs: Docs, folder: str, size: int, threads: int) -> Task:
     import kitoken
 
-    tokenizer = kitoken.Kitoken.from_tokenizers_file(str(folder / "tokenizer.json"))
-    return lambda docs: tokenizer.encode_all(docs, False), lambda ids: [list(row) for row in ids]
+    tokenizer = kitoken.Kitoken.from_tokenizers_file(f"{folder}/tokenizer.json")
+    return lambda: tokenizer.encode_all(docs, False), lambda ids: [list(row) for row in ids]
 
 
-def call(name: str, folder: Path) -> Any:
-    """``tok(texts)`` with the standard class of transformers, or with ours."""
-    from transformers import PreTrainedTokenizerFast
-
+def call_hf_sgpe(docs: Docs, folder: str, size: int, threads: int) -> Task:
     from hf_sgpe import BPETokenizer, SGPETokenizerFast
 
-    if name == "hf_sgpe":
-        tokenizer: Any = SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(folder))
-    else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    return lambda docs: tokenizer(docs), lambda encoded: encoded["input_ids"]
+    tokenizer = SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(folder))
+    return lambda: tokenizer(docs), lambda encoded: encoded["input_ids"]
+
+
+def call_tokenizers(docs: Docs, folder: str, size: int, threads: int) -> Task:
+    """The standard class of transformers."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    return lambda: tokenizer(docs), lambda encoded: encoded["input_ids"]
+
+
+def as_it_is(result: Any) -> Any:
+    return result
 
 
 # ---------------------------------------------------------------- the process of one package
 
 
-def work(name: str, task: str, docs_file: Path, argument: str, size: int, threads: int) -> None:
-    """Answers commands on stdin: ``cold`` and ``warm`` with seconds, ``end`` with peak memory; ``check`` saves results."""
-    docs = pickle.loads(docs_file.read_bytes())
+def work(questions: Connection, task: str, *arguments: Any) -> None:
+    """Answers questions: ``cold`` and ``warm`` with seconds, ``end`` with peak memory, ``check`` with the result."""
+    os.dup2(2, 1)  # some packages print
     before = forget_peak()
-    if task == "train":
-        run = globals()[f"train_{name}"](docs, argument, size, threads)
-    elif task == "encode":
-        run, ids_of = globals()[f"encode_{name}"](Path(argument), threads)
-    else:
-        run, ids_of = call(name, Path(argument))
-    say("ready")
     result: Any = None
-    for line in sys.stdin:
-        match line.strip():
-            case "cold" if task == "train":
-                result, seconds = timed(run)
-                say(seconds)
-            case "cold" | "warm" as how:
-                if how == "cold":
-                    if task == "encode":
-                        run, ids_of = globals()[f"encode_{name}"](Path(argument), threads)
-                    else:
-                        run, ids_of = call(name, Path(argument))
-                result = None
-                result, seconds = timed(run, docs)
-                say(seconds)
-            case "end":
-                say(peak_bytes() - before)
-            case "check":
-                # After ``end``, because it takes memory itself.
-                with open(f"{docs_file}.{name}.{task}.out", "wb") as file:  # noqa: PTH123
-                    pickle.dump(tokens_of(name, result) if task == "train" else ids_of(result), file)
-                say("ok")
-
-
-def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    started = time.perf_counter()
-    result = function(*arguments)
-    return result, time.perf_counter() - started
+    try:
+        while True:
+            match questions.recv():
+                case "cold" | "warm" as how:
+                    if how == "cold":
+                        run, comparable = globals()[task](*arguments)
+                    result = None
+                    started = time.perf_counter()
+                    result = run()
+                    questions.send(time.perf_counter() - started)
+                case "end":
+                    questions.send(peak_bytes() - before)
+                case "check":
+                    # After ``end``, because it takes memory itself.
+                    questions.send(comparable(result))
+    except EOFError:
+        pass
+    except BaseException as error:  # panics of Rust are no Exception
+        questions.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def forget_peak() -> int:
@@ -289,101 +266,85 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def say(answer: Any) -> None:
-    os.write(_answers, f"{json.dumps(answer)}\n".encode())
-
-
-_answers = 1
-
-
 # ---------------------------------------------------------------- taking turns
 
 
 class Worker:
-    """The process of one package, which answers commands line by line."""
+    """The process of one package, which answers questions until it fails."""
 
-    def __init__(self, name: str, task: str, docs: Path, argument: str, size: int, threads: int) -> None:
-        command = [sys.executable, __file__, "--work", name, task, str(docs), argument, str(size), str(threads)]
-        environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
-        if threads == 1:
-            environment["TOKENIZERS_PARALLELISM"] = "false"
+    def __init__(self, name: str, task: str, docs: Docs, argument: str, size: int, threads: int) -> None:
         self.name = name
         self.failure = ""
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+        os.environ |= {"RAYON_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
+        os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
+        context = multiprocessing.get_context("spawn")
+        self._questions, theirs = context.Pipe()
+        self._process = context.Process(
+            target=work, args=(theirs, f"{task}_{name}", docs, argument, size, threads), daemon=True
         )
-        self._read()
+        self._process.start()
+        theirs.close()
 
     def ask(self, question: str) -> Any:
+        """The answer; None after a failure."""
         if self.failure:
             return None
-        assert self._process.stdin
+        answer: Any = TimeoutError(f"no answer after {_TIMEOUT} s")
         try:
-            self._process.stdin.write(question + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
-        return self._read()
-
-    def _read(self) -> Any:
-        assert self._process.stdout
-        assert self._process.stderr
-        watch = subprocess.Popen(["sh", "-c", f"sleep {_TIMEOUT}; kill {self._process.pid}"], start_new_session=True)
-        line = self._process.stdout.readline()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(watch.pid, 9)
-        watch.wait()
-        if not line:
-            lines = self._process.stderr.read().strip().splitlines()
-            errors = [line for line in lines if re.search(r"Error|panicked|refuse|nknown|unsupported", line)]
-            self.failure = (errors or lines or [f"ended after {_TIMEOUT} s"])[-1].strip()[:150]
+            self._questions.send(question)
+            if self._questions.poll(_TIMEOUT):
+                answer = self._questions.recv()
+        except (EOFError, OSError):
+            answer = ChildProcessError("the process has ended")
+        if isinstance(answer, Exception):
+            self.failure = str(answer).strip().splitlines()[0][:150]
             return None
-        return json.loads(line)
+        return answer
 
     def close(self) -> None:
+        self._questions.close()
+        self._process.join(5)
         self._process.kill()
-        self._process.wait()
 
 
 def measure(
     names: tuple[str, ...], task: str, docs: Docs, argument: str, size: int, threads: int, repeats: int, reference: str
 ) -> dict[str, dict[str, Any]]:
     """The results of each package: median ``cold`` and ``warm`` (MB/s), ``peak`` (bytes), ``differs``; or ``failure``."""
-    megabytes = sum(len(doc.encode()) for doc in docs) / 1e6
-    with tempfile.TemporaryDirectory() as temporary:
-        docs_file = Path(temporary) / "docs"
-        docs_file.write_bytes(pickle.dumps(docs))
-        workers = [Worker(name, task, docs_file, argument, size, threads) for name in names]
-        seconds: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in names}
-        for _ in range(repeats):
-            for worker in workers:
-                once = task == "train" or worker.name in _WITHOUT_CACHE
-                if max(seconds[worker.name]["cold"], default=0) > _LONG:
-                    continue
-                for how in ("cold",) if once else ("cold", "warm"):
-                    taken = worker.ask(how)
-                    if taken is not None:
-                        seconds[worker.name][how].append(taken)
-        outputs: dict[str, Any] = {}
-        results: dict[str, dict[str, Any]] = {}
+    outputs: dict[str, Any] = {}
+    results: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in names}
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(contextlib.closing(Worker(name, task, docs, argument, size, threads))) for name in names
+        ]
+        for worker in repeats * workers:
+            once = task == "train" or worker.name in _WITHOUT_CACHE
+            if max(seconds[worker.name]["cold"], default=0) > _LONG:
+                continue
+            for how in ("cold",) if once else ("cold", "warm"):
+                answer = worker.ask(how)
+                if answer is not None:
+                    seconds[worker.name][how].append(answer)
         for worker in workers:
-            peak = worker.ask("end")
-            if worker.ask("check"):
-                outputs[worker.name] = pickle.loads(Path(f"{docs_file}.{worker.name}.{task}.out").read_bytes())
+            peak, output = worker.ask("end"), worker.ask("check")
             if worker.failure:
                 results[worker.name] = {"failure": worker.failure}
-            else:
-                medians = {how: megabytes / statistics.median(taken) for how, taken in seconds[worker.name].items() if taken}
-                results[worker.name] = {**medians, "seconds": seconds[worker.name], "peak": peak, "megabytes": megabytes}
-            worker.close()
-    expected = outputs.get(reference, outputs.get("hf_sgpe"))
+                continue
+            if output is not None:
+                outputs[worker.name] = output
+            total, taken = megabytes(docs), seconds[worker.name]
+            medians = {how: total / statistics.median(times) for how, times in taken.items() if times}
+            results[worker.name] = {**medians, "seconds": taken, "peak": peak, "megabytes": total}
+    expected = outputs.get(reference) or outputs.get("hf_sgpe") or []
     for name, output in outputs.items():
-        if "failure" in results[name] or output is None:
-            continue
-        pairs = list(zip(output, expected or [], strict=False))
-        differing = sum(row != expected_row for row, expected_row in pairs) + abs(len(output) - len(expected or []))
-        results[name]["differs"] = differing / max(len(expected or []), 1)
+        differing = sum(row != expected_row for row, expected_row in zip(output, expected, strict=False))
+        results[name]["differs"] = (differing + abs(len(output) - len(expected))) / max(len(expected), 1)
     return results
+
+
+def megabytes(docs: Docs) -> float:
+    return sum(len(doc.encode()) for doc in docs) / 1e6
 
 
 def read_documents(path: str, megabytes: float) -> Docs:
@@ -408,11 +369,13 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
         start = cut
 
 
-def trained(docs: Docs, folder: Path, **config: Any) -> Path:
+def trained(docs: Docs, folder: Path, recipe: str, pattern: str, vocab_size: int) -> Path:
     from trainers import TokenizerTrainer, TrainingConfig
 
     # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
-    trainer = TokenizerTrainer(TrainingConfig(special_tokens=(), **config), progress=False)
+    config = TrainingConfig(vocab_size, recipe, pattern=pattern, special_tokens=())
+
+    trainer = TokenizerTrainer(config, progress=False)
     trainer.learn(trainer.count(iterator=docs)).save(folder)
     return folder
 
@@ -423,11 +386,8 @@ def syllables_per_second(docs: Docs) -> dict[str, float]:
 
     trie, text = LinguisTrie(), "".join(docs)
     words = len(text.split())
-    speeds: dict[str, float] = {}
-    for name, function in (("ends", trie.ends), ("tokenize", trie.tokenize)):
-        taken = [timed(function, text, True)[1] for _ in range(5)]
-        speeds[name] = words / statistics.median(taken)
-    return speeds
+    ways: dict[str, Callable[[str, bool], Any]] = {"ends": trie.ends, "tokenize": trie.tokenize}
+    return {name: words / statistics.median(timeit.repeat(partial(way, text, True), number=1)) for name, way in ways.items()}
 
 
 # ---------------------------------------------------------------- tables and the chart
@@ -461,11 +421,11 @@ def table(title: str, results: dict[str, dict[str, Any]], columns: tuple[str, ..
     return "\n".join(lines) + "\n"
 
 
-def growth_table(title: str, growth: dict[str, dict[str, dict[str, Any]]], column: str) -> str:
+def growth_table(title: str, growth: dict[str, dict[str, dict[str, Any]]]) -> str:
     names = list(dict.fromkeys(name for results in growth.values() for name in results))
     lines = [f"### {title}", "", f"| package | {' | '.join(growth)} |", f"|---|{'---:|' * len(growth)}"]
     for name in names:
-        cells = [f"{results[name][column]:.1f}" if column in results.get(name, {}) else "–" for results in growth.values()]
+        cells = [f"{results[name]['cold']:.1f}" if "cold" in results.get(name, {}) else "–" for results in growth.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -531,8 +491,10 @@ def installed(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(importable)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    from hf_sgpe.command import ArgumentParser, exit_code
+
+    parser = ArgumentParser(__doc__)
     parser.add_argument("out", type=Path, help="folder for the tables and the chart")
     parser.add_argument(
         "--text", action="append", required=True, metavar="NAME=FILE", help="text to measure on (repeatable)"
@@ -544,6 +506,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="threads to measure with, besides one (default: %(default)s)")
     parser.add_argument("--skip", default="", help="packages to leave out, separated by commas")
     args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    from hf_sgpe.splitting.patterns import resolve_pattern
+
     skipped = args.skip.split(",")
     trainers = installed(tuple(name for name in TRAINERS if name not in skipped))
     encoders = installed(tuple(name for name in ENCODERS if name not in skipped))
@@ -560,71 +528,57 @@ def main() -> None:
         (args.out / "benchmark.md").write_text("\n".join(report), encoding="utf-8", newline="\n")
         (args.out / "benchmark.json").write_text(json.dumps(everything, indent=1), encoding="utf-8", newline="\n")
 
+    def encode(docs: Docs, folder: Path, threads: int) -> dict[str, dict[str, Any]]:
+        return measure(encoders, "encode", docs, str(folder), 0, threads, args.repeats, "tokenizers")
+
+    def train(names: tuple[str, ...], docs: Docs, pattern: str) -> dict[str, dict[str, Any]]:
+        regex = resolve_pattern(pattern)
+        return measure(names, "train", docs, regex, args.vocab_size, args.threads, args.repeats, "rustbpe")
+
     for text in args.text:
         kind, _, path = text.partition("=")
         docs = read_documents(path, args.megabytes)
-        size = sum(len(doc.encode()) for doc in docs) / 1e6
+        size = f"{megabytes(docs):.0f} MB"
         pattern = PATTERNS.get(kind, "gpt2")
         with tempfile.TemporaryDirectory() as temporary:
-            folders = {
-                pattern: trained(docs, Path(temporary) / "bpe", vocab_size=args.vocab_size, recipe="bpe", pattern=pattern)
-            }
+            folders = {label(pattern): trained(docs, Path(temporary) / "bpe", "bpe", pattern, args.vocab_size)}
             if kind == "sinhala":
-                folders["hybrid"] = trained(docs, Path(temporary) / "hybrid", vocab_size=args.vocab_size)
+                folders["hybrid"] = trained(docs, Path(temporary) / "hybrid", "hybrid", "o200k", args.vocab_size)
             for name, folder in folders.items():
                 for threads in (1, args.threads):
-                    results = measure(encoders, "encode", docs, str(folder), 0, threads, args.repeats, "tokenizers")
-                    title = f"Encoding {kind}, {label(name)}, {size:.0f} MB, {threads} thread{'s' * (threads > 1)}"
+                    results = encode(docs, folder, threads)
+                    title = f"Encoding {kind}, {name}, {size}, {threads} thread{'s' * (threads > 1)}"
                     add(title, table(title, results, ("cold", "warm")), results)
-            folder = list(folders.values())[-1]
-            names = ("hf_sgpe", "tokenizers")
-            results = measure(names, "call", docs, str(folder), 0, 1, args.repeats, "tokenizers")
-            title = f"tok(list of texts) in transformers, {kind}, {size:.0f} MB, 1 thread"
-            add(
-                title,
-                table(title, results, ("cold", "warm"), "`tokenizers` here is the standard class of transformers."),
-                results,
-            )
-        results = measure(trainers, "train", docs, pattern, args.vocab_size, args.threads, args.repeats, "rustbpe")
-        title = f"Training on {kind}, {label(pattern)}, {size:.0f} MB, {args.threads} threads"
+            results = measure(("hf_sgpe", "tokenizers"), "call", docs, str(folder), 0, 1, args.repeats, "tokenizers")
+            title = f"tok(list of texts) in transformers, {kind}, {size}, 1 thread"
+            note = "`tokenizers` here is the standard class of transformers."
+            add(title, table(title, results, ("cold", "warm"), note), results)
+        results = train(trainers, docs, pattern)
+        title = f"Training on {kind}, {label(pattern)}, {size}, {args.threads} threads"
         add(title, table(title, results, ("cold",)), results)
         if kind == "sinhala":
             speeds = syllables_per_second(docs)
             lines = [f"{name}: {speed / 1e6:.2f} million words per second" for name, speed in speeds.items()]
             add("LinguisTrie", "### LinguisTrie\n\n" + "\n".join(lines) + "\n", speeds)
 
-    sizes = [float(size) for size in args.growth.split(",") if size]
-    if sizes:
-        kind, _, path = args.text[0].partition("=")
-        pattern = PATTERNS.get(kind, "gpt2")
-        encoding, training = {}, {}
-        for megabytes in sizes:
-            docs = read_documents(path, megabytes)
-            with tempfile.TemporaryDirectory() as temporary:
-                folder = trained(docs, Path(temporary) / "bpe", vocab_size=args.vocab_size, recipe="bpe", pattern=pattern)
-                encoding[f"{megabytes:g} MB"] = measure(
-                    encoders, "encode", docs, str(folder), 0, 1, args.repeats, "tokenizers"
-                )
-            fewer = tuple(name for name in trainers if name != "sentencepiece")
-            training[f"{megabytes:g} MB"] = measure(
-                fewer, "train", docs, pattern, args.vocab_size, args.threads, args.repeats, "rustbpe"
-            )
-        add("growth of encoding", growth_table(f"Encoding {kind}, first pass, 1 thread, MB/s", encoding, "cold"), encoding)
-        add(
-            "growth of training",
-            growth_table(f"Training on {kind}, {args.threads} threads, MB/s", training, "cold"),
-            training,
-        )
+    kind, _, path = args.text[0].partition("=")
+    pattern = PATTERNS.get(kind, "gpt2")
+    encoding, training = {}, {}
+    for size in [f"{float(size):g}" for size in args.growth.split(",") if size]:
+        docs = read_documents(path, float(size))
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = trained(docs, Path(temporary) / "bpe", "bpe", pattern, args.vocab_size)
+            encoding[f"{size} MB"] = encode(docs, folder, 1)
+        training[f"{size} MB"] = train(tuple(name for name in trainers if name != "sentencepiece"), docs, pattern)
+    if encoding:
+        title = f"Encoding {kind}, first pass, 1 thread, MB/s"
+        add("growth of encoding", growth_table(title, encoding), encoding)
+        title = f"Training on {kind}, {args.threads} threads, MB/s"
+        add("growth of training", growth_table(title, training), training)
     shown = {title: results for title, results in everything.items() if title.startswith(("Encoding", "Training", "tok("))}
     picture(shown, args.out / "benchmark.png")
     print(f"written: {args.out}/benchmark.md, benchmark.json, benchmark.png")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--work"]:
-        # Some packages print to stdout: keep it for the answers, and send everything else to stderr.
-        _answers = os.dup(1)
-        os.dup2(2, 1)
-        work(sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5], int(sys.argv[6]), int(sys.argv[7]))
-    else:
-        main()
+    sys.exit(main())

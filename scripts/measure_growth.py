@@ -15,11 +15,12 @@ import json
 import multiprocessing
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -61,13 +62,12 @@ def main() -> int:
     )
     parser.add_argument("--cores", type=int, help="only compare one counting thread with this many")
     parser.add_argument("--out", type=Path, default=Path("growth"), help="folder to write to (default: %(default)s)")
-    parser.add_argument("--run", help="for internal use: runs one measurement")
     args = parser.parse_args()
-    return exit_code(lambda: run(json.loads(args.run)) if args.run else measure(args))
+    return exit_code(lambda: measure(args))
 
 
 def measure(args: Any) -> None:
-    """Runs all measurements, each in its own process, so that its memory can be measured."""
+    """Runs all measurements, each in its own process, whose peak of memory is its own."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: give files, or --synthetic")
@@ -80,35 +80,32 @@ def measure(args: Any) -> None:
         tqdm(desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar,
     ):
 
-        def measured(**job: Any) -> Any:
-            command = [sys.executable, __file__, "--run", json.dumps({**job, "folder": folder})]
-            process = subprocess.run(command, capture_output=True, text=True)
-            if process.returncode:
-                raise SGPEError(f"{job}: {process.stderr.splitlines()[-1] if process.stderr else 'killed'}")
+        def measured(measurement: Callable[..., Any], *args: Any) -> Any:
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                try:
+                    result = pool.submit(measurement, *args, folder).result()
+                except BrokenProcessPool:
+                    raise SGPEError("a measurement was killed, maybe for lack of memory") from None
             bar.update()
-            return json.loads(process.stdout)
+            return result
 
         for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
-            points = measured(measure="real", files=group)
+            points = measured(_real, group)
             for point in points:
-                point |= measured(measure="training", counts=point["counts"], vocab_size=args.vocab_size)
+                point |= measured(_training, point["counts"], args.vocab_size)
             name = Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed"
             results["real"].append({"name": name, "points": points, "heaps": heaps(points)})
         if len(files) > 1:
             # Like the files of tasks on a cluster, these have mostly the same words.
-            results["adding"] = measured(measure="adding", counts=[point["counts"] for point in points])
+            results["adding"] = measured(_adding, [point["counts"] for point in points])
         size = 1
         while size <= args.synthetic:
-            point = measured(measure="made_up", megabytes=size, exponent=args.exponent, memory=args.memory)
-            results["made_up"].append(
-                point | measured(measure="training", counts=point["counts"], vocab_size=args.vocab_size)
-            )
+            point = measured(_made_up, size, args.exponent, args.memory)
+            results["made_up"].append(point | measured(_training, point["counts"], args.vocab_size))
             size *= 4
-    for result in results["real"]:
-        for point in result["points"]:
+    for series in [*(result["points"] for result in results["real"]), results["made_up"]]:
+        for point in series:
             del point["counts"]
-    for point in results["made_up"]:
-        del point["counts"]
     if results["made_up"]:
         results["made_up_heaps"] = heaps(results["made_up"])
     with atomic_file(args.out / "growth.json") as file:
@@ -157,12 +154,6 @@ def compare_threads(files: list[str], cores: int) -> None:
 
 
 # ---------------------------------------------------------------- measurements, each in its own process
-
-
-def run(job: dict[str, Any]) -> None:
-    """Runs one measurement and prints the result as JSON."""
-    kinds: dict[str, Any] = {"real": _real, "made_up": _made_up, "training": _training, "adding": _adding}
-    print(json.dumps(kinds[job.pop("measure")](**job)))
 
 
 def _real(files: list[str], folder: str) -> list[dict[str, Any]]:

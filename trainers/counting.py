@@ -145,6 +145,8 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
         # Threads are cheap. Processes are not, and a call with an iterator should not start them by itself.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
+        if multiprocessing.current_process().daemon:  # one of a pool, which may have none of its own
+            return _count(batches, config, 1)
         return _count_in_processes(batches, config, workers)
     others = [NativeWordCounter(config) for _ in range(workers - 1)]
     share_out(batches, [counter, *others], lambda counter, batch: counter.add(batch))

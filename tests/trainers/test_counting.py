@@ -1,3 +1,4 @@
+import multiprocessing
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -6,6 +7,7 @@ import pytest
 from support.data import corpus, needs_data
 
 from hf_sgpe import kernel
+from hf_sgpe.counts.counters import NativeWordCounter, make_word_counter
 from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts, find_files
 
 CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
@@ -31,6 +33,14 @@ def test_any_number_of_workers_counts_the_same(sample, workers, chosen):
     whole = WordCounts.from_texts(texts, CONFIG)
     with chosen():
         assert count_texts(iter(texts), CONFIG, workers=workers) == whole
+
+
+def test_a_process_of_a_pool_which_can_have_no_children_counts_alone(sample):
+    config = TrainingConfig(999, "bpe", pattern=r"\p{L}+|.")
+    assert not isinstance(make_word_counter(config), NativeWordCounter)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        counts = pool.apply(count_texts, (list(sample.values()), config), {"workers": 2})
+    assert counts == WordCounts.from_texts(sample.values(), config)
 
 
 @pytest.mark.parametrize("chosen", [nullcontext, kernel.readable_only])
