@@ -355,7 +355,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             SGPEError: the vocabulary is too small, there is no text, or an argument is unknown.
         """
         trained_with = self.to_bpe()
-        values = {**_settings_of(trained_with.splitting), **trained_with.metadata.get("training", {})}
+        values = dict(trained_with.metadata.get("training") or _settings_of(trained_with.splitting))
         renamed = special_tokens_map or {}
         for name in renamed:
             if name not in trained_with.special_tokens:

@@ -135,8 +135,6 @@ class TrainingConfig:
         if isinstance(self.special_tokens, Mapping):
             object.__setattr__(self, "special_tokens", dict(self.special_tokens))
             _check_ids(self.special_tokens, self.vocab_size)
-        elif len(set(self.special_tokens)) < len(self.special_tokens):
-            raise SGPEError(f"special tokens occur twice: {', '.join(self.special_tokens)}")
         num_bytes = 0 if self.recipe == "sgpe" else len(BYTES)
         least = num_bytes + len(self.special_tokens)
         if self.vocab_size < least:

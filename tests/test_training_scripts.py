@@ -228,6 +228,12 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder, call_here, capsy
     )
 
 
+@pytest.mark.parametrize("script", ["train_lm.py", "train_seq2seq.py"])
+def test_an_unknown_option_ends_in_one_line(folder, script):
+    done = call(script, "si.txt", "--bogus", 3, cwd=folder)
+    assert (done.returncode, done.stderr) == (2, "error: unrecognized arguments: --bogus 3: see --help\n")
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "message"),
     [

@@ -137,7 +137,9 @@ def parse_arguments(description: str | None, arguments: type[Arguments]) -> Argu
     ours = {one.name: one.metadata for one in fields(cast("Any", arguments)) if not one.init}
     for name, how in ours.items():
         parser.add_argument(f"--{name}" if "action" in how else name, **how)
-    parsed, others = parser.parse_args_into_dataclasses()
+    parsed, others, unknown = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for name in ours:
         setattr(parsed, name, getattr(others, name))
     return cast("Arguments", parsed)

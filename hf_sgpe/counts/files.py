@@ -40,7 +40,7 @@ and ``pair``, the most occurrences that any pair of tokens can have lost."""
 MOST = 1 << 60
 """The most running words that there can be: counts of pairs, and of several files, are added up in 64 bits."""
 
-_KEY = "hf_sgpe.counts.word_counts"
+_KEY = "hf_sgpe.word_counts"  # in every file since the first
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Rows that are read and written together; a megabyte or two.

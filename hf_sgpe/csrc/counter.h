@@ -16,7 +16,8 @@
 
 namespace hf_sgpe {
 
-// The group of a word, one of 1,024, in files of counts: the upper bits of its CRC-32.
+// The group of a word in files of counts: the upper bits of its CRC-32.
+static constexpr uint32_t kBuckets = 1024;
 inline uint32_t bucket_of(const uint8_t* word, size_t size) {
   static constexpr auto table = [] {
     std::array<uint32_t, 256> sums{};
@@ -107,6 +108,7 @@ class WordCounter {
       const uint32_t bucket = bucket_of(word, size);
       return first <= bucket && bucket < last ? static_cast<int>(bucket) : -1;
     };
+    if (first > last || last > kBuckets) throw std::invalid_argument("the buckets of words are numbered from 0 to 1023");
     Columns columns;
     columns.bucket_ends.resize(last - first);
     sorted(group_of, [&](const uint8_t* word, size_t size, int64_t count) {

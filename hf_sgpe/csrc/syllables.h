@@ -24,10 +24,11 @@ class Syllables {
   };
 
   explicit Syllables(std::vector<Script> scripts) : scripts_(std::move(scripts)), table_(kCodePoints) {
-    if (scripts_.size() > 15) throw std::invalid_argument("there can be at most 15 scripts");
+    if (scripts_.size() >> 12) throw std::invalid_argument("there can be at most 4095 scripts");
     for (size_t script = 0; script < scripts_.size(); ++script) {
       if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script has no grammar");
-      if (scripts_[script].ends.size() != scripts_[script].grammar.size()) throw std::invalid_argument("there must be one entry of ends for each state");
+      if (scripts_[script].ends.size() != scripts_[script].grammar.size())
+        throw std::invalid_argument("there must be one entry of ends for each state");
       for (const State& state : scripts_[script].grammar)
         for (const int next : state)
           if (next >= static_cast<int>(scripts_[script].grammar.size()))
@@ -35,7 +36,7 @@ class Syllables {
       for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
         for (auto [first, last] : scripts_[script].classes[klass])
           for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
-            table_[point] = static_cast<uint8_t>(script << 4 | klass);
+            table_[point] = static_cast<uint16_t>(script << 4 | klass);
     }
   }
 
@@ -45,7 +46,7 @@ class Syllables {
   template <class Character>
   int script_of(const Character* word, size_t n) const {
     if (n && word[0] == ' ') ++word, --n;
-    const uint8_t value = n ? value_of(word[0]) : 0;
+    const uint16_t value = n ? value_of(word[0]) : 0;
     return value ? value >> 4 : -1;
   }
 
@@ -81,18 +82,18 @@ class Syllables {
   }
 
  private:
-  uint8_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
+  uint16_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
 
   template <class Character>
   size_t syllable_end(const Character* text, size_t n, size_t place) const {
-    const uint8_t first = value_of(text[place++]);
+    const uint16_t first = value_of(text[place++]);
     if (!first) return place;
     const Script& script = scripts_[first >> 4];
     int state = script.grammar[0][first & 15];
     size_t end = place;
     while (state >= 0 && place < n) {
       const uint32_t point = text[place++];
-      const uint8_t value = value_of(point);
+      const uint16_t value = value_of(point);
       int klass = 0;
       if (value) {
         klass = value >> 4 == first >> 4 ? value & 15 : 0;
@@ -107,7 +108,7 @@ class Syllables {
   }
 
   std::vector<Script> scripts_;
-  std::vector<uint8_t> table_;  // by code point: script and class; 0: neither
+  std::vector<uint16_t> table_;  // by code point: script and class; 0: neither
 };
 
 }  // namespace hf_sgpe

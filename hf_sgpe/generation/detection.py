@@ -184,11 +184,16 @@ def kind_of_model(path: Path) -> str:
 # ---------------------------------------------------------------- this machine
 
 
-@cache
 def look() -> Machine:
     """What is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
+    return _look_for(tuple(ENGINES.values()))
+
+
+@cache
+def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
     versions, why_not, devices = {}, {}, {}
-    for name, engine in ENGINES.items():
+    for engine in engines:
+        name = engine.name
         try:
             versions[name] = ", ".join(f"{package} {version(package)}" for package in engine.packages)
         except PackageNotFoundError:

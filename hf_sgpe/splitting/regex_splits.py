@@ -9,7 +9,7 @@ the latter, which is slower but right by definition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ import regex
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.patterns import PATTERNS, patterns_of, resolve_pattern
-from hf_sgpe.splitting.scripts import runs
+from hf_sgpe.splitting.scripts import Ranges, runs
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
@@ -156,19 +156,26 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     return slices(left, words[:middle]) + slices(right, words[middle:])
 
 
-@cache
 def _scanner(splitting: Splitting) -> Scanner | None:
     """The native scanner for a way to cut text; None where a split pattern has none."""
-    import hf_sgpe._native as _native
-
-    letters, joiners = list(splitting.script_letters), runs(map(ord, splitting.joiners))
+    letters, joiners = splitting.script_letters, runs(map(ord, splitting.joiners))
     ranges = sorted(one for script in letters for one in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
         return None  # a scanner tells scripts by the character, and all of them from ASCII
     if splitting.recipe == "sgpe":
-        return _native.Scanner("sgpe", [(*ranges, *joiners)], [])
+        return _native_scanner("sgpe", ((*ranges, *joiners),), ())
     base = splitting.base
-    return _native.Scanner(base.scanner, letters, joiners if letters else ()) if base and base.scanner else None
+    return _native_scanner(base.scanner, letters, joiners if letters else ()) if base and base.scanner else None
+
+
+@lru_cache(64)  # each takes a megabyte
+def _native_scanner(name: str, letters: tuple[Ranges, ...], joiners: Ranges) -> Scanner:
+    import hf_sgpe._native as _native
+
+    try:
+        return _native.Scanner(name, letters, joiners)
+    except ValueError as error:
+        raise SGPEError(str(error)) from None
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:

@@ -298,11 +298,18 @@ def add_script(script: Script) -> None:
     """Makes a script known wherever scripts are named, listed or asked for.
 
     Raises:
-        SGPEError: its name, or one of its other names, is taken.
+        SGPEError: its name, or one of its other names, is taken or is more than one word; or its ranges are not hexadecimal.
     """
+    taken = {"all": "every script", **_names()}
     for name in (script.name, *script.also.split()):
-        if name.casefold() in _names():
-            raise SGPEError(f"a script cannot be called {name!r}: that is {_names()[name.casefold()]}")
+        if name.casefold() in taken:
+            raise SGPEError(f"a script cannot be called {name!r}: that is {taken[name.casefold()]}")
+        if not name or {",", *" \t\n"} & set(name):
+            raise SGPEError(f"a script cannot be called {name!r}: give one word")
+    try:
+        script.letters_and_marks()
+    except ValueError as error:
+        raise SGPEError(f"script {script.name}: ranges must be like '0915-0939 093C' ({error})") from None
     SCRIPTS[script.name] = script
 
 

@@ -7,7 +7,7 @@ of a saved tokenizer; counts, tokenizers, kernels and exporters carry it and ask
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
@@ -100,19 +100,34 @@ class Splitting:
         scripts = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
         if recipe.uses_scripts and not scripts:
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
-        patterns = (self.pattern,) if isinstance(self.pattern, str) else tuple(self.pattern)
-        special_tokens = recipe.special_tokens if self.special_tokens is None else self.special_tokens
+        special_tokens = _listed(
+            "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens
+        )
+        if len(set(special_tokens)) < len(special_tokens):
+            raise SGPEError(f"special tokens occur twice: {', '.join(special_tokens)}")
         checked = {
             "scripts": scripts,
-            "pattern": (patterns[0] if len(patterns) == 1 else patterns) if recipe.uses_pattern else "",
+            "pattern": self._checked_pattern() if recipe.uses_pattern else "",
             "normalization": normalization,
-            "special_tokens": tuple(sorted(_listed("special_tokens", special_tokens))),
+            "special_tokens": tuple(sorted(special_tokens)),
             "letters": None if self.letters == _letters(self.recipe, scripts) else self.letters,
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         for one in self.regexes:
             _check_regex(one)
+
+    def _checked_pattern(self) -> str | tuple[str, ...]:
+        patterns = (self.pattern,) if isinstance(self.pattern, str) else _listed("pattern", self.pattern)
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
+        if len(patterns) > 1 and self.recipe != "bpe":
+            raise SGPEError(f"the recipe {self.recipe} takes one split pattern, not {len(patterns)}")
+        return patterns[0] if len(patterns) == 1 else patterns
+
+    def __reduce__(self) -> tuple[type[Splitting], tuple[Any, ...]]:
+        # By way of the constructor: another process may not know a script that was added in this one, and should say so.
+        return type(self), tuple(getattr(self, one.name) for one in fields(self))
 
     @classmethod
     def from_regexes(
@@ -138,8 +153,8 @@ class Splitting:
     @classmethod
     def _spelled(cls, recipe: str, letters: tuple[Ranges, ...], pattern: str, rest: Mapping[str, Any]) -> Splitting | None:
         """The splitting that letters and a regex for all else may spell; None if the letters belong to no script."""
-        scripts = [name for one in letters for name in SCRIPTS if _overlap(one, _letters(recipe, (name,))[0])]
-        if not scripts or len(scripts) != len(letters) or is_name(pattern):
+        scripts = [_script_of(recipe, one) for one in letters]
+        if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or is_name(pattern):
             return None
         return cls(recipe, tuple(scripts), _named(pattern), letters=letters, **rest)
 
@@ -252,8 +267,15 @@ def _named(pattern: str) -> str:
     return known[0].name if known else pattern
 
 
-def _overlap(one: Ranges, other: Ranges) -> bool:
-    return any(a <= d and c <= b for a, b in one for c, d in other)
+def _script_of(recipe: str, letters: Ranges) -> str:
+    """The script that most of the letters belong to by today's tables; empty if there is none."""
+
+    def shared(name: str) -> int:
+        ranges = _letters(recipe, (name,))[0]
+        return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
+
+    name = max(SCRIPTS, key=shared)
+    return name if shared(name) else ""
 
 
 @lru_cache(256)

@@ -93,10 +93,29 @@ def test_a_script_has_its_greeting_and_font_on_cards(there, tmp_path):
     assert "Noto Sans Javanese" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
 
 
+def test_there_can_be_many_scripts(there):
+    code = """
+from dataclasses import replace
+from hf_sgpe import LinguisTrie
+for number in range(20):
+    first = 0x10000 + 16 * number
+    script = Script(f"s{number}", (first, first + 15), f"{first:X}-{first + 9:X}", "", f"{first + 10:X}", "", "")
+    add_script(script)
+assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 1, first)))) == [
+    "".join(map(chr, (first, first + 10, first + 1))), chr(first)
+]
+"""
+    there(code=PROGRAM + code)
+    there(code=PROGRAM + code, HF_SGPE_KERNEL="python")
+
+
 @pytest.mark.parametrize(
     ("addition", "message"),
     [
         ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': that is javanese"),
+        ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
+        ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
+        ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
         ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
         ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
         ("add_format(Format('lines', '.x', 'x'))", "cannot be called 'lines'"),

@@ -1,13 +1,14 @@
 """Files of counted words: equal counts make equal files, and reading gives back what was written."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
+from support.texts import COUNTS
 
-from hf_sgpe import SGPEError, TrainingConfig, WordCounts
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts import files as counts_file
-from tests.support.texts import COUNTS
 
 pa = pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -26,6 +27,16 @@ def words_of(path):
         for _, table in counts_file.read(path)
         for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)
     }
+
+
+@pytest.mark.parametrize("recipe", ["hybrid", "sgpe"])
+def test_what_version_0_1_0_counted_is_read_and_trained_on(recipe):
+    text = "ශ්‍රී ලංකාව low low lower<|endoftext|>नमस्ते दुनिया [UNK] 12 e\u0301\n" * 3
+    config = TrainingConfig(600, recipe, ("sinhala", "devanagari") if recipe == "hybrid" else ("sinhala",))
+    counts = WordCounts.load(Path(__file__).with_name(f"{recipe}-0.1.0.parquet"))
+    assert counts == WordCounts.from_texts([text], config)
+    assert counts.digest() == WordCounts.from_texts([text], config).digest()
+    assert train_from_counts(counts, config).splitting == config.splitting
 
 
 @given(counts=COUNTS)
@@ -95,10 +106,10 @@ def test_sources_come_along_and_make_no_other_counts(tmp_path):
 def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
     """The file with other words, counts or metadata."""
     table = pq.read_table(path)
-    said = json.loads(pq.read_metadata(path).metadata[b"hf_sgpe.counts.word_counts"])
+    said = json.loads(pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"])
     words, counts = change(table["word"].to_pylist(), table["count"].to_pylist())
     columns = {"word": pa.array(words, pa.large_binary()), "count": pa.array(counts, pa.int64())}
-    made = pa.table(columns).replace_schema_metadata({"hf_sgpe.counts.word_counts": json.dumps(said | metadata)})
+    made = pa.table(columns).replace_schema_metadata({"hf_sgpe.word_counts": json.dumps(said | metadata)})
     pq.write_table(made, path)
 
 
@@ -127,7 +138,7 @@ def test_files_of_other_kinds_are_named(tmp_path):
     with pytest.raises(SGPEError, match=r"text\.parquet: not a file of word counts.*does not say how its words were cut"):
         counts_file.read_info(tmp_path / "text.parquet")
     path, _ = saved(tmp_path / "counts", {b"a": 1})
-    said = {"hf_sgpe.counts.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.counts.word_counts"]}
+    said = {"hf_sgpe.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"]}
     pq.write_table(pa.table({"word": ["a"], "count": [1]}).replace_schema_metadata(said), path)
     with pytest.raises(SGPEError, match="its columns are not word and count"):
         counts_file.read_info(path)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from support.texts import COUNTS
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts
 from hf_sgpe.counts import files
 from hf_sgpe.counts.sums import added, check_same_settings
-from tests.support.texts import COUNTS
 
 pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 

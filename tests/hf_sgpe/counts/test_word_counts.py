@@ -56,7 +56,7 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
 def rewrite(path, change=lambda facts: facts, words=None, counts=None):
     """Writes a file of counts anew, with other facts about itself, words or counts."""
     table = pq.read_table(path)
-    key = b"hf_sgpe.counts.word_counts"
+    key = b"hf_sgpe.word_counts"
     facts = json.dumps(change(json.loads(pq.read_metadata(path).metadata[key])))
     columns = {
         "word": pa.array(words, pa.large_binary()) if words else table["word"],

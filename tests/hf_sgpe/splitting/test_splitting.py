@@ -95,11 +95,36 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(monkeypa
         ({"pattern": "gpt5"}, "unknown split pattern 'gpt5'"),
         ({"pattern": "("}, "not a valid regex"),
         ({"normalization": "nfkc"}, "unknown normalization 'nfkc'"),
+        ({"pattern": ("gpt2", "cl100k")}, "the recipe hybrid takes one split pattern, not 2"),
+        ({"pattern": ()}, r"pattern must be a name or a regex, not \(\)"),
+        ({"pattern": None}, "pattern must be a list, not None"),
+        ({"recipe": "bpe", "pattern": (3,)}, r"pattern must be a name or a regex, not \(3,\)"),
+        ({"special_tokens": ("<a>", "<a>")}, "special tokens occur twice: <a>, <a>"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
     with pytest.raises(SGPEError, match=message):
         Splitting(**settings)
+
+
+def test_another_script_with_some_of_the_letters_changes_no_saved_tokenizer(monkeypatch):
+    hindi = Splitting(scripts=("devanagari",))
+    vedic = replace(SCRIPTS["devanagari"], name="vedic", consonants="1CE9-1CEC 0950", vowels="", signs="", modifiers="")
+    monkeypatch.setitem(SCRIPTS, "vedic", vedic)
+    assert Splitting.from_regexes(hindi.regexes, "nfc", hindi.special_tokens) == hindi
+
+
+def test_a_script_that_another_process_does_not_know_is_named(monkeypatch):
+    with monkeypatch.context() as there:
+        there.setitem(SCRIPTS, "mine", replace(SCRIPTS["tamil"], name="mine"))
+        sent = pickle.dumps(Splitting(scripts=("mine",)))
+    with pytest.raises(SGPEError, match="unknown script 'mine'"):
+        pickle.loads(sent)
+
+
+def test_one_native_scanner_serves_all_special_tokens():
+    one, other = (RegexPreTokenizer.of(Splitting(special_tokens=(name,))) for name in ("<a>", "<b>"))
+    assert one.scanner is other.scanner
 
 
 @pytest.mark.parametrize(
