@@ -188,7 +188,8 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         "normalization": loaded.normalization,
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
-    facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts), "pattern": splitting.pattern}
+    facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts)}
+    facts |= {"pattern": splitting.pattern} if splitting.pattern else {}
     units = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
     # The rest of the configuration repeats the facts above.
     shown = ("min_frequency", *(units if splitting.scripts else ()), "tie_break", "weights")

@@ -131,13 +131,17 @@ def _check(tokenizer: TokenizerData) -> None:
     vocab = tokenizer.vocab
     results = [vocab[left + right] for left, right in tokenizer.merges]
     if any(map(gt, results, results[1:])):
-        raise SGPEError("its ids are not in the order of its merges, and tiktoken takes ids for ranks")
+        raise SGPEError("the tokenizer's ids are not in the order of its merges, and tiktoken takes ids for ranks")
     # Superfluous merges do no harm: their two parts never stand side by side.
     if missing := set(merges).difference(tokenizer.merges):
         left, right = min(missing, key=lambda pair: vocab[pair[0] + pair[1]])
-        raise SGPEError(f"it has no merge of {left!r} and {right!r}, but tiktoken would merge them into {left + right!r}")
+        raise SGPEError(
+            f"the tokenizer has no merge of {left!r} and {right!r}, but tiktoken would merge them into {left + right!r}"
+        )
     if unreachable and not tokenizer.ignore_merges:
-        raise SGPEError(f"its token {unreachable[0]!r} comes from no merge, but tiktoken would use it for a whole word")
+        raise SGPEError(
+            f"the tokenizer's token {unreachable[0]!r} comes from no merge, but tiktoken would use it for a whole word"
+        )
 
 
 def _merges(vocab: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:

@@ -90,7 +90,7 @@ def test_published_vocabularies(tmp_path, name, cases):
         folder = DATA / "suites/vocabs/llama3"
         files = folder / "vocab.json", folder / "merges.txt"
         tokenizer = BPETokenizer.of(gpt2_files.read(*files, pattern="llama3", ignore_merges=True))
-        with pytest.raises(SGPEError, match="it has no merge of"):  # nor has tiktoken a list without it
+        with pytest.raises(SGPEError, match="has no merge of"):  # nor has tiktoken a list without it
             tokenizer.to_tiktoken()
     lines = (b"%s %d\n" % (base64.b64encode(token), id) for token, id in tokenizer.vocab.items())
     (tmp_path / "published.tiktoken").write_bytes(b"".join(lines))
@@ -122,7 +122,7 @@ def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, lon
 
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
-    with pytest.raises(SGPEError, match="its ids are not in the order of its merges"):
+    with pytest.raises(SGPEError, match="ids are not in the order of its merges"):
         by_frequency.to_bpe().to_tiktoken()
     byte_tokens = {bytes([byte]): byte for byte in range(256)}
     unreachable = BPETokenizer(byte_tokens | {b"abc": 256}, [])
