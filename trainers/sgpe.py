@@ -119,7 +119,8 @@ class SGPETrainer:
             "scripts": list(self.config.scripts),
             "word_counts": counts.digest(),
         }
-        _settle(settings, folder / SETTINGS_FILE, resuming=start is not None)
+        if start:
+            _check_same(settings, folder / SETTINGS_FILE)
         hidden = bar_disabled(self.progress)
         with tqdm(desc="Merging", unit=" merges", initial=len(merged), disable=hidden, leave=False) as bar:
 
@@ -133,6 +134,8 @@ class SGPETrainer:
                     write_checkpoint(merges)
 
             def write_checkpoint(merges: Merges) -> None:
+                with atomic_file(folder / SETTINGS_FILE) as temporary:
+                    temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
                 elapsed = before + time.monotonic() - began
                 sgpe_files.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
 
@@ -155,15 +158,12 @@ class SGPETrainer:
         return vocabulary
 
 
-def _settle(settings: dict[str, Any], path: Path, *, resuming: bool) -> None:
-    """Writes down what the checkpoints are made from, or makes sure that they were made from the same."""
-    if resuming and path.exists():
-        for name, value in read_json(path).items():
-            if settings.get(name) != value:
-                what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-                raise SGPEError(f"{path}: the run to go on with differs: {what}")
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
+def _check_same(settings: dict[str, Any], path: Path) -> None:
+    """Makes sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
+    for name, value in read_json(path).items() if path.exists() else ():
+        if settings.get(name) != value:
+            what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
+            raise SGPEError(f"{path}: the run to go on with differs: {what}")
 
 
 def checkpoints(folder: Path) -> list[Path]:

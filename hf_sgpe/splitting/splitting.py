@@ -91,7 +91,7 @@ class Splitting:
     letters: tuple[Ranges, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
+        if self.recipe not in tuple(RECIPES):
             raise SGPEError(f"unknown recipe {self.recipe!r}: known are {', '.join(RECIPES)}")
         recipe = RECIPES[self.recipe]
         normalization = recipe.normalization if self.normalization is None else self.normalization
@@ -103,6 +103,9 @@ class Splitting:
         special_tokens = _listed(
             "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens
         )
+        for token in special_tokens:
+            if not isinstance(token, str):
+                raise SGPEError(f"special tokens must be text, not {token!r}")
         if len(set(special_tokens)) < len(special_tokens):
             raise SGPEError(f"special tokens occur twice: {', '.join(special_tokens)}")
         checked = {
@@ -118,7 +121,7 @@ class Splitting:
             _check_regex(one)
 
     def _checked_pattern(self) -> str | tuple[str, ...]:
-        patterns = (self.pattern,) if isinstance(self.pattern, str) else _listed("pattern", self.pattern)
+        patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
         if len(patterns) > 1 and self.recipe != "bpe":

@@ -135,10 +135,11 @@ def test_nothing_goes_on_from_another_run(tmp_path, text):
     assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_an_empty_corpus_is_named(tmp_path):
+def test_an_empty_corpus_is_named_and_leaves_nothing(tmp_path):
     (tmp_path / "empty.txt").touch()
     with pytest.raises(SGPEError, match=r"^the corpus is empty"):
         SGPETrainer().train(tmp_path / "empty.txt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
