@@ -18,7 +18,15 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import language, language_in_name
-from hub_cards.metrics import Measurable, bytes_per_token, compression_sizes, evaluate, measurable, with_first_merges
+from hub_cards.metrics import (
+    Measurable,
+    bytes_per_token,
+    compression_sizes,
+    evaluate,
+    measurable,
+    with_first_merges,
+    without_transformers,
+)
 from hub_cards.results import REFERENCE as REFERENCE, Comparison, Word
 from trainers.corpora import CorpusFile, find_files, read_lines
 
@@ -75,7 +83,7 @@ def compare(
         progress: As for `TokenizerTrainer`.
 
     Raises:
-        SGPEError: a text is empty, there is no text, or two tokenizers have the same name.
+        SGPEError: a text is empty, there is no text, two tokenizers have the same name, or one cannot be measured.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["කා"], 257)
     >>> compare(tokenizer, {"si": ["කා"]}).measure("tokens_per_word", "si", "this tokenizer")
@@ -86,7 +94,9 @@ def compare(
     if not texts:
         raise SGPEError("no text to measure on: give at least one language")
     sources = {code: [path.name for path in lines.paths] for code, lines in texts.items() if isinstance(lines, TextFiles)}
-    comparison = Comparison({name: tokenizer, **(baselines or {})}, sources)
+    tokenizer = without_transformers(tokenizer)
+    others = {other: without_transformers(baseline) for other, baseline in (baselines or {}).items()}
+    comparison = Comparison({name: tokenizer, **others}, sources)
     forms = {name: measurable(tokenizer) for name, tokenizer in comparison.tokenizers.items()}
     sizes = compression_sizes(tokenizer.vocab_size)
     total = len(texts) * (len(forms) + len(sizes))

@@ -28,6 +28,8 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
 TokenEnds = Callable[[str], list[int]]
 """Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
 
@@ -151,13 +153,16 @@ MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance
 """Names of the measures of one text, each a property of `Evaluation`."""
 
 
-def evaluate(tokenizer: TokenEnds | BPETokenizer, lines: Iterable[str]) -> Evaluation:
-    """Measures one tokenizer (a `BPETokenizer`, or any as `load_measurable` gives it) on some lines.
+def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
+    """Measures one tokenizer (one of this package's, or any as `load_measurable` gives it) on some lines.
 
     Reads the lines once; memory grows with the vocabulary, not with the text.
 
     Args:
         tokenizer: A plain `TokenEnds` has no ids, so measures of ids stay None.
+
+    Raises:
+        SGPEError: it is of another class of transformers.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -330,12 +335,28 @@ def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
     return measurable(load(path_or_repo))
 
 
-def measurable(tokenizer: TokenEnds | BPETokenizer) -> Measurable:
-    """Returns a tokenizer in the form that `evaluate` works with.
+def without_transformers(tokenizer: Any) -> Any:
+    """Returns the `BPETokenizer` in an `SGPETokenizerFast`, and anything else as it is.
+
+    Raises:
+        SGPEError: it is of another class of transformers, which says too little of where its tokens end.
+    """
+    if hasattr(tokenizer, "to_bpe"):
+        return tokenizer.to_bpe()
+    if hasattr(tokenizer, "backend_tokenizer"):
+        raise SGPEError(
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and give what hub_cards.metrics.load returns for it"
+        )
+    return tokenizer
+
+
+def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
+    """Returns a tokenizer in the form that `evaluate` works with; errors as there.
 
     >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
     [2, 3]
     """
+    tokenizer = without_transformers(tokenizer)
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
     lengths = {id: len(token) for token, id in tokenizer.vocab.items()}

@@ -18,6 +18,7 @@ from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import Split
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.kernel import CHARACTER_CLASSES
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
@@ -111,9 +112,14 @@ def lines(entries: Iterable[str]) -> str:
     return text + line + "\n"
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("out", type=Path, help="file to write")
+    args = parser.parse_args()
+    return exit_code(lambda: write(args.out))
+
+
+def write(out: Path) -> None:
     classes = engine_classes()
     normalization = normalization_classes()
     content = (
@@ -133,9 +139,9 @@ def main() -> None:
         + "};\n\n// Characters whose classes tell versions of Unicode apart.\n"
         "constexpr uint32_t kCanaries[] = {\n" + lines(f"0x{point:X}" for point in canaries(classes)) + "};\n"
     )
-    with atomic_file(sys.argv[1]) as temporary:
-        Path(temporary).write_text(content, encoding="utf-8", newline="\n")
+    with atomic_file(out) as temporary:
+        temporary.write_text(content, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -152,13 +152,14 @@ def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
         SGPEError: there is none, or it is of another kind.
     """
     import torch
+    from safetensors import SafetensorError
 
     if not Path(path_or_repo).exists():
         download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
     try:
         with bars_on_terminals_only():
             return kind.from_pretrained(path_or_repo, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
 
 

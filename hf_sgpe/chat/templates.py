@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -66,7 +67,8 @@ def load_template(name: str) -> str:
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
     if "{" not in name:
-        raise SGPEError(f"unknown chat template {name!r}: known are {', '.join(SPECIAL_TOKENS)}, or give a Jinja template")
+        known = ", ".join(SPECIAL_TOKENS)
+        raise SGPEError(f"unknown chat template {reprlib.repr(name)}: known are {known}, or give a Jinja template")
     return name
 
 

@@ -66,6 +66,11 @@ def export(
     writing = _given(writer, "write_options", {"weight_type": weight_type, "model": Path(source) if writes_model else None})
     if reader.read is None:
         raise SGPEError(f"{tokenizer_source}: the format {reader.name} can only be written")
+    target = Path(out).resolve()
+    if writer.ending and target.exists() and not out.endswith(writer.ending):
+        for given in (source, tokenizer_source):
+            if Path(given).resolve() in (target, target.parent):
+                raise SGPEError(f"--out {out} is part of {given}: give another name")
     tokenizer = reader.read(tokenizer_source, **reading)
     written = writer.write(tokenizer, Path(out), **writing)
     facts = {"out": out, "tokens": tokenizer.vocab_size, "special_tokens": tokenizer.special_tokens, **written.facts}

@@ -549,6 +549,12 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     options = ["--pattern", tokenizer.get_pattern(), "--special-token", f"<|endoftext|>={special}"]
     hf_sgpe("export", tmp_path / "x.tiktoken", "--out", tmp_path / "back", *options)
     assert BPETokenizer.from_pretrained(tmp_path / "back").get_vocab() == tokenizer.get_vocab()
+    source = tmp_path / "back" / "tokenizer.json"
+    before = source.read_bytes()
+    for given in (source, source.parent):
+        done = hf_sgpe("export", given, "--format", "tiktoken", "--out", source, check=False)
+        assert done.stderr == f"error: --out {source} is part of {given}: give another name\n"
+    assert source.read_bytes() == before
     done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", check=False)
     assert done.stderr == "error: --special-token is for tiktoken, not for folder\n"
 

@@ -7,11 +7,12 @@ from hypothesis import given, strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.splitting.normalization import prepare
-from hub_cards import evaluate, load_measurable
+from hub_cards import compare, evaluate, load_measurable
 from hub_cards.metrics import (
     MEASURES,
     Evaluation,
@@ -72,6 +73,16 @@ def test_byte_level_and_offsets_measure_alike(saved, as_foreign, sample):
 
 
 @needs_data
+def test_tokenizers_of_transformers_are_measured_right_or_refused(saved, sample):
+    lines = sample["si"].splitlines()[:20]
+    fast = SGPETokenizerFast.from_pretrained(saved)
+    assert evaluate(fast, lines) == evaluate(BPETokenizer.from_pretrained(saved), lines)
+    ours, other = compare(fast, {"si": lines}, baselines={"other": fast}).evaluations["si"].values()
+    assert ours == other == evaluate(fast, lines)
+    with pytest.raises(SGPEError, match="cannot be measured: save it, and give what hub_cards"):
+        evaluate(AutoTokenizer.from_pretrained(saved), lines)
+
+
 def test_a_tokenizer_that_cuts_characters_measures_alike_in_both_ways(tmp_path):
     suite = DATA / "suites" / "cs336"
     gpt2 = gpt2_files.read(
