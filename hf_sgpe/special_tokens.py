@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hf_sgpe.byte_strings import reads_as_bytes
 from hf_sgpe.errors import SGPEError
@@ -138,6 +139,21 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
         if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
             # Special tokens are found before the text is normalized, so other text could become one afterwards.
             raise SGPEError(f"special token {token!r} has a character that NFC composes: use another")
+
+
+class AddedPatterns(NamedTuple):
+    """Find the texts of added tokens: first some in the text as it is given, then others in what is left, normalized."""
+
+    first: re.Pattern[str]
+    then: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, names: Collection[str], normalized: Collection[str]) -> AddedPatterns | None:
+        """The patterns that find ``names``, those of them in ``normalized`` at last; None if there are none."""
+        if not names:
+            return None
+        then = frozenset(name for name in names if name in normalized)
+        return cls(any_of(frozenset(names) - then), any_of(then) if then else None)
 
 
 @functools.lru_cache(256)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import operator
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -21,7 +20,7 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.special_tokens import any_of
+from hf_sgpe.special_tokens import AddedPatterns
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.streams import cut_stream
 from hf_sgpe.training_config import TrainingConfig
@@ -364,8 +363,8 @@ class BPETokenizer(TokenizerData):
             kept, step = kept - step, 2 * step
         return ""
 
-    def _added_pattern(self, allowed: AllowedSpecial) -> re.Pattern[str] | None:
-        """Finds the added tokens in a text: the allowed special ones, and all that are not special."""
+    def _added_pattern(self, allowed: AllowedSpecial) -> AddedPatterns | None:
+        """Find the added tokens in a text: the allowed special ones, and all that are not special."""
         names = {"all": self.special_tokens, "none": ()}.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
             raise SGPEError(f"allowed_special must be 'all', 'none' or a set of special tokens, not {names!r}")
@@ -373,7 +372,7 @@ class BPETokenizer(TokenizerData):
             if name not in self.special_tokens:
                 known = ", ".join(self.special_tokens) or "it has none"
                 raise SGPEError(f"{name!r} is not a special token of this tokenizer: {known}")
-        return any_of(frozenset((*names, *self.added_tokens))) if names or self.added_tokens else None
+        return AddedPatterns.of((*names, *self.added_tokens), self.normalized_tokens)
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:

@@ -286,7 +286,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     """
     if vocab_size >= tokenizer.vocab_size:
         return tokenizer
-    vocab = {bytes([byte]): tokenizer.vocab[bytes([byte])] for byte in range(256)}
+    vocab = {token: id for token, id in tokenizer.vocab.items() if len(token) == 1}
     room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
     merges = []
     for left, right in tokenizer.merges:

@@ -10,7 +10,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.special_tokens import AddedPatterns
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 
@@ -36,6 +37,8 @@ _LONGEST_REMEMBERED = 256
 _WORTH_THREADS = 1 << 18
 # More ids or merges the native kernels have no room for.
 _MOST_IDS = 1 << 21
+# In place of the id of a byte that the vocabulary lacks.
+_NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
@@ -75,7 +78,7 @@ class Codec:
 
     @cached_property
     def _byte_ids(self) -> list[int]:
-        return [self.vocab[bytes([byte])] for byte in range(256)]
+        return [self.vocab.get(bytes([byte]), _NO_ID) for byte in range(256)]
 
     @cached_property
     def _table(self) -> MergeTable:
@@ -84,36 +87,47 @@ class Codec:
 
     # ---------------------------------------------------------------- encoding
 
-    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
         """The ids of ``text``.
 
         Args:
-            added: Finds the texts of added tokens to be recognised; None for none.
+            added: Find the texts of added tokens to be recognised; None for none.
         """
         if added is None:
             return self._ordinary(text)
+        then = added.then
+        if then is None:
+            return self._around(added.first, text, self._ordinary)
+
+        def between(part: str) -> list[int]:
+            return self._around(then, prepare(part, self.normalization), self._ordinary)
+
+        return self._around(added.first, text, between)
+
+    def _around(self, added: re.Pattern[str], text: str, between: Callable[[str], list[int]]) -> list[int]:
+        """The ids of a text with the tokens that a pattern finds in it; ``between`` gives those of what lies between."""
         ids: list[int] = []
         position = 0
         for match in added.finditer(text):
-            ids += self._ordinary(text[position : match.start()])
+            ids += between(text[position : match.start()])
             ids.append(self.added_tokens[match.group()])
             position = match.end()
-        return ids + self._ordinary(text[position:])
+        return ids + between(text[position:])
 
-    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+    def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """`encode` as a one-dimensional int32 array."""
         import numpy as np
 
         return np.array(self.encode(text, added), dtype=np.int32)
 
     def encode_batch(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
         """`encode` for each of ``texts``. The readable form uses one thread whatever is asked for."""
         return [self.encode(text, added) for text in texts]
 
     def encode_batch_to_numpy(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The ids of all texts in one array, and where those of each text end."""
         import numpy as np
@@ -144,7 +158,8 @@ class Codec:
         encoded = word.encode()
         if self.ignore_merges and encoded in self.vocab:
             return (self.vocab[encoded],)
-        return tuple(apply_merges([self._byte_ids[byte] for byte in encoded], self._table))
+        ids = (self._byte_ids[byte] for byte in encoded)
+        return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # The strings, the ids (mostly shared ints) and an entry of the dictionary.
@@ -218,18 +233,18 @@ class NativeCodec(Codec):
     def _nfc(self) -> bool:
         return self.normalization == "nfc"
 
-    def encode(self, text: str, added: re.Pattern[str] | None = None) -> list[int]:
+    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
         """The ids of ``text``; see `Codec.encode`."""
         ids = self._encoder.encode(text, self._nfc, added is not None) if self._scans else None
         return super().encode(text, added) if ids is None else ids
 
-    def encode_to_numpy(self, text: str, added: re.Pattern[str] | None = None) -> NDArray[np.int32]:
+    def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """`encode` as a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self._scans else None
         return self._uncommon_to_numpy(text, added) if ids is None else ids
 
     def encode_batch(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
         """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
         if not self._scans:
@@ -238,7 +253,7 @@ class NativeCodec(Codec):
         return [super(NativeCodec, self).encode(texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
 
     def encode_batch_to_numpy(
-        self, texts: Sequence[str], added: re.Pattern[str] | None = None, threads: int | None = None
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
         if not self._scans:
@@ -255,7 +270,7 @@ class NativeCodec(Codec):
             return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
         return ids, ends
 
-    def _uncommon_to_numpy(self, text: str, added: re.Pattern[str] | None) -> NDArray[np.int32]:
+    def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
         import numpy as np
 
         return np.array(super().encode(text, added), dtype=np.int32)

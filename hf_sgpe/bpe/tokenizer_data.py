@@ -11,6 +11,9 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import Template, roles_of
 from hf_sgpe.splitting.splitting import Splitting
 
+# Printable ASCII, and the bytes inside of characters.
+_NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
+
 
 def _role(name: str) -> tuple[Any, Any]:
     """Two properties: the special token that plays a part, and its id; None where none does."""
@@ -23,12 +26,15 @@ class TokenizerData:
     """What a byte-level BPE tokenizer is made of. It cannot encode; `BPETokenizer` is this with a codec.
 
     Args:
-        vocab: Token (bytes) → id, special tokens not included. All 256 single bytes must be there.
+        vocab: Token (bytes) → id, special tokens not included. Single bytes may be missing, but for printable ASCII and the
+            bytes inside characters: encoding then leaves them out, as every runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
         splitting: How text is cut into words; its special tokens are replaced by those given here.
-        special_tokens: Text of each special token → id.
+        special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later.
         added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are not special
             ones: decoding never leaves them out (Qwen's ``<think>``).
+        normalized_tokens: Those of the added and special tokens that are looked for after the text is normalized, where the
+            others left something (GPT-NeoX's runs of spaces).
         ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
         template: What ``add_special_tokens=True`` puts around a text; None for nothing.
         roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
@@ -49,6 +55,7 @@ class TokenizerData:
         splitting: Splitting | None = None,
         special_tokens: Mapping[str, int] | None = None,
         added_tokens: Mapping[str, int] | None = None,
+        normalized_tokens: Iterable[str] = (),
         ignore_merges: bool = False,
         template: Template | None = None,
         roles: Mapping[str, str] | None = None,
@@ -60,6 +67,7 @@ class TokenizerData:
         self.merges = list(merges)
         self.special_tokens = dict(special_tokens or {})
         self.added_tokens = dict(added_tokens or {})
+        self.normalized_tokens = frozenset(normalized_tokens)
         splitting = splitting or Splitting("bpe", pattern="cl100k")
         self.splitting = replace(splitting, special_tokens=tuple(self.special_tokens))
         self.ignore_merges = ignore_merges
@@ -71,9 +79,9 @@ class TokenizerData:
         self._check()
 
     def _check(self) -> None:
-        for byte in range(256):
+        for byte in _NEEDED:
             if bytes([byte]) not in self.vocab:
-                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}: a byte-level tokenizer needs all 256")
+                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}, which every byte-level tokenizer has")
         vocab = self.vocab
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
@@ -85,7 +93,7 @@ class TokenizerData:
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
-            if id in taken:
+            if id in taken and not (taken[id] in self.special_tokens and name in self.special_tokens):
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
             taken[id] = name
         for special in self.template.special_tokens() if self.template else ():

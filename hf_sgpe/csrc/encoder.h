@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -87,7 +88,7 @@ struct Memory {
 
 class Encoder {
  public:
-  // `byte_ids`: the token of each byte.
+  // `byte_ids`: the token of each byte; -1 for a byte that has none and is left out.
   Encoder(std::vector<Id> byte_ids, size_t memory_bytes) : byte_ids_(std::move(byte_ids)), memory_bytes_(memory_bytes) {
     if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
   }
@@ -96,7 +97,11 @@ class Encoder {
   // A word that becomes this token, whatever the merges say.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
   // Must be called after the last merge was added.
-  void finish() { within_characters_ = table_.within_characters(byte_ids_); }
+  void finish() {
+    // Where a byte that begins characters is left out, what is left of its character lies beside the one before.
+    const bool complete = std::none_of(byte_ids_.begin() + 0xC2, byte_ids_.begin() + 0xF5, [](Id id) { return id < 0; });
+    within_characters_ = complete ? table_.within_characters(byte_ids_) : 0;
+  }
 
   // Appends the ids of the words of a text to `out`.
   void text(const uint8_t* data, size_t size, const Scanner& scanner, Memory& memory, Ids& out) const {
@@ -121,6 +126,7 @@ class Encoder {
     }
     memory.ids.resize(size);
     const size_t n = within_characters_ ? characters(data, size, memory) : bytes(data, size, memory.ids.data());
+    if (!n) return memory.ids.clear();
     memory.ids.resize(memory.merger.merge(memory.ids.data(), n, table_));
   }
 
@@ -218,8 +224,12 @@ class Encoder {
   }
 
   size_t bytes(const uint8_t* data, size_t size, Id* ids) const {
-    for (size_t i = 0; i < size; ++i) ids[i] = byte_ids_[data[i]];
-    return size;
+    size_t n = 0;
+    for (size_t i = 0; i < size; ++i) {
+      ids[n] = byte_ids_[data[i]];
+      n += byte_ids_[data[i]] >= 0;
+    }
+    return n;
   }
 
   // Applies the first merges to each character of a word by itself and puts the result into memory.ids. The word must be

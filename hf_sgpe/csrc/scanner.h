@@ -18,7 +18,7 @@
 
 namespace hf_sgpe {
 
-enum class Base { kGpt2, kCl100k, kQwen2, kAnySpace, kTypographic, kO200k, kBloom };
+enum class Base { kGpt2, kCl100k, kQwen2, kQwen35, kAnySpace, kTypographic, kO200k, kTekken, kBloom };
 
 namespace scan {
 
@@ -133,21 +133,24 @@ inline Pointer gpt2(Pointer p, Pointer end) {
 }
 
 // `any_space`: any white space may stand before punctuation. `typographic`: contractions may also be written with U+2019.
-template <int most_digits, bool any_space = false, bool typographic = false>
+// `marks`: combining marks are letters, but for the one that a word may begin with in place of a space.
+template <int most_digits, bool any_space = false, bool typographic = false, bool marks = false>
 inline Pointer cl100k(Pointer p, Pointer end) {
+  constexpr unsigned letters = kLetters | (marks ? bit(kMark) : 0);
+  constexpr unsigned punctuation = kPunctuation & ~(marks ? bit(kMark) : 0);
   if (const Pointer word = plain_word<false>(p, end)) return word;
   Pointer after = p;
   const uint32_t point = decode(after);
   const unsigned klass = class_table()[point];
-  if (kLetters >> klass & 1) return run<kLetters>(after, end);
+  if (letters >> klass & 1) return run<letters>(after, end);
   if (klass == kNumber) return digits(after, end, most_digits - 1);
   if (point == '\'' || (typographic && point == 0x2019))
     if (const size_t length = contraction<true>(after, end)) return after + length;
   const unsigned next = after < end ? class_at(after) : unsigned{kNewline};
-  if (klass != kNewline && kLetters >> next & 1) return run<kLetters>(after, end);
+  if (klass != kNewline && letters >> next & 1) return run<letters>(after, end);
   const bool space_before = any_space ? (kSpaces >> klass & 1) : point == ' ';
-  if (kPunctuation >> klass & 1 || (space_before && after < end && kPunctuation >> next & 1))
-    return run<bit(kNewline)>(run<kPunctuation>(after, end), end);
+  if (punctuation >> klass & 1 || (space_before && after < end && punctuation >> next & 1))
+    return run<bit(kNewline)>(run<punctuation>(after, end), end);
   return white_space<true>(p, end);
 }
 
@@ -177,28 +180,30 @@ inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
   }
 }
 
+template <bool contractions>
 inline Pointer o200k_suffix(Pointer p, Pointer end) {
-  if (p < end && *p == '\'')
+  if (contractions && p < end && *p == '\'')
     if (const size_t length = contraction<true>(p + 1, end)) return p + 1 + length;
   return p;
 }
 
+template <int most_digits = 3, bool contractions = true>
 inline Pointer o200k(Pointer p, Pointer end) {
   if (const Pointer word = plain_word<true>(p, end)) return word;
   Pointer after = p;
   const uint32_t point = decode(after);
   const unsigned klass = class_table()[point];
-  if (klass == kNumber) return digits(after, end, 2);
+  if (klass == kNumber) return digits(after, end, most_digits - 1);
   const bool prefix = !((kLetters | bit(kNewline)) >> klass & 1);
   const bool letter = (kLetters | bit(kMark)) >> klass & 1;
   Pointer capitals = p, capitals_after_prefix = after;
   // In the order of the pattern: with lower case, then without; and each with the optional first character, then without.
   if (prefix)
-    if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix(word, end);
+    if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix<contractions>(word, end);
   if (letter)
-    if (const Pointer word = o200k_lower_word(p, end, capitals)) return o200k_suffix(word, end);
-  if (prefix && capitals_after_prefix > after) return o200k_suffix(capitals_after_prefix, end);
-  if (letter) return o200k_suffix(capitals, end);
+    if (const Pointer word = o200k_lower_word(p, end, capitals)) return o200k_suffix<contractions>(word, end);
+  if (prefix && capitals_after_prefix > after) return o200k_suffix<contractions>(capitals_after_prefix, end);
+  if (letter) return o200k_suffix<contractions>(capitals, end);
   const bool space_before = point == ' ' && after < end && kPunctuation >> class_at(after) & 1;
   if (kPunctuation >> klass & 1 || space_before) {
     Pointer q = run<kPunctuation>(after, end);
@@ -240,9 +245,11 @@ inline Pointer next(Pointer p, Pointer end) {
   if constexpr (base == Base::kGpt2) return gpt2(p, end);
   if constexpr (base == Base::kCl100k) return cl100k<3>(p, end);
   if constexpr (base == Base::kQwen2) return cl100k<1>(p, end);
+  if constexpr (base == Base::kQwen35) return cl100k<1, false, false, true>(p, end);
   if constexpr (base == Base::kAnySpace) return cl100k<3, true>(p, end);
   if constexpr (base == Base::kTypographic) return cl100k<3, true, true>(p, end);
   if constexpr (base == Base::kO200k) return o200k(p, end);
+  if constexpr (base == Base::kTekken) return o200k<1, false>(p, end);
   if constexpr (base == Base::kBloom) return bloom(p, end);
 }
 
@@ -255,10 +262,14 @@ class Scanner {
  public:
   // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one
   // of `scripts`, and any number of characters of that script and of `joiners`. For sgpe there is one script, no joiners.
-  Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners) {
+  // `steps` cut what lies between Indic words before the pattern does: at runs of their characters, of at most so many (0:
+  // any number), each step in the pieces of the last.
+  Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners,
+          const std::vector<std::pair<Ranges, size_t>>& steps = {}) {
     static const std::pair<const char*, Base> names[] = {
         {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
-        {"qwen2", Base::kQwen2}, {"o200k", Base::kO200k},   {"bloom", Base::kBloom},
+        {"qwen2", Base::kQwen2}, {"qwen35", Base::kQwen35}, {"o200k", Base::kO200k},
+        {"tekken", Base::kTekken}, {"bloom", Base::kBloom},
         {"cl100k-any-space", Base::kAnySpace}, {"cl100k-typographic", Base::kTypographic}};
     sgpe_ = base == "sgpe";
     bool known = sgpe_;
@@ -266,6 +277,16 @@ class Scanner {
       if (base == name) base_ = value, known = true;
     if (!known) throw std::invalid_argument("there is no scanner for the pattern " + base);
     if (sgpe_ && scripts.size() != 1) throw std::invalid_argument("a scanner for sgpe needs exactly one script");
+    if (steps.size() > 8 || (sgpe_ && !steps.empty())) throw std::invalid_argument("a scanner can have at most 8 steps");
+    if (!steps.empty()) in_steps_.resize(kCodePoints);
+    for (const auto& [ranges, most] : steps) {
+      const auto step = static_cast<uint8_t>(1u << most_.size());
+      for (auto [first, last] : ranges) {
+        if (last >= kCodePoints) throw std::invalid_argument("the characters of a step must be Unicode's");
+        for (uint32_t point = first; point <= last; ++point) in_steps_[point] |= step;
+      }
+      most_.push_back(most ? most : SIZE_MAX);
+    }
     if (scripts.empty()) return;
     if (scripts.size() >= kJoiner) throw std::invalid_argument("a scanner can have at most 254 scripts");
     scripts_.resize(kCodePoints);
@@ -282,9 +303,11 @@ class Scanner {
       case Base::kGpt2: return words<Base::kGpt2>(text, text + size, emit);
       case Base::kCl100k: return words<Base::kCl100k>(text, text + size, emit);
       case Base::kQwen2: return words<Base::kQwen2>(text, text + size, emit);
+      case Base::kQwen35: return words<Base::kQwen35>(text, text + size, emit);
       case Base::kAnySpace: return words<Base::kAnySpace>(text, text + size, emit);
       case Base::kTypographic: return words<Base::kTypographic>(text, text + size, emit);
       case Base::kO200k: return words<Base::kO200k>(text, text + size, emit);
+      case Base::kTekken: return words<Base::kTekken>(text, text + size, emit);
       case Base::kBloom: return words<Base::kBloom>(text, text + size, emit);
     }
   }
@@ -311,11 +334,11 @@ class Scanner {
 
   template <Base base, class Emit>
   void words(Pointer p, Pointer end, Emit& emit) const {
-    if (scripts_.empty()) return base_words<base>(p, end, emit);
+    if (scripts_.empty()) return steps<base>(0, p, end, emit);
     while (p < end) {
       const Pointer letter = next_letter(p, end);
       const Pointer word = letter > p && letter < end && letter[-1] == ' ' ? letter - 1 : letter;
-      base_words<base>(p, word, emit);
+      steps<base>(0, p, word, emit);
       if (letter == end) return;
       p = letter;
       const uint8_t script = scripts_[decode(p)];
@@ -324,6 +347,23 @@ class Scanner {
         if (value != script && value != kJoiner) break;
       }
       emit(word, static_cast<size_t>(p - word));
+    }
+  }
+
+  // The words of a piece that the steps before `step` have cut.
+  template <Base base, class Emit>
+  void steps(size_t step, Pointer p, Pointer end, Emit& emit) const {
+    if (step == most_.size()) return base_words<base>(p, end, emit);
+    const auto is_in = [&](uint32_t point) { return in_steps_[point] >> step & 1; };
+    while (p < end) {
+      const Pointer start = p;
+      for (Pointer after = p; p < end && !is_in(*after < 0x80 ? *after++ : decode(after)); p = after) {
+      }
+      if (p > start) steps<base>(step + 1, start, p, emit);
+      const Pointer first = p;
+      size_t n = 0;
+      for (Pointer after = p; p < end && n < most_[step] && is_in(*after < 0x80 ? *after++ : decode(after)); p = after) ++n;
+      if (p > first) steps<base>(step + 1, first, p, emit);
     }
   }
 
@@ -373,7 +413,9 @@ class Scanner {
 
   bool sgpe_ = false;
   Base base_ = Base::kGpt2;
-  std::vector<uint8_t> scripts_;  // by code point; 0: none
+  std::vector<uint8_t> scripts_;   // by code point; 0: none
+  std::vector<uint8_t> in_steps_;  // by code point: a bit for each step that it is cut by
+  std::vector<size_t> most_;       // by step: the longest run that it cuts out
   bool lead_[256] = {};           // first bytes of the characters of the scripts
   int leads_ = 0, only_lead_ = 0;
 };

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hf_sgpe import hub
 from hf_sgpe.atomic import atomic_directory, check_directory
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.json_files import read_json
 from hf_sgpe.special_tokens import Template
-from hf_sgpe.splitting.patterns import PATTERNS, SPLIT_PATTERNS, covers_all, is_name
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
@@ -48,13 +50,22 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         splits.append({"type": "Split", "pattern": {"Regex": pattern}, **how})
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     added = sorted((tokenizer.special_tokens | tokenizer.added_tokens).items(), key=lambda item: item[1])
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    if len({id for _, id in added}) < len(added):
+        raise SGPEError("two of its special tokens have one id, and a tokenizer.json can hold only one of them")
+    flags = {"single_word": False, "lstrip": False, "rstrip": False}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {"id": id, "content": token, **flags, "special": token in tokenizer.special_tokens} for token, id in added
+            {
+                "id": id,
+                "content": token,
+                **flags,
+                "normalized": token in tokenizer.normalized_tokens,
+                "special": token in tokenizer.special_tokens,
+            }
+            for token, id in added
         ],
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
@@ -172,6 +183,7 @@ def find(
     revision: str | None = None,
     subfolder: str = "",
     token: bool | str | None = None,
+    beside: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
 ) -> Path:
     """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision`` too).
 
@@ -179,6 +191,7 @@ def find(
         revision: Branch, tag or commit of a repository.
         subfolder: Of the folder or the repository.
         token: As huggingface_hub takes it.
+        beside: Names of files of a repository that are wanted, too.
 
     Raises:
         SGPEError: there is none.
@@ -195,10 +208,8 @@ def find(
     repo, named = hub.split_name(str(path_or_repo))
     if named and revision:
         raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
-    file, *beside = (
-        f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE)
-    )
-    return hub.download(repo, file, beside=beside, revision=named or revision, token=token)
+    file, *others = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
+    return hub.download(repo, file, beside=others, revision=named or revision, token=token)
 
 
 def read(path: Path) -> TokenizerData:
@@ -327,11 +338,11 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel")
     normalization = _normalization(content.get("normalizer"))
-    special_tokens, added_tokens = _added_tokens(content, normalization)
+    added = _added_tokens(content, normalization)
     vocab = model["vocab"]
     merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
-    added = special_tokens | added_tokens
-    spelled = {token: string_to_bytes(token) for token in vocab if token not in added}
+    names = {token["content"] for token in content.get("added_tokens") or ()}
+    spelled = {token: string_to_bytes(token) for token in vocab if token not in names}
 
     def part(token: str) -> bytes:
         return spelled[token] if token in spelled else string_to_bytes(token)
@@ -339,46 +350,46 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
     return TokenizerData(
         {token: vocab[name] for name, token in spelled.items()},
         [(part(left), part(right)) for left, right in merges],
-        special_tokens=special_tokens,
-        added_tokens=added_tokens,
-        splitting=Splitting.from_regexes(_patterns(content["pre_tokenizer"]), normalization, special_tokens),
+        special_tokens=added.special,
+        added_tokens=added.others,
+        normalized_tokens=added.normalized,
+        splitting=Splitting.from_regexes(regexes_of(content["pre_tokenizer"]), normalization, added.special),
         ignore_merges=bool(model.get("ignore_merges")),
-        template=_template_from_dict(content.get("post_processor"), special_tokens),
+        template=_template_from_dict(content.get("post_processor"), added.special),
     )
 
 
-def _added_tokens(content: Mapping[str, Any], normalization: str) -> tuple[dict[str, int], dict[str, int]]:
+class _AddedTokens(NamedTuple):
+    special: dict[str, int]
+    others: dict[str, int]
+    normalized: frozenset[str]
+
+
+def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedTokens:
     """Text → id of the special tokens and of other added tokens, all of which must stand for nothing but their own text."""
     vocab = content["model"]["vocab"]
-    special_tokens: dict[str, int] = {}
-    others: dict[str, int] = {}
-    passes: tuple[list[str], list[str]] = ([], [])
+    name_of: dict[int, str] = {}
+    tokens: dict[str, tuple[int, bool, bool]] = {}
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
         if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
             raise NotByteLevelError(f"its added token {name!r} takes in the text around it")
-        if token.get("normalized") and normalization != "none":
-            raise NotByteLevelError(f"its added token {name!r} is looked for after normalization")
+        is_normalized = bool(token.get("normalized"))
+        if is_normalized and prepare(name, normalization) != name:
+            raise NotByteLevelError(f"its added token {name!r} is another one after normalization")
         # What the library does: the id in the vocabulary, else the next free one, whatever is declared.
-        taken = [*special_tokens.values(), *others.values()]
-        given = vocab.get(name, max([len(vocab), *(one + 1 for one in taken)]))
+        given = vocab.get(name, max([len(vocab), *(one + 1 for one in name_of)]))
         if id != given:
             raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
-        (special_tokens if token.get("special") else others)[name] = id
-        passes[bool(token.get("normalized"))].append(name)
-    # The library looks for one kind in all of the text before the other, we for both at once.
-    for first in passes[0]:
-        for second in passes[1]:
-            if _may_overlap(first, second):
-                raise NotByteLevelError(f"its added tokens {first!r} and {second!r} may overlap, and differ in 'normalized'")
-    return special_tokens, others
-
-
-def _may_overlap(one: str, other: str) -> bool:
-    """Whether an occurrence of ``one`` and one of ``other`` can share characters."""
-    if one in other or other in one:
-        return True
-    return any(one.endswith(other[:n]) or other.endswith(one[:n]) for n in range(1, min(len(one), len(other))))
+        # Of two names with one id the library knows the later.
+        tokens.pop(name_of.get(id, name), None)
+        name_of[id] = name
+        tokens[name] = id, bool(token.get("special")), is_normalized
+    return _AddedTokens(
+        {name: id for name, (id, is_special, _) in tokens.items() if is_special},
+        {name: id for name, (id, is_special, _) in tokens.items() if not is_special},
+        frozenset(name for name, (_, _, is_normalized) in tokens.items() if is_normalized),
+    )
 
 
 def _normalization(normalizer: Mapping[str, Any] | None) -> str:
@@ -389,34 +400,6 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     if kinds - {"NFC"}:
         raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not one of: none, NFC")
     return "nfc" if kinds else "none"
-
-
-def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
-    if pre_tokenizer is None:
-        raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
-    parts = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]
-    patterns = []
-    for part in parts[:-1]:
-        regex = part.get("pattern", {}).get("Regex")
-        if part["type"] != "Split" or regex is None:
-            raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split by a regex")
-        # Keeping only the matches is the same where a pattern leaves nothing between them.
-        keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
-        if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and covers_all(regex)):
-            inverted = ", inverted" if part.get("invert") else ""
-            raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
-        # A regex may look like the name of a pattern.
-        patterns.append(f"(?:{regex})" if is_name(regex) else regex)
-    last = parts[-1] if parts else {"type": "nothing"}
-    if last["type"] != "ByteLevel":
-        raise NotByteLevelError(f"its pre-tokenizer ends in {last['type']}, not in ByteLevel")
-    if last.get("add_prefix_space"):
-        raise NotByteLevelError("its ByteLevel adds a space before the text (add_prefix_space)")
-    if last.get("use_regex", True):
-        patterns.append(SPLIT_PATTERNS["gpt2"])
-    if not patterns:
-        raise NotByteLevelError("its pre-tokenizer does not split text into words")
-    return patterns
 
 
 def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens: Mapping[str, int]) -> Template | None:

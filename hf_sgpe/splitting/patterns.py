@@ -99,6 +99,20 @@ for _pattern in (
         llama_cpp="qwen2",
     ),
     SplitPattern(
+        "qwen35",  # Qwen/Qwen3.5, tokenizer.json: the same with combining marks among the letters
+        rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}",
+        covers_all=True,
+        scanner="qwen35",
+    ),
+    SplitPattern(
+        "tekken",  # mistralai/Mistral-Nemo-Base-2407, tekken.json: o200k without contractions, and digit by digit
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        covers_all=True,
+        scanner="tekken",
+    ),
+    SplitPattern(
         "bloom",  # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
         r" ?[^(\s|.,!?…。，、।۔،)]+",
         scanner="bloom",

@@ -8,7 +8,7 @@ the latter, which is slower but right by definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import regex
 
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.character_classes import runs_of_class
 from hf_sgpe.splitting.patterns import PATTERNS, patterns_of, resolve_pattern
 from hf_sgpe.splitting.scripts import Ranges, runs
 from hf_sgpe.splitting.splitting import Splitting
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from hf_sgpe._native import Scanner
 
 Cut = Callable[[str], list[str]]
+
+_MOST_STEPS = 8  # as many as a byte has bits: the native scanner's table of them
 
 _PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
 # Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: any engine reads these alike.
@@ -83,10 +86,7 @@ class RegexPreTokenizer:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
             return self._split_by_backend(text)
-        words = [text] if text else []
-        for stage in self._stages:
-            words = [piece for word in words for piece in stage(word)]
-        return words
+        return in_turn(self._stages, text) if text else []
 
     def _split_by_backend(self, text: str) -> list[str]:
         try:
@@ -127,6 +127,14 @@ class RegexPreTokenizer:
         return splits[0] if len(splits) == 1 else Sequence(splits)
 
 
+def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
+    """The pieces of a text that is cut in several ways, each of which is given the pieces of the last."""
+    words = [text]
+    for stage in stages:
+        words = [piece for word in words for piece in stage(word)]
+    return words
+
+
 def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
     """Each word with the character offsets where it starts and ends.
 
@@ -164,16 +172,23 @@ def _scanner(splitting: Splitting) -> Scanner | None:
         return None  # a scanner tells scripts by the character, and all of them from ASCII
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners),), ())
-    base = splitting.base
-    return _native_scanner(base.scanner, letters, joiners if letters else ()) if base and base.scanner else None
+    *steps, last = splitting.patterns
+    known = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
+    cuts = [runs_of_class(pattern) for pattern in steps] if known and len(steps) <= _MOST_STEPS else [None]
+    if None in cuts:
+        return None
+    isolated = tuple((runs(one[0]), one[1]) for one in cuts if one)
+    return _native_scanner(known[0], letters, joiners if letters else (), isolated) if known else None
 
 
 @lru_cache(64)  # each takes a megabyte
-def _native_scanner(name: str, letters: tuple[Ranges, ...], joiners: Ranges) -> Scanner:
+def _native_scanner(
+    name: str, letters: tuple[Ranges, ...], joiners: Ranges, steps: tuple[tuple[Ranges, int], ...] = ()
+) -> Scanner:
     import hf_sgpe._native as _native
 
     try:
-        return _native.Scanner(name, letters, joiners)
+        return _native.Scanner(name, letters, joiners, steps)
     except ValueError as error:
         raise SGPEError(str(error)) from None
 
@@ -186,12 +201,12 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
-        # The second regex begins with the first, so it leaves those words whole, and only its pattern matters between them.
-        words, between = regex.compile(f"({splitting.words_regex})"), stages[0]
+        # The other regexes begin with the first, so they leave those words whole: only their patterns count, between them.
+        words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:
             pieces = enumerate(words.split(text))
-            return [word for place, piece in pieces if piece for word in ([piece] if place % 2 else between(piece))]
+            return [word for place, piece in pieces if piece for word in ([piece] if place % 2 else in_turn(between, piece))]
 
         return [cut]
     return stages

@@ -70,7 +70,7 @@ class Splitting:
         recipe: One of `RECIPES`.
         scripts: Scripts whose words are cut by syllable, also ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for everything else; of some tokenizers made elsewhere several,
-            applied one after another. Empty for ``sgpe``.
+            applied one after another (StarCoder, DeepSeek). Empty for ``sgpe``.
         normalization: ``none`` or ``nfc``; None for the recipe's own.
         special_tokens: Their text is taken out before anything is cut. None for the recipe's own.
         letters: The characters (code point ranges) that words of each script are written with, where a tokenizer was saved
@@ -124,8 +124,6 @@ class Splitting:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
-        if len(patterns) > 1 and self.recipe != "bpe":
-            raise SGPEError(f"the recipe {self.recipe} takes one split pattern, not {len(patterns)}")
         return patterns[0] if len(patterns) == 1 else patterns
 
     def __reduce__(self) -> tuple[type[Splitting], tuple[Any, ...]]:
@@ -144,9 +142,10 @@ class Splitting:
         rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
         if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
             blocks = [(ord(part[0]), ord(part[-1])) for part in regex.findall(".-.", sgpe["inside"], flags=regex.DOTALL)]
-            splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), "", rest)
-        elif len(regexes) == 2 and regexes[1].startswith(f"{regexes[0]}|"):
-            splitting = cls._spelled("hybrid", _letters_of_words(regexes[0]), regexes[1][len(regexes[0]) + 1 :], rest)
+            splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), (), rest)
+        elif len(regexes) > 1 and all(one.startswith(f"{regexes[0]}|") for one in regexes[1:]):
+            patterns = tuple(one[len(regexes[0]) + 1 :] for one in regexes[1:])
+            splitting = cls._spelled("hybrid", _letters_of_words(regexes[0]), patterns, rest)
         else:
             splitting = None
         if splitting and splitting.regexes == tuple(regexes):
@@ -154,12 +153,14 @@ class Splitting:
         return cls("bpe", pattern=tuple(map(_named, regexes)), **rest)
 
     @classmethod
-    def _spelled(cls, recipe: str, letters: tuple[Ranges, ...], pattern: str, rest: Mapping[str, Any]) -> Splitting | None:
-        """The splitting that letters and a regex for all else may spell; None if the letters belong to no script."""
+    def _spelled(
+        cls, recipe: str, letters: tuple[Ranges, ...], patterns: tuple[str, ...], rest: Mapping[str, Any]
+    ) -> Splitting | None:
+        """The splitting that letters and regexes for all else may spell; None if the letters belong to no script."""
         scripts = [_script_of(recipe, one) for one in letters]
-        if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or is_name(pattern):
+        if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or any(map(is_name, patterns)):
             return None
-        return cls(recipe, tuple(scripts), _named(pattern), letters=letters, **rest)
+        return cls(recipe, tuple(scripts), tuple(map(_named, patterns)) or "", letters=letters, **rest)
 
     @property
     def splitting(self) -> Splitting:
@@ -197,8 +198,8 @@ class Splitting:
             inside = "".join(map(_character_class, self.script_letters))
             return (rf" ?[{inside}{self.joiners}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
-            # The second begins with the first, so that it leaves those words whole.
-            return (self.words_regex, f"{self.words_regex}|{self.patterns[0]}")
+            # The others begin with the first, so that they leave those words whole.
+            return (self.words_regex, *(f"{self.words_regex}|{pattern}" for pattern in self.patterns))
         return self.patterns
 
     def covers_all(self, step: int) -> bool:

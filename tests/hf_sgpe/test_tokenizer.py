@@ -193,7 +193,7 @@ BYTES = {bytes([byte]): byte for byte in range(256)}
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({b"a": 0}, []), "lacks the byte 0x00"),
+        (({b"a": 0}, []), "lacks the byte 0x20"),
         ((BYTES, [(b"a", b"b")]), "merge 0 uses b'ab', which is not in the vocabulary"),
         (({**BYTES, b"ab": 7}, [(b"a", b"b")]), "have the same id 7"),
         (({**BYTES, b"ab": -7}, []), "has the id -7"),

@@ -19,8 +19,10 @@ nb::typed<nb::list, nb::str> split(const Scanner& scanner, nb::str text) {
 
 void bind_scanner(nb::module_& m) {
   nb::class_<Scanner>(m, "Scanner")
-      .def(nb::init<const std::string&, const std::vector<Ranges>&, const Ranges&>(), nb::arg("base"), nb::arg("scripts"),
-           nb::arg("joiners"))
+      .def(nb::init<const std::string&, const std::vector<Ranges>&, const Ranges&,
+                    const std::vector<std::pair<Ranges, size_t>>&>(),
+           nb::arg("base"), nb::arg("scripts"), nb::arg("joiners"),
+           nb::arg("steps") = std::vector<std::pair<Ranges, size_t>>())
       .def("split", &split, nb::arg("text"));
 }
 

@@ -16,7 +16,7 @@ from hf_sgpe import (
     WordCounts,
     train_from_counts,
 )
-from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.formats import gpt2_files, tokenizer_json
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>", "\n\n<x", "<｜begin▁of▁text｜>", "[CLS]", "[SEP]"]
@@ -186,10 +186,65 @@ def test_added_tokens_that_are_not_special_stand_for_themselves(tokenizer, saved
     loaded.save(tmp_path / "again")
     assert BPETokenizer.from_pretrained(tmp_path / "again").added_tokens == loaded.added_tokens
     assert Tokenizer.from_file(str(tmp_path / "again" / "tokenizer.json")).encode(text).ids == ids
-    content["added_tokens"][-1].update(content="ink>", normalized=True)
-    content["normalizer"] = None
-    with pytest.raises(NotByteLevelError, match="may overlap"):
-        tokenizer_json.from_dict(content)
+
+
+FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
+
+
+@given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
+@settings(max_examples=500)
+def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(saved, text):
+    """GPT-NeoX's kind: some in the text as it is, then others in what is left of it, normalized."""
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    content["normalizer"] = {"type": "NFC"}
+    after = len(content["model"]["vocab"])
+    added = {"  ": True, "    ": True, "KK": True, "<ink>": False, "ink|": True, "ōin": True, "k|a": False}
+    content["added_tokens"] += [
+        {"id": after + number, "content": name, **FLAGS, "normalized": normalized, "special": normalized}
+        for number, (name, normalized) in enumerate(added.items())
+    ]
+    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
+    again = tokenizer_of(tokenizer_json.to_dict(tokenizer))
+    assert again.normalized_tokens == tokenizer.normalized_tokens == {"  ", "    ", "KK", "ink|", "ōin"}
+    backend.encode_special_tokens = True
+    assert tokenizer.encode(text) == backend.encode(text).ids
+
+
+def test_of_two_names_for_one_id_the_library_knows_the_later(saved):
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    after = len(content["model"]["vocab"])
+    content["model"]["vocab"] |= {"<one>": after, "<two>": after}
+    content["added_tokens"] += [
+        {"id": after, "content": name, **FLAGS, "normalized": False, "special": True} for name in ("<two>", "<one>")
+    ]
+    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    text = "a<one>b<two>"
+    assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
+    assert tokenizer.decode([after]) == backend.decode([after], skip_special_tokens=False) == "<one>"
+
+
+def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
+    """o200k_harmony has <|endofprompt|> and <|reserved_200018|> for one id; tiktoken takes both."""
+    vocab = {bytes([byte]): byte for byte in range(256)}
+    tokenizer = BPETokenizer(vocab, [], special_tokens={"<one>": 256, "<two>": 256})
+    assert tokenizer.encode("<one><two>", allowed_special="all") == [256, 256]
+    assert tokenizer.to_tiktoken().encode("<one><two>", allowed_special="all") == [256, 256]
+    with pytest.raises(SGPEError, match="can hold only one of them"):
+        tokenizer_json.to_dict(tokenizer)
+
+
+@given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
+@settings(max_examples=300)
+def test_bytes_without_a_token_are_left_out_as_the_library_does(saved, text):
+    """SmolLM2's kind: no tokens for some control characters, nor for bytes that begin unassigned ones."""
+    content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    for byte in (0x04, 0x13, 0xC0, 0xC1, 0xF1, 0xF2, *range(0xF5, 0x100)):
+        del content["model"]["vocab"][bytes_to_string(bytes([byte]))]
+    content["model"]["vocab"] |= {"xx": max(content["model"]["vocab"].values()) + 1}  # ids need not follow each other
+    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    assert tokenizer.encode(text) == backend.encode(text, add_special_tokens=False).ids
+    assert tokenizer.encode_batch([text, text + "\x13a"])[0] == tokenizer.encode(text)
 
 
 def tokenizer_of(content):
@@ -237,7 +292,16 @@ def removing(pattern):
         (change(["normalizer"], {"type": "Lowercase"}), "its normalizer Lowercase"),
         (change(["pre_tokenizer"], None), "no pre-tokenizer"),
         (change(["pre_tokenizer"], {"type": "Whitespace"}), "ends in Whitespace"),
-        (change(["pre_tokenizer", "pretokenizers", 0], {"type": "Digits"}), "pre-tokenizer Digits is not a Split"),
+        (change(["pre_tokenizer", "pretokenizers", 0], {"type": "Metaspace"}), "pre-tokenizer Metaspace is not a Split"),
+        (change(["pre_tokenizer", "pretokenizers", -1], {"type": "Digits"}), "ends in Digits, not in ByteLevel"),
+        (
+            change(["pre_tokenizer", "pretokenizers"], [{"type": "ByteLevel"}, {"type": "Digits"}]),
+            "Digits comes after ByteLevel",
+        ),
+        (
+            change(["pre_tokenizer", "pretokenizers", 0], {"type": "Punctuation", "behavior": "Removed"}),
+            "Punctuation is Removed, not Isolated or Contiguous",
+        ),
         (change(["pre_tokenizer", "pretokenizers", 0, "behavior"], "MergedWithNext"), "Split is MergedWithNext"),
         (change(["pre_tokenizer", "pretokenizers", -1, "add_prefix_space"], True), "add_prefix_space"),
         (change(["post_processor"], {"type": "BertProcessing"}), "post-processor BertProcessing"),
@@ -247,7 +311,12 @@ def removing(pattern):
         (change(["pre_tokenizer", "pretokenizers", 0], removing(r"\w+")), "its Split is Removed"),
         (change(["pre_tokenizer", "pretokenizers", 0], removing(SPLIT_PATTERNS["bloom"])), "its Split is Removed"),
         (change(["decoder"], None), "its decoder is not ByteLevel"),
-        (change(["added_tokens", 0, "normalized"], True), "looked for after normalization"),
+        (
+            lambda content: content["added_tokens"].append(
+                {"id": 3999, "content": "e\u0301", "normalized": True, "special": False}
+            ),
+            "is another one after normalization",
+        ),
         (change(["added_tokens", 0, "id"], 3), "declares the id 3, but loading it gives 3999"),
         (
             change(["post_processor"], {"type": "Sequence", "processors": [{"type": "RobertaProcessing"}]}),

@@ -95,7 +95,6 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(monkeypa
         ({"pattern": "gpt5"}, "unknown split pattern 'gpt5'"),
         ({"pattern": "("}, "not a valid regex"),
         ({"normalization": "nfkc"}, "unknown normalization 'nfkc'"),
-        ({"pattern": ("gpt2", "cl100k")}, "the recipe hybrid takes one split pattern, not 2"),
         ({"pattern": ()}, r"pattern must be a name or a regex, not \(\)"),
         ({"pattern": None}, "pattern must be a name or a regex, not None"),
         ({"recipe": ["bpe"]}, r"unknown recipe \['bpe'\]"),

@@ -1,0 +1,92 @@
+"""The pre-tokenizers of a ``tokenizer.json`` as split regexes: the one way in which `Splitting` says how text is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.splitting.character_classes import every_character, members
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
+from hf_sgpe.splitting.scripts import runs
+
+
+def regexes_of(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
+    """The regexes that split text as these pre-tokenizers do, one after another.
+
+    Raises:
+        NotByteLevelError: they do something that no split by regexes does.
+    """
+    if pre_tokenizer is None:
+        raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
+    *parts, last = _parts(pre_tokenizer) or [{"type": "nothing"}]
+    if last["type"] != "ByteLevel":
+        if any(part["type"] == "ByteLevel" for part in parts):
+            raise NotByteLevelError(
+                f"its pre-tokenizer {last['type']} comes after ByteLevel, so it may cut characters apart (Falcon)"
+            )
+        raise NotByteLevelError(f"its pre-tokenizer ends in {last['type']}, not in ByteLevel")
+    regexes = [_regex(part) for part in parts]
+    if last.get("add_prefix_space"):
+        raise NotByteLevelError("its ByteLevel adds a space before the text (add_prefix_space)")
+    if last.get("use_regex", True):
+        regexes.append(SPLIT_PATTERNS["gpt2"])
+    if not regexes:
+        raise NotByteLevelError("its pre-tokenizer does not split text into words")
+    return regexes
+
+
+def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if pre_tokenizer["type"] != "Sequence":
+        return [pre_tokenizer]
+    return [part for one in pre_tokenizer["pretokenizers"] for part in _parts(one)]
+
+
+def _regex(part: Mapping[str, Any]) -> str:
+    """The regex whose matches, and what lies between them, are the pieces that a pre-tokenizer cuts."""
+    if part["type"] == "Digits":
+        return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
+    if part["type"] == "Punctuation":
+        behavior = part.get("behavior", "Isolated")
+        if behavior not in ("Isolated", "Contiguous"):
+            raise NotByteLevelError(f"its Punctuation is {behavior}, not Isolated or Contiguous")
+        return _class("Punctuation", r"[!-/:-@\[-`{-~\p{P}]") + ("+" if behavior == "Contiguous" else "")
+    regex = part.get("pattern", {}).get("Regex")
+    if part["type"] == "Split" and "String" in part.get("pattern", {}):
+        regex = "".join(f"\\{c}" if c in r"\^$.|?*+()[]{}-" else c for c in part["pattern"]["String"])
+    if part["type"] != "Split" or not regex:
+        raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split, Digits or Punctuation")
+    inverted = ", inverted" if part.get("invert") else ""
+    # Keeping only the matches is the same where a pattern leaves nothing between them.
+    keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
+    if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and covers_all(regex)):
+        raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
+    # A regex may look like the name of a pattern.
+    return f"(?:{regex})" if is_name(regex) else regex
+
+
+@cache
+def _class(kind: str, nearly: str) -> str:
+    """The regex class of the characters that a pre-tokenizer splits at.
+
+    The library takes these from tables of another version of Unicode than its regexes have, so it is asked for them.
+
+    Args:
+        kind: ``Digits`` or ``Punctuation``.
+        nearly: A regex class of nearly the same characters, which is written where it lacks few.
+    """
+    from tokenizers import pre_tokenizers
+
+    splitter = pre_tokenizers.Digits() if kind == "Digits" else pre_tokenizers.Punctuation("contiguous")
+    # Runs of its characters and of others take turns, and the first begins with a letter.
+    pieces = splitter.pre_tokenize_str("a" + every_character())
+    points = {ord(character) for piece, _ in pieces[1::2] for character in piece}
+    known = members(nearly)
+    ranges, inside = (runs(points - known), nearly) if points >= known else (runs(points), "")
+    return f"[{inside}{''.join(map(_literal, ranges))}]" if ranges else nearly
+
+
+def _literal(run: tuple[int, int]) -> str:
+    first, last = (rf"\{c}" if (c := chr(point)) in r"\]^-[" else c for point in run)
+    return first if run[0] == run[1] else f"{first}-{last}"

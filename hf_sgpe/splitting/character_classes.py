@@ -1,0 +1,43 @@
+"""Which characters the ``tokenizers`` library has in a regex class. It is asked, since its tables are its own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import regex
+
+_CLASS = regex.compile(r"(?P<one>\[\^?(?:\\.\{?\w*\}?|[^\[\]\\])+\]|\\[pP]\{\w+\}|\\[dsw])(?P<most>\+|\{1,[1-9]\})?")
+
+
+@cache
+def every_character() -> str:
+    """All of Unicode in order, without surrogates."""
+    return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+
+
+@cache
+def members(character_class: str) -> frozenset[int]:
+    """The code points that the library's regex engine has in a class.
+
+    >>> sorted(members("[ab]"))
+    [97, 98]
+    """
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
+
+    pieces = Split(Regex(f"{character_class}+"), behavior="removed", invert=True).pre_tokenize_str(every_character())
+    return frozenset(ord(character) for piece, _ in pieces for character in piece)
+
+
+def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
+    r"""What a regex matches that is one class, or runs of it: the class's characters, and how many at the most (0 for any
+    number); None for any other regex.
+
+    >>> runs_of_class("[ab]{1,3}") == (frozenset({97, 98}), 3), runs_of_class("a|b")
+    (True, None)
+    """
+    match = _CLASS.fullmatch(pattern)
+    if match is None:
+        return None
+    most = {None: 1, "+": 0}.get(match["most"])
+    return members(match["one"]), int(match["most"][3]) if most is None else most
