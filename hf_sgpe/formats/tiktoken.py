@@ -1,7 +1,8 @@
 """``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
-tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest id first, and knows one
-split pattern and no normalization. What it would not encode exactly alike is refused.
+tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest rank first, and knows
+one split pattern and no normalization. What it would not encode exactly alike is refused. Its ranks are its ids; a tokenizer
+with other ids (an extended one) gets an encoding that numbers tiktoken's results anew, and no file.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Mapping
-from operator import gt
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
@@ -32,7 +34,13 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
     Raises:
         SGPEError: tiktoken would give other tokens.
     """
-    _check(tokenizer)
+    ranks = _ranks(tokenizer)
+    if ranks != tokenizer.vocab:
+        raise SGPEError(
+            "the tokenizer's ids are not in the order of its merges, and a .tiktoken file has no other order: "
+            "BPETokenizer.to_tiktoken gives one of the tiktoken package"
+        )
+    _check(tokenizer, ranks)
     with atomic_file(path) as temporary, temporary.open("wb") as file:
         file.writelines(b"%s %d\n" % (base64.b64encode(token), id) for token, id in tokenizer.get_mergeable_ranks())
 
@@ -84,14 +92,18 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
         import tiktoken
     except ImportError:
         raise not_installed("this needs the package tiktoken", "tiktoken", extra="tiktoken") from None
-    _check(tokenizer)
+    ranks = _ranks(tokenizer)
+    _check(tokenizer, ranks)
+    specials = tokenizer.special_tokens | tokenizer.added_tokens
+    renumbered = ranks != tokenizer.vocab
     try:
-        return tiktoken.Encoding(
+        encoding = tiktoken.Encoding(
             name,
             pat_str=one_pattern(tokenizer.splitting),
-            mergeable_ranks=tokenizer.vocab,
-            special_tokens=tokenizer.special_tokens | tokenizer.added_tokens,
+            mergeable_ranks=ranks,
+            special_tokens={token: len(ranks) + n for n, token in enumerate(specials)} if renumbered else specials,
         )
+        return _renumbered(encoding, tokenizer, ranks) if renumbered else encoding
     except ValueError as error:
         raise SGPEError(f"tiktoken does not take this tokenizer's split pattern ({error})") from None
 
@@ -125,16 +137,43 @@ def _with_gaps(pattern: str) -> str:
     return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
-def _check(tokenizer: TokenizerData) -> None:
+def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
+    """Each token's place in the order of merging, which tiktoken goes by; in most tokenizers that is its id."""
+    vocab, merges = tokenizer.vocab, tokenizer.merges
+    made: dict[bytes, int] = {}
+    several: set[bytes] = set()
+    for rank, (left, right) in enumerate(merges):
+        several.update((left + right,) if left + right in made else ())
+        made[left + right] = rank
+    rank_of = {pair: rank for rank, pair in enumerate(merges)}
+    for token in several:
+        made[token] = _last_merge(token, rank_of, made[token])
+    order = sorted(vocab, key=lambda token: (made.get(token, -1 if len(token) == 1 else len(merges)), vocab[token]))
+    in_order = sorted(vocab.values()) == [vocab[token] for token in order]
+    return dict(vocab) if in_order else {token: rank for rank, token in enumerate(order)}
+
+
+def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
+    """The rank of the merge that makes a token out of its bytes; of several, text comes to no other."""
+    pieces = [token[place : place + 1] for place in range(len(token))]
+    last: float = otherwise
+    while len(pieces) > 1:
+        last, place = min((rank_of.get(pair, inf), place) for place, pair in enumerate(pairwise(pieces)))
+        if last == inf:
+            return otherwise
+        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+    return int(last)
+
+
+def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
     """Makes sure that tiktoken's rule gives this tokenizer's tokens."""
-    merges, unreachable = _merges(tokenizer.vocab)
-    vocab = tokenizer.vocab
-    results = [vocab[left + right] for left, right in tokenizer.merges]
-    if any(map(gt, results, results[1:])):
-        raise SGPEError("the tokenizer's ids are not in the order of its merges, and tiktoken takes ids for ranks")
+    for byte in BYTES:
+        if byte not in ranks:
+            raise SGPEError(f"the tokenizer has no token for the byte 0x{byte.hex()}, and tiktoken needs all of them")
+    merges, unreachable = _merges(ranks)
     # Superfluous merges do no harm: their two parts never stand side by side.
     if missing := set(merges).difference(tokenizer.merges):
-        left, right = min(missing, key=lambda pair: vocab[pair[0] + pair[1]])
+        left, right = min(missing, key=lambda pair: ranks[pair[0] + pair[1]])
         raise SGPEError(
             f"the tokenizer has no merge of {left!r} and {right!r}, but tiktoken would merge them into {left + right!r}"
         )
@@ -144,29 +183,106 @@ def _check(tokenizer: TokenizerData) -> None:
         )
 
 
-def _merges(vocab: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
     """The merges that tiktoken's rule amounts to, and the tokens that merges in this order do not reach.
 
     A token is merged from what its bytes come to by all merges before its own; every longer text that holds it gets there
-    by the same way, or never has it. So one merge for each token is enough, if that is always two tokens. Else (Llama 3)
-    every pair that makes a token is listed, in case one of them comes about later.
+    by the same way, or never has it. So one merge for each token is enough, if that is always two tokens. Of the others (678
+    of Llama 3's) every pair that makes one is listed, in case it comes about later.
     """
-    ranked = sorted(vocab.items(), key=lambda item: item[1])
+    ranked = sorted(ranks.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]
     names = [*BYTES, *longer]
     merges = [(names[left], names[right]) for left, right in build_unit_tier(longer) if max(left, right) < len(names)]
     if list(map(b"".join, merges)) == longer:
         return merges, []
+    numbers = {token: number for number, token in enumerate(names)}
     table = MergeTable()
-    unreachable: list[bytes] = []
+    merges, unreachable = [], []
     for token in longer:
         pieces = apply_merges(token, table)
         if len(pieces) == 2:
-            table.add((pieces[0], pieces[1]), vocab[token] + len(BYTES))
+            pairs = [(names[pieces[0]], names[pieces[1]])]
         else:
             unreachable.append(token)
-    lengths = {len(token) for token in vocab}
-    splits = (
-        (token[:place], token[place:]) for token in longer for place in sorted(lengths) if len(token) - place in lengths
-    )
-    return [(left, right) for left, right in splits if left in vocab and right in vocab], unreachable
+            splits = ((token[:place], token[place:]) for place in range(1, len(token)))
+            pairs = [(left, right) for left, right in splits if left in numbers and right in numbers]
+        for left, right in pairs:
+            table.add((numbers[left], numbers[right]), numbers[token])
+        merges += pairs
+    return merges, unreachable
+
+
+def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> Encoding:
+    """The same encoding with the tokenizer's ids in place of ranks."""
+    from tiktoken import Encoding
+
+    specials = tokenizer.special_tokens | tokenizer.added_tokens
+    ids = {rank: tokenizer.vocab[token] for token, rank in ranks.items()}
+    ids |= {encoding._special_tokens[token]: id for token, id in specials.items()}
+
+    class Renumbered(Encoding):  # type: ignore[misc]
+        """tiktoken's encoding of a tokenizer whose ids are not in the order of its merges."""
+
+        def __init__(self) -> None:
+            super().__init__(
+                encoding.name,
+                pat_str=encoding._pat_str,
+                mergeable_ranks=encoding._mergeable_ranks,
+                special_tokens=encoding._special_tokens,
+            )
+            self._core_bpe: Any = _Core(self._core_bpe, ids)
+            self._mergeable_ranks, self._special_tokens = dict(tokenizer.vocab), dict(specials)
+            self.max_token_value = max(ids.values())
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return to_tiktoken, (tokenizer, self.name)
+
+    return Renumbered()
+
+
+class _Core:
+    """tiktoken's kernel with other ids."""
+
+    def __init__(self, core: Any, ids: Mapping[int, int]) -> None:
+        self._core = core
+        self._ids = ids
+        self._ranks = {id: rank for rank, id in ids.items()}
+
+    def _rank(self, id: int) -> int:
+        if id not in self._ranks:
+            raise KeyError(f"Invalid token for decoding: {id}")
+        return self._ranks[id]
+
+    def encode(self, text: str, allowed_special: Any) -> list[int]:
+        return [self._ids[rank] for rank in self._core.encode(text, allowed_special)]
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        return [self._ids[rank] for rank in self._core.encode_ordinary(text)]
+
+    def encode_to_tiktoken_buffer(self, text: str, allowed_special: Any) -> bytes:
+        import numpy as np
+
+        return np.array(self.encode(text, allowed_special), dtype=np.uint32).tobytes()
+
+    def encode_with_unstable(self, text: str, allowed_special: Any) -> tuple[list[int], list[list[int]]]:
+        stable, completions = self._core.encode_with_unstable(text, allowed_special)
+        return [self._ids[rank] for rank in stable], [[self._ids[rank] for rank in row] for row in completions]
+
+    def encode_single_token(self, piece: Any) -> int:
+        return self._ids[self._core.encode_single_token(piece)]
+
+    def encode_single_piece(self, piece: Any) -> list[int]:
+        return [self._ids[rank] for rank in self._core.encode_single_piece(piece)]
+
+    def _encode_bytes(self, data: bytes) -> list[int]:
+        return [self._ids[rank] for rank in self._core._encode_bytes(data)]
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return bytes(self._core.decode_bytes([self._rank(id) for id in ids]))
+
+    def decode_single_token_bytes(self, id: int) -> bytes:
+        return bytes(self._core.decode_single_token_bytes(self._rank(id)))
+
+    def token_byte_values(self) -> list[bytes]:
+        return list(self._core.token_byte_values())

@@ -1,5 +1,6 @@
 import base64
 import json
+import pickle
 import sys
 import unicodedata
 
@@ -123,7 +124,7 @@ def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, lon
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     with pytest.raises(SGPEError, match="ids are not in the order of its merges"):
-        by_frequency.to_bpe().to_tiktoken()
+        tiktoken_format.write(by_frequency.to_bpe(), tmp_path / "x.tiktoken")
     byte_tokens = {bytes([byte]): byte for byte in range(256)}
     unreachable = BPETokenizer(byte_tokens | {b"abc": 256}, [])
     with pytest.raises(SGPEError, match="'abc' comes from no merge"):
@@ -133,6 +134,29 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     with pytest.raises(SGPEError, match="does not take this tokenizer's split pattern"):
         BPETokenizer(byte_tokens, [], splitting=Splitting("bpe", pattern=r"\X")).to_tiktoken()
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_data
+def test_ids_in_any_order_and_pieces_of_every_kind():
+    """Ids by frequency, as the SGPE document has them, are numbered anew around tiktoken's kernel."""
+    vocabulary = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
+    tokenizer = vocabulary.to_bpe()
+    for encoding in (tokenizer.to_tiktoken(), pickle.loads(pickle.dumps(tokenizer.to_tiktoken("x")))):
+        text = "කරම කර ab [UNK] ර" + corpus("si", 2000)
+        ids = tokenizer.encode(text, allowed_special="all")
+        assert encoding.encode(text, allowed_special="all") == ids
+        assert encoding.encode_to_numpy(text, allowed_special="all").tolist() == ids
+        assert encoding.encode_ordinary(text) == tokenizer.encode(text)
+        assert encoding.encode_batch([text], disallowed_special=()) == [tokenizer.encode(text)]
+        assert encoding.decode(ids) == text
+        assert encoding.encode_single_token("කර") == tokenizer.vocab["කර".encode()]
+        assert encoding.decode_tokens_bytes(ids[:3]) == [tokenizer.token_bytes(id) for id in ids[:3]]
+        stable, completions = encoding.encode_with_unstable("ab කර")
+        assert encoding.decode(stable) in "ab කර"
+        assert all(encoding.decode(stable + row).startswith("ab ක") for row in completions)
+        assert encoding.max_token_value == max(tokenizer.get_vocab().values())
+        with pytest.raises(KeyError):
+            encoding.decode([encoding.max_token_value + 1])
 
 
 @pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"Y 3", b"\xff 3", b"YQ== 1 2"])
