@@ -8,6 +8,7 @@ from hf_sgpe.version import __version__ as __version__
 if TYPE_CHECKING:
     from hf_sgpe.counts.word_counts import WordCounts as WordCounts
     from hf_sgpe.errors import SGPEError as SGPEError
+    from hf_sgpe.extension_config import ExtensionConfig as ExtensionConfig
     from hf_sgpe.sgpe import SGPEEncoder as SGPEEncoder, SGPEVocabulary as SGPEVocabulary
     from hf_sgpe.splitting.patterns import SPLIT_PATTERNS as SPLIT_PATTERNS
     from hf_sgpe.splitting.regex_splits import RegexPreTokenizer as RegexPreTokenizer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "counts.word_counts": "WordCounts",
     "errors": "SGPEError",
+    "extension_config": "ExtensionConfig",
     "sgpe": "SGPEEncoder SGPEVocabulary",
     "splitting.patterns": "SPLIT_PATTERNS",
     "splitting.regex_splits": "RegexPreTokenizer",

@@ -91,7 +91,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         is_ours = False
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-            is_ours = "sgpe" in loaded.init_kwargs
+            metadata = loaded.init_kwargs.get("sgpe")
+            # Tokenizers of others may have gaps, also where they were extended.
+            is_ours = metadata is not None and not (isinstance(metadata, dict) and "extensions" in metadata)
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
             raise

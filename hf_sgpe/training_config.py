@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.bpe.trainer import TIE_BREAKS
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
-from hf_sgpe.counts.word_counts import exact_weight
+from hf_sgpe.counts.word_counts import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import check_special_tokens, trained_roles
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
@@ -109,14 +109,7 @@ class TrainingConfig:
             if not isinstance(token, str):
                 raise SGPEError(f"{role} must be text, not {token!r}")
             self._add_special_tokens([token], role)
-        if not isinstance(self.weights, Mapping):
-            raise SGPEError(f"weights must map names of files to numbers, not be {self.weights!r}")
-        object.__setattr__(self, "weights", dict(self.weights))
-        for name, weight in self.weights.items():
-            try:
-                exact_weight(weight)
-            except SGPEError as error:
-                raise SGPEError(f"weights, {name!r}: {error}") from None
+        object.__setattr__(self, "weights", checked_weights(self.weights))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
         _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hub_cards.metrics import Evaluation, evaluate, load_measurable
     from hub_cards.model_card import write_card
     from hub_cards.results import Comparison
+    from hub_cards.same_ids import compare_ids
     from hub_cards.token_view import TokenView, tokens_html
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Evaluation",
     "TokenView",
     "compare",
+    "compare_ids",
     "evaluate",
     "load_measurable",
     "tokens_html",
@@ -32,6 +34,7 @@ __getattr__, __dir__ = lazily(
         "metrics": "Evaluation evaluate load_measurable",
         "model_card": "write_card",
         "results": "Comparison",
+        "same_ids": "compare_ids",
         "token_view": "TokenView tokens_html",
     },
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.extension_config import ExtensionConfig
 from hf_sgpe.training import train_from_counts
 from hf_sgpe.training_config import TrainingConfig
 from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from trainers.counting import count_files, count_texts, read_files, read_iterator
 from trainers.counting_on_disk import add_files, count_to_file
+from trainers.extension import TokenizerExtender
 from trainers.hub_datasets import read_dataset
 from trainers.merge_steps import MergeStep, merge_steps
 from trainers.sgpe import SGPETrainer
@@ -17,9 +19,11 @@ from trainers.tokenizer import TokenizerTrainer, train_bpe
 __all__ = [
     "SAMPLE",
     "CorpusFile",
+    "ExtensionConfig",
     "MergeStep",
     "SGPEError",
     "SGPETrainer",
+    "TokenizerExtender",
     "TokenizerTrainer",
     "TrainingConfig",
     "WordCounts",

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import cast
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, cast
 
 from hf_sgpe import kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Pair = tuple[int, int]
 
@@ -90,8 +94,13 @@ def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]
     return spelled
 
 
-def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequence[int]]:
-    """What merges leave of the bytes of each word; the k-th merge creates token 256 + k.
+def merge_words(
+    words: Iterable[bytes], merges: Sequence[Pair], results: Sequence[int] | None = None
+) -> Sequence[Sequence[int]]:
+    """What merges leave of the bytes of each word.
+
+    Args:
+        results: The token that each merge creates; None: the k-th creates token 256 + k.
 
     Returns:
         A sequence of sequences of ids: lists, or an object of the native kernels that takes less memory.
@@ -99,7 +108,7 @@ def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequ
     >>> list(merge_words([b"aba"], [(97, 98)]))
     [[256, 97]]
     """
-    numbered = [((left, right), 256 + rank) for rank, (left, right) in enumerate(merges)]
+    numbered = list(zip(merges, range(256, 256 + len(merges)) if results is None else results, strict=True))
     if kernel.is_native():
         import hf_sgpe._native as _native
 
@@ -108,6 +117,23 @@ def merge_words(words: Iterable[bytes], merges: Sequence[Pair]) -> Sequence[Sequ
         return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
     return [apply_merges(word, table) for word in words]
+
+
+def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """All ids of some sequences one after another, and where those of each end.
+
+    >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
+    [[1, 2, 3], [2, 2, 3]]
+    """
+    import numpy as np
+
+    if kernel.is_native():
+        import hf_sgpe._native as _native
+
+        if isinstance(sequences, _native.Sequences):
+            return sequences.arrays()
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    return np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum())), np.cumsum(lengths)
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:

@@ -85,8 +85,8 @@ def choose_units(
     syllables: set[str] = set(syllables_of.pop(None, ()))
     letters_chosen: set[str] = set()
     for script, counted in syllables_of.items():
-        syllables.update(_cover(counted, syllable_coverage, min_unit_frequency))
-        letters_chosen.update(_cover(letters_of[script], letter_coverage, min_unit_frequency))
+        syllables.update(cover(counted, syllable_coverage, min_unit_frequency))
+        letters_chosen.update(cover(letters_of[script], letter_coverage, min_unit_frequency))
     return ChosenUnits(syllables, letters_chosen)
 
 
@@ -107,8 +107,9 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     return list(dict.fromkeys(ordered))
 
 
-def _cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None) -> list[str]:
-    """The most frequent keys that reach ``coverage``, or all that reach ``min_frequency``; equals in code point order."""
+def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
+    """The most frequent keys that make up a share of the counts, or all that reach ``min_frequency``; equals in code point
+    order."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:
         return [unit for unit, count in ranked if count >= min_frequency]

@@ -196,4 +196,8 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name)}
     if training:
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
+    for number, note in enumerate(loaded.metadata.get("extensions", ()), 1):
+        facts["extended from" if number == 1 else f"extended again ({number})"] = {
+            name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
+        }
     return facts

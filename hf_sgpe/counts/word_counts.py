@@ -33,6 +33,22 @@ def exact_weight(weight: float) -> Fraction:
     raise SGPEError(f"a weight must be a number above 0 with no more than six decimals, not {weight!r}")
 
 
+def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """Name of a file or glob → its weight, as given.
+
+    Raises:
+        SGPEError: it is no mapping, or `exact_weight` refuses one.
+    """
+    if not isinstance(weights, Mapping):
+        raise SGPEError(f"weights must map names of files to numbers, not be {weights!r}")
+    for name, weight in weights.items():
+        try:
+            exact_weight(weight)
+        except SGPEError as error:
+            raise SGPEError(f"weights, {name!r}: {error}") from None
+    return dict(weights)
+
+
 class WordCounts:
     """How often each word occurs in some text: all that training needs to know of it, and a value.
 

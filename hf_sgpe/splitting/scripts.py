@@ -17,7 +17,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import regex
+
 from hf_sgpe.errors import SGPEError
+
+_SHARED = regex.compile(r"\p{Script=Common}|\p{Script=Inherited}")
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
 
@@ -91,6 +95,7 @@ class Script:
         words: Some words with a bar between their syllables, which tests hold the table to.
         spaced: Whether words have spaces between them.
         joiners: The joiners that may stand inside a syllable.
+        writes_joiners: Whether ordinary text needs them: more than one running word in two hundred has one.
         ends: States in which a syllable may end; ``None`` for every one.
         letter: The grammar of a visible letter; ``None`` where that is the extended grapheme cluster.
     """
@@ -111,6 +116,7 @@ class Script:
     words: str = ""
     spaced: bool = True
     joiners: str = ZWNJ + ZWJ
+    writes_joiners: bool = False
     syllable: Grammar = field(default_factory=lambda: BRAHMIC_SYLLABLE)
     ends: frozenset[str] | None = None
     letter: Grammar | None = None
@@ -133,6 +139,19 @@ class Script:
         """Every character that a word of this script is written with; no joiners, digits or punctuation."""
         return frozenset(self.classes()) - frozenset(self.joiners) | frozenset(_characters(self.others))
 
+    def characters(self) -> frozenset[str]:
+        """Every character by which text can be told to be in this script: its letters and marks, and the rest of its block
+        but for what several scripts share (danda)."""
+        block = map(chr, range(self.block[0], self.block[1] + 1))
+        return self.letters_and_marks().union(c for c in block if not _SHARED.match(c))
+
+    def specimen(self) -> str:
+        """A space, and then all letters and marks of the script that Unicode knows, with its joiners between them if it
+        writes any: the longest word that there could be."""
+        known = sorted(c for c in self.letters_and_marks() if unicodedata.category(c)[0] in "LM")
+        first = next(c for c in known if unicodedata.category(c)[0] == "L")
+        return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *known])
+
 
 SCRIPTS: dict[str, Script] = {
     script.name: script
@@ -144,6 +163,7 @@ SCRIPTS: dict[str, Script] = {
             font="Noto Sans Sinhala",
             greeting="ශ්‍රී ලංකාව",
             words="ශ්‍රී ලං|කා|ව වි|ද්‍යා|ල|ය ක්‍ෂේ|ත්‍ර|ය",
+            writes_joiners=True,
             consonants="0D9A-0DC6",
             vowels="0D85-0D96",
             virama="0DCA",
@@ -222,6 +242,7 @@ SCRIPTS: dict[str, Script] = {
             font="Noto Sans Oriya",
             greeting="ଓଡ଼ିଆ ଅକ୍ଷର",
             words="ଓ|ଡ଼ି|ଆ ଅ|କ୍ଷ|ର",
+            writes_joiners=True,
             consonants="0B15-0B28 0B2A-0B30 0B32-0B33 0B35-0B39 0B5C-0B5D 0B5F 0B71",
             vowels="0B05-0B0C 0B0F-0B10 0B13-0B14 0B60-0B61",
             nukta="0B3C",
@@ -266,6 +287,7 @@ SCRIPTS: dict[str, Script] = {
             font="Noto Sans Kannada",
             greeting="ಕನ್ನಡ ಅಕ್ಷರ",
             words="ಕ|ನ್ನ|ಡ ಅ|ಕ್ಷ|ರ",
+            writes_joiners=True,
             consonants="0C95-0CA8 0CAA-0CB3 0CB5-0CB9 0CDD-0CDE",
             vowels="0C85-0C8C 0C8E-0C90 0C92-0C94 0CE0-0CE1",
             nukta="0CBC",
@@ -281,6 +303,7 @@ SCRIPTS: dict[str, Script] = {
             font="Noto Sans Malayalam",
             greeting="മലയാളം ഭാഷ",
             words="മ|ല|യാ|ളം അ|ക്ഷ|രം വി|ദ്യാ",
+            writes_joiners=True,
             consonants="0D15-0D3A 0D54-0D56 0D7A-0D7F",
             vowels="0D05-0D0C 0D0E-0D10 0D12-0D14 0D5F-0D61",
             virama="0D4D",

@@ -543,6 +543,73 @@ def test_train_sgpe_resume_and_export(tmp_path, sample):
     assert "ids are not in the order of its merges" in done.stderr
 
 
+def test_extend_and_compare_ids(tmp_path, sample):
+    base, out = tmp_path / "base", tmp_path / "out"
+    BPETokenizer.train_from_iterator([sample["en"]], 600, pattern="gpt2", special_tokens=["<|end|>"]).save(base)
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="")
+    corpus = tmp_path / "si.txt"
+    done = hf_sgpe("extend", base, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
+    assert re.match(
+        r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala; a split for their words "
+        r"stands in front\. Text without a character of these scripts has its old ids\.\n",
+        done.stdout,
+    )
+    assert done.stderr == ""
+    curve = json.loads((out / "extension.json").read_text())
+    assert (curve["new_tokens"][0], curve["new_tokens"][-1]) == (0, 500)
+    assert curve["tokens_per_word"]["si"] == sorted(curve["tokens_per_word"]["si"], reverse=True)
+    assert f"{curve['tokens_per_word']['si'][-1]:.3f}" in done.stdout.splitlines()[-1]
+    assert "Sinhala" in (out / "extension.svg").read_text(encoding="utf-8")
+    assert "extended from" in hf_sgpe("info", out).stdout
+
+    compared = hf_sgpe("compare-ids", base, out, tmp_path / "en.txt", corpus).stdout.splitlines()
+    lines = len([line for line in sample["en"].splitlines() if line.strip()])
+    assert compared[0].startswith(f"{tmp_path / 'en.txt'}: {lines:,} of {lines:,} lines have the same ids")
+    assert f"{corpus}: 0 of" in compared[1]
+    assert "is the first that differs, after 0 tokens" in compared[2]
+    first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
+    assert first["difference"]["new"][0][1] >= 601
+
+    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", "auto", "--out", out, "--json")
+    facts = json.loads(done.stdout)
+    assert facts["own_split"] is True
+    assert facts["new_tokens"] > 100
+    hf_sgpe("count", corpus, "--script", "si", "--normalization", "none", "--out", tmp_path / "c.parquet")
+    hf_sgpe(
+        "extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted", "--quiet"
+    )
+    assert hf_sgpe("compare-ids", tmp_path / "counted", out, tmp_path / "en.txt").stdout.count("same ids") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to learn from: give text, a dataset, or words counted before by --counts"),
+        (("si.txt", "--new-tokens", "many"), "--new-tokens many: give a number, or auto"),
+        (("si.txt", "--new-tokens", "0"), "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
+        (("si.txt", "--new-tokens", "20"), "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
+        (("en.txt",), "en.txt: begins with no text in a script whose syllables can be kept whole"),
+        (("en.txt", "--script", "si"), "the text has no word in sinhala: name other scripts, or give other text"),
+        (("si.txt", "--out", "base"), "--out base is the tokenizer that is extended: give another folder"),
+        (("si.txt", "--reuse-ids"), "base: there is no config.json beside it that says how many rows the model has"),
+        (("si.txt", "--weight", "x=2"), "weights: 'x' matches none of the files: give a file name or a glob"),
+        (("si.txt", "--split", "train"), "--split is for a dataset: name one by --dataset"),
+    ],
+)
+def test_bad_extensions_end_in_one_line_and_leave_nothing(tmp_path, sample, arguments, message):
+    BPETokenizer.train_from_iterator([sample["en"]], 300, pattern="gpt2").save(tmp_path / "base")
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="")
+    out = () if "--out" in arguments else ("--out", "new/out")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    done = hf_sgpe("extend", "base", *arguments, *out, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}.keys() == before.keys()
+
+
 def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     special = tokenizer.special_tokens["<|endoftext|>"]
     hf_sgpe("export", saved, "--format", "tiktoken", "--out", tmp_path / "x.tiktoken")

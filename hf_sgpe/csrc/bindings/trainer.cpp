@@ -78,13 +78,27 @@ nb::typed<nb::iterator, std::vector<Id>> iterate(nb::handle sequences) {
   return nb::borrow<nb::iterator>(steal(PySeqIter_New(sequences.ptr())));
 }
 
+// All ids one after another, and where those of each sequence end.
+std::tuple<Array32, Array64> arrays(const Sequences& sequences) {
+  std::vector<Id> ids;
+  std::vector<int64_t> ends;
+  ids.reserve(sequences.ids());
+  ends.reserve(sequences.size());
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    ids.insert(ids.end(), sequences[i].begin(), sequences[i].end());
+    ends.push_back(static_cast<int64_t>(ids.size()));
+  }
+  return {to_array<Array32>(std::move(ids)), to_array<Array64>(std::move(ends))};
+}
+
 }  // namespace
 
 void bind_trainer(nb::module_& m) {
   nb::class_<Sequences>(m, "Sequences")
       .def("__len__", &Sequences::size)
       .def("__getitem__", &item, nb::arg("index"))
-      .def("__iter__", &iterate);
+      .def("__iter__", &iterate)
+      .def("arrays", &arrays);
   m.def("learn_merges", &learn_merges, nb::arg("words"), nb::arg("counts"), nb::arg("vocabulary"), nb::arg("merged"),
         nb::arg("num_merges"), nb::arg("tie_break"), nb::arg("min_frequency"), nb::arg("on_merge").none(),
         nb::sig("def learn_merges(words: collections.abc.Iterable[collections.abc.Iterable[int]],"

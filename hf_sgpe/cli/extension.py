@@ -1,0 +1,206 @@
+"""Giving a tokenizer that exists the words of more scripts: ``extend`` and ``compare-ids``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hf_sgpe.cli import options
+from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, print_json, print_table, report
+from hf_sgpe.errors import SGPEError
+
+_CURVE = "extension"
+
+
+@command(
+    epilog="Example: [bold]hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si[/bold]"
+)
+def extend(
+    base: Annotated[
+        str, typer.Argument(help="The tokenizer: folder, tokenizer.json or Hub repository.", show_default=False)
+    ],
+    corpus: options.Corpus = None,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    script: options.Script = None,
+    new_tokens: Annotated[
+        str, typer.Option(help="How many tokens to add, or auto: until a thousand more save less than --least-saving.")
+    ] = "16000",
+    own_split: Annotated[
+        bool | None,
+        typer.Option(
+            "--own-split/--base-split",
+            help="Put a split for the scripts' words in front, or leave the split as it is "
+            "(default: in front where words of the scripts would be cut apart).",
+            show_default=False,
+        ),
+    ] = None,
+    letter_coverage: Annotated[float, typer.Option(help="Share of running letters that may get a token.")] = 0.9999,
+    syllable_coverage: Annotated[float, typer.Option(help="Share of running syllables that may get a token.")] = 0.999,
+    cut_cost: Annotated[
+        float, typer.Option(help="How many tokens a cut syllable counts as when units and learned tokens share the room.")
+    ] = 1.0,
+    least_saving: Annotated[float, typer.Option(help="For --new-tokens auto: share of the text's tokens.")] = 0.005,
+    balance: Annotated[
+        float, typer.Option(help="0: every word counts once; 1: scripts with little text count as much as others.")
+    ] = 0.4,
+    min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable).", show_default=False),
+    ] = None,
+    reuse_ids: Annotated[
+        bool, typer.Option("--reuse-ids", help="First fill ids that the model's config.json has rows for and no token uses.")
+    ] = False,
+    evaluate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--eval",
+            help="Held-out text, FILE or LANGUAGE=FILE (repeatable): draws tokens per word by new tokens.",
+            show_default=False,
+        ),
+    ] = None,
+    text_field: options.TextField = "text",
+    dataset: options.Dataset = None,
+    split: options.Split = None,
+    streaming: options.Streaming = False,
+    workers: options.Workers = None,
+    counts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Learn from words counted before by hf-sgpe count (repeatable).", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Give the tokenizer of a model that exists a language: all old tokens keep their ids, and so does all other text.
+
+    The result is a folder that plain AutoTokenizer loads. The model needs rows for the new tokens before it can use them.
+    """
+    from hf_sgpe.atomic import atomic_directory
+    from hf_sgpe.extension_config import AUTO, ExtensionConfig
+    from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+    from hf_sgpe.formats.tokenizer_json import check_folder
+    from trainers import TokenizerExtender, find_files, read_dataset
+    from trainers.extension import extended_folder
+
+    if not corpus and not counts and not dataset:
+        raise SGPEError("nothing to learn from: give text, a dataset, or words counted before by --counts")
+    if new_tokens != AUTO and not new_tokens.isdecimal():
+        raise SGPEError(f"--new-tokens {new_tokens}: give a number, or {AUTO}")
+    if corpus and counts:
+        raise SGPEError("give text, or words counted before by --counts, not both: count the text, too")
+    options.check_dataset(dataset, split, streaming)
+    if evaluate:
+        from hub_cards.comparison import texts_of
+        from hub_cards.drawing import check_matplotlib
+
+        check_matplotlib()
+        texts = texts_of(evaluate, text_field=text_field)
+    folder = TokenizerFolder.read(base)
+    check_folder(out, with_chat_template=folder.data.chat_template is not None)
+    if (Path(out) / "tokenizer.json").exists() and Path(out).resolve() in (
+        Path(base).resolve(),
+        Path(base).resolve().parent,
+    ):
+        raise SGPEError(f"--out {out} is the tokenizer that is extended: give another folder")
+    files = find_files(corpus or ())
+    datasets = [
+        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
+    ]
+    config = ExtensionConfig(
+        new_tokens=AUTO if new_tokens == AUTO else int(new_tokens),
+        own_split=own_split,
+        letter_coverage=letter_coverage,
+        syllable_coverage=syllable_coverage,
+        cut_cost=cut_cost,
+        least_saving=least_saving,
+        balance=balance,
+        min_frequency=min_frequency,
+        weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
+        reuse_ids=reuse_ids,
+        **options.find_scripts(script, "hybrid", files=files, datasets=datasets, counts=counts or (), text_field=text_field),
+    )
+    extender = TokenizerExtender(config, workers=workers)
+    with atomic_directory(out) as temporary:
+        parts = [extender.count(folder, files=files, counts=counts or (), text_field=text_field)] if files or counts else []
+        parts += [extender.count(folder, iterator=texts) for texts in datasets]
+        extension = extender.learn(folder, sum(parts[1:], start=parts[0]))
+        extended = extended_folder(folder, extension)
+        extended.write(temporary)
+        if evaluate:
+            from hub_cards.extension_curve import extension_curve
+
+            curve = extension_curve(extension, texts)
+            (temporary / f"{_CURVE}.json").write_text(json.dumps(curve.to_dict(), indent=1) + "\n", newline="\n")
+            (temporary / f"{_CURVE}.svg").write_text(curve.draw(), encoding="utf-8", newline="\n")
+    data = extension.tokenizer
+    is_own = data.splitting.regexes != folder.data.splitting.regexes
+    facts: dict[str, Any] = {
+        "out": out,
+        "base": base,
+        "tokens": data.vocab_size,
+        "new_tokens": extension.new_tokens,
+        "unit_tokens": extension.unit_tokens,
+        "highest_id": max(data.vocab.values()),
+        "scripts": list(config.scripts),
+        "own_split": is_own,
+    }
+    how = "a split for their words stands in front" if is_own else "the split is the old one, which keeps their words whole"
+    report(
+        f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
+        f"syllables of {', '.join(config.scripts)}; {how}. Text without a character of these scripts has its old ids.",
+        facts | ({"curve": curve.to_dict()} if evaluate else {}),
+        as_json,
+    )
+    if evaluate and not as_json and not quiet:
+        _print_curve(curve)
+
+
+def _print_curve(curve: Any) -> None:
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False)
+    table.add_column("new tokens", justify="right")
+    for code in curve.tokens_per_word:
+        table.add_column(f"{code} tokens/word", justify="right")
+    for place, size in enumerate(curve.sizes):
+        table.add_row(f"{size:,}", *(f"{row[place]:.3f}" for row in curve.tokens_per_word.values()))
+    print_table(table)
+
+
+@command("compare-ids", epilog="Example: [bold]hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt[/bold]")
+def compare_ids(
+    old: Annotated[str, typer.Argument(help="A tokenizer: folder, tokenizer.json or Hub repository.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="Another, for example an extended one.", show_default=False)],
+    files: Annotated[list[str], typer.Argument(help="Text, in the formats that train takes.", show_default=False)],
+    *,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which share of a text's lines has the same ids by two tokenizers, and show where the first other line differs."""
+    from hub_cards.comparison import TextFiles
+    from hub_cards.metrics import load
+    from hub_cards.same_ids import compare_ids as compare
+    from trainers import find_files
+
+    paths = find_files(files)
+    tokenizers = load(old), load(new)
+    results = {}
+    for path in paths:
+        results[path] = compare(*tokenizers, TextFiles((path,), text_field))
+        if not results[path].lines:
+            raise SGPEError(f"{path}: holds no text to compare")
+    if as_json:
+        print_json([{"file": str(path), **result.to_dict()} for path, result in results.items()])
+        return
+    for path, result in results.items():
+        share = f"{result.same:,} of {result.lines:,} lines have the same ids"
+        print(f"{path}: {share} ({result.old_tokens:,} tokens by {old}, {result.new_tokens:,} by {new})")
+        if difference := result.difference:
+            print(f"  line {difference.line} is the first that differs, after {difference.place} tokens:")
+            for name, tokens in ((old, difference.old), (new, difference.new)):
+                print(f"    {name}: {' '.join(f'{text!r}={id}' for text, id in tokens)}")

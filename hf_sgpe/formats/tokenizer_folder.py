@@ -1,0 +1,138 @@
+"""TokenizerFolder: all files of a tokenizer that somebody else wrote, and the same with another vocabulary.
+
+`TokenizerData` is what a tokenizer does; a folder says more than that, and an extended tokenizer must keep all of it: flags
+of added tokens, the post-processor, several chat templates, settings of its class and of generation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
+from hf_sgpe.byte_strings import bytes_to_string
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.tokenizer_json import AUTO_CLASS_FILE, AUTO_MAP, CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
+from hf_sgpe.json_files import read_json
+
+# Written as they are. vocab.json, merges.txt and added_tokens.json stay behind: they are those of the old tokenizer.
+_KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
+_MORE_TEMPLATES = "additional_chat_templates"
+_ROLES_FILE, _MODEL_FILE = "special_tokens_map.json", "config.json"
+
+
+@dataclass(frozen=True)
+class TokenizerFolder:
+    """The files of a tokenizer.
+
+    Attributes:
+        name: What the user called it.
+        content: Of ``tokenizer.json``.
+        settings: Of ``tokenizer_config.json``, with the roles that ``special_tokens_map.json`` has besides.
+        files: Name → text of the other files that belong to it.
+        data: What it does.
+        rows: How many embeddings the model beside it has, by ``config.json``; None where there is no model.
+    """
+
+    name: str
+    content: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    files: Mapping[str, str]
+    data: TokenizerData
+    rows: int | None = None
+
+    @classmethod
+    def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
+        """Reads a folder, a ``tokenizer.json`` with what lies beside it, or a repository on the Hub.
+
+        Raises:
+            SGPEError: there is none, it is damaged, or not byte-level BPE; the message says what it is.
+        """
+        beside = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
+        path = tokenizer_json.find(path_or_repo, revision=revision, beside=beside)
+        if path.suffix != ".json":
+            raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
+        content = read_json(path)
+        try:
+            data = tokenizer_json.read(path)
+        except NotByteLevelError as error:
+            raise NotByteLevelError(f"{error}{_why_not(content)}") from None
+        folder = path.parent
+        kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
+        roles = _object(folder / _ROLES_FILE)
+        return cls(
+            os.fspath(path_or_repo),
+            content,
+            {**roles, **_object(folder / CONFIG_FILE)},
+            {file.relative_to(folder).as_posix(): _text(file) for file in kept if file.is_file()},
+            data,
+            _rows(_object(folder / _MODEL_FILE)),
+        )
+
+    def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
+        """The same folder for a tokenizer that is this one with more tokens, and perhaps another split."""
+        model = {
+            **self.content["model"],
+            # Added tokens are in here too: one that is not gets the next free id, whatever its own says.
+            "vocab": data.get_vocab(),
+            "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in data.merges],
+        }
+        content = {**self.content, "model": model}
+        if data.splitting.regexes != self.data.splitting.regexes:
+            content["pre_tokenizer"] = tokenizer_json.to_dict(data)["pre_tokenizer"]
+        settings = {
+            **self.settings,
+            # Any other class, such as Qwen2Tokenizer, would put its own split in the place of the saved one.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "auto_map": AUTO_MAP,
+            "sgpe": data.metadata,
+        }
+        return replace(self, content=content, settings=settings, data=data)
+
+    def write(self, directory: Path) -> None:
+        """Writes all files into an existing folder."""
+        files = {
+            TOKENIZER_FILE: _json(self.content),
+            CONFIG_FILE: _json(self.settings),
+            AUTO_CLASS_FILE.name: AUTO_CLASS_FILE.read_text(encoding="utf-8"),
+            **self.files,
+        }
+        for name, text in files.items():
+            (directory / name).parent.mkdir(exist_ok=True)
+            (directory / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _why_not(content: Mapping[str, Any]) -> str:
+    """What a tokenizer is that cannot be extended, in a few words more."""
+    model = content.get("model", {})
+    if model.get("byte_fallback") or model.get("type") == "Unigram":
+        return (
+            ": it is made as SentencePiece makes them (Llama 2, Gemma), whose merges are of characters and not of bytes, so "
+            "new tokens cannot be put in front of them without changing the ids of other text"
+        )
+    return ""
+
+
+def _rows(config: Mapping[str, Any]) -> int | None:
+    sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
+    return next((size for size in sizes if isinstance(size, int)), None)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SGPEError(f"{path}: not UTF-8") from None
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"

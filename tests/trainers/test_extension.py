@@ -1,0 +1,147 @@
+"""Extending tokenizers that lie in folders, with everything that lies beside them."""
+
+import json
+
+import pytest
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.tokenizer_json import to_dict
+from trainers import ExtensionConfig, TokenizerExtender, WordCounts
+from trainers.extension import save_extended
+
+ENGLISH = "It's “low”, lower—lowest… <think>12 34</think> newest  <|im_end|> "
+SI = ExtensionConfig(["sinhala"], new_tokens=400)
+
+
+@pytest.fixture(scope="module")
+def base(sample, tmp_path_factory):
+    """A model's folder as Qwen's is made: NFC, another class, added tokens beside the vocabulary, two chat templates."""
+    folder = tmp_path_factory.mktemp("base") / "qwen"
+    folder.mkdir()
+    text = [sample["en"], ENGLISH, "है।"] if "en" in sample else [ENGLISH * 40, "है।"]
+    tokenizer = BPETokenizer.train_from_iterator(text, 400, pattern="qwen2", normalization="nfc")
+    content = to_dict(tokenizer)
+    after = len(content["model"]["vocab"])
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    names = {"<|endoftext|>": True, "<|im_start|>": True, "<|im_end|>": True, "<think>": False, "</think>": False}
+    content["added_tokens"] = [
+        {"id": id, "content": name, **flags, "special": names[name]} for id, name in enumerate(names, after)
+    ]
+    settings = {
+        "tokenizer_class": "Qwen2Tokenizer",
+        "add_prefix_space": False,
+        "bos_token": None,
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "unk_token": None,
+        "model_max_length": 1024,
+        "errors": "replace",
+    }
+    files = {
+        "tokenizer.json": json.dumps(content),
+        "tokenizer_config.json": json.dumps(settings),
+        "chat_template.jinja": "{% for m in messages %}<|im_start|>{{ m['content'] }}<|im_end|>{% endfor %}",
+        "additional_chat_templates/tools.jinja": "{{ messages[0]['content'] }}<|im_end|>",
+        "generation_config.json": json.dumps({"eos_token_id": [after + 2, after]}),
+        "config.json": json.dumps({"model_type": "qwen2", "vocab_size": after + 16}),
+        "vocab.json": "{}",
+        "merges.txt": "",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(sample, tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "si.txt"
+    path.write_text(sample["si"], encoding="utf-8", newline="")
+    return path
+
+
+def test_a_folder_keeps_all_that_it_had(base, corpus, sample, tmp_path):
+    extender, folder = TokenizerExtender(SI), TokenizerFolder.read(base)
+    out = tmp_path / "out"
+    save_extended(folder, extender.learn(folder, extender.count(folder, files=corpus)), out)
+    names = ["additional_chat_templates", "chat_template.jinja", "generation_config.json"]
+    names += ["tokenization_sgpe.py", "tokenizer.json", "tokenizer_config.json"]
+    assert sorted(file.name for file in out.iterdir()) == names
+    for name in (*names[1:3], "additional_chat_templates/tools.jinja"):
+        assert (out / name).read_text() == (base / name).read_text()
+
+    before = Tokenizer.from_file(str(base / "tokenizer.json"))
+    for beside in (False, True):
+        if beside:  # what a model's folder has
+            (out / "config.json").write_text((base / "config.json").read_text())
+        new = AutoTokenizer.from_pretrained(out)
+        assert new(ENGLISH)["input_ids"] == before.encode(ENGLISH).ids
+        assert all(new.convert_tokens_to_ids(token) == before.token_to_id(token) for token in ("<think>", "<|im_end|>"))
+        assert (new.eos_token, new.pad_token, new.bos_token) == ("<|im_end|>", "<|endoftext|>", None)
+        assert new.model_max_length == 1024
+        assert sorted(new.chat_template) == ["default", "tools"]
+        text = sample["si"][:2000]
+        ids = new(text)["input_ids"]
+        assert ids == BPETokenizer.from_pretrained(out).encode(text)
+        assert 3 * len(ids) < len(before.encode(text).ids)
+        assert new.decode(ids) == text
+        assert new.backend_tokenizer.post_processor is not None
+    ids = set(new.get_vocab().values())
+    assert ids == set(range(len(ids)))
+
+    (note,) = BPETokenizer.from_pretrained(out).metadata["extensions"]
+    assert (note["base"], note["scripts"], note["new_tokens"]) == (str(base), ["sinhala"], 400)
+    again = TokenizerExtender(ExtensionConfig(["tamil"], new_tokens=50)).extend(out, text=sample["ta"])
+    assert [one["base"] for one in again.to_bpe().metadata["extensions"]] == [str(base), str(out)]
+    assert again(text)["input_ids"] == new(text)["input_ids"]
+
+
+def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_path):
+    extender = TokenizerExtender(SI)
+    expected = extender.extend(base, files=[corpus])
+    assert isinstance(expected, SGPETokenizerFast)
+    vocab, merges = expected.get_vocab(), expected.to_bpe().merges
+    extender.count(base, files=corpus).save(tmp_path / "counts.parquet")
+    (tmp_path / "other").mkdir()
+    assert isinstance(extender.count(base, counts=[tmp_path / "counts.parquet"]), WordCounts)
+    for one in (
+        extender.extend(base / "tokenizer.json", iterator=iter(sample["si"].splitlines(keepends=True))),
+        extender.extend(str(base), text=sample["si"]),
+        extender.extend(TokenizerFolder.read(base), counts=[tmp_path / "counts.parquet"]),
+        extender.extend(AutoTokenizer.from_pretrained(base), files=str(corpus)),
+    ):
+        assert one.get_vocab() == vocab
+        assert one.to_bpe().merges == merges
+    expected.save_pretrained(tmp_path / "saved")
+    assert AutoTokenizer.from_pretrained(tmp_path / "saved").get_vocab() == vocab
+    with pytest.raises(SGPEError, match="give one kind of text to learn from"):
+        extender.extend(base, files=[corpus], text="x")
+
+
+def test_ids_that_the_model_has_rows_for_are_given_first(base, corpus, tmp_path):
+    config = ExtensionConfig(["sinhala"], new_tokens=300, reuse_ids=True)
+    rows = json.loads((base / "config.json").read_text())["vocab_size"]
+    new = TokenizerExtender(config).extend(base, files=corpus)
+    ids = sorted(new.get_vocab().values())
+    assert ids == list(range(len(ids)))
+    assert rows < len(ids)
+    (tmp_path / "tokenizer.json").write_text((base / "tokenizer.json").read_text())
+    with pytest.raises(SGPEError, match=r"no config\.json beside it"):
+        TokenizerExtender(config).extend(tmp_path, files=corpus)
+
+
+def test_a_base_that_cannot_be_extended_says_why(base, tmp_path):
+    content = json.loads((base / "tokenizer.json").read_text())
+    content["model"]["byte_fallback"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(SGPEError, match=r"uses byte_fallback.*SentencePiece.*Llama 2, Gemma") as caught:
+        TokenizerFolder.read(tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
+        TokenizerFolder.read(base / "additional_chat_templates")
+    (tmp_path / "x.tiktoken").write_text("")
+    with pytest.raises(SGPEError, match="give the folder of a tokenizer"):
+        TokenizerFolder.read(tmp_path / "x.tiktoken")
