@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,18 +41,26 @@ class Facts:
         return dict(self.tokenizer.metadata.get("training", {}))
 
     @property
+    def extensions(self) -> list[dict[str, Any]]:
+        """What the tokenizer was extended by, the first extension first."""
+        return list(self.tokenizer.metadata.get("extensions", ()))
+
+    @property
     def scripts(self) -> list[str]:
         """Names of the scripts whose syllables are units."""
-        return [] if self.training.get("recipe") == "bpe" else list(self.training.get("scripts", ()))
+        trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
+        return list(dict.fromkeys([*trained, *(script for one in self.extensions for script in one.get("scripts", ()))]))
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """One sentence, or two."""
         kind = f"byte-level BPE tokenizer with {self.tokenizer.vocab_size:,} tokens"
         if not self.scripts:
             return f"A {kind}."
         scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))
-        return f"A {kind} that keeps written syllables whole: those of {scripts}."
+        whole = f"A {kind} that keeps written syllables whole: those of {scripts}."
+        base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
+        return f"{whole} It is {base}, extended: every old token has its old id." if base else whole
 
     @property
     def sample(self) -> str:
@@ -81,7 +89,8 @@ class Facts:
         longest = tokenizer_json.config(tokenizer).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
-            "Vocabulary": f"{tokenizer.vocab_size:,} tokens, all 256 bytes among them: nothing is unknown to it",
+            "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
+            "Extended": "; ".join(map(_extended, self.extensions)),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
@@ -91,10 +100,16 @@ class Facts:
             "Normalization": {"nfc": "Unicode's form NFC", "none": "none, text stays as it is"}[tokenizer.normalization],
             "Recipe": code(training["recipe"]) if "recipe" in training else "",
             "Syllables of": listed(map(str.title, self.scripts)),
-            "Tokens of their own": self._coverage() if self.scripts else "",
+            "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Words": self._words(),
         }
         return [(name, value) for name, value in facts.items() if value]
+
+    def _bytes(self) -> str:
+        missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)
+        if missing:
+            return f"all but {missing} of the 256 bytes among them: those are left out of a text"
+        return "all 256 bytes among them: nothing is unknown to it"
 
     def _parts(self) -> Iterator[str]:
         """Which special token has which role, the usual roles that no token has, and what ends a turn in chats."""
@@ -138,6 +153,8 @@ class Facts:
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
         """How it was made, in paragraphs."""
         training = self.training
+        if self.extensions:
+            return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
         if not training:
             return ["It does not say how it was trained."]
         merges = "Its merges were "
@@ -154,10 +171,20 @@ class Facts:
         )
         return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 
+    def _extending(self) -> Iterator[str]:
+        for one in self.extensions:
+            scripts = listed(map(str.title, one.get("scripts", ())))
+            yield (
+                f"{code(one.get('base', 'A tokenizer'))} was given {one.get('new_tokens', 0):,} tokens for {scripts}. "
+                f"Merges that build the frequent letters and syllables of {scripts} out of bytes stand in front of its own, "
+                "and merges learned by byte-pair encoding in words of these scripts behind them. All of them are of bytes "
+                "that only text with a character of these scripts has, so every other text has the ids that it had."
+            )
+
     def limits(self, name: str) -> Iterator[str]:
         """What it cannot do; ``name`` is what loads it."""
         tokenizer = self.tokenizer
-        if self.scripts:
+        if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.normalization == "nfc":
             yield "Text comes back in Unicode's form NFC, whatever form it had."
@@ -173,6 +200,16 @@ class Facts:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Batches that are padded need one: `tokenizer.{remedy}`."
         yield "It is a tokenizer, not a model: there are no weights here."
+        if self.extensions:
+            yield (
+                "The model of the tokenizer that was extended has no rows for the new tokens: it must be given some, and be "
+                "trained, before it can use this one."
+            )
+
+
+def _extended(note: Mapping[str, Any]) -> str:
+    scripts = listed(map(str.title, note.get("scripts", ())))
+    return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
 
 
 def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:

@@ -291,6 +291,8 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     merges = []
     for left, right in tokenizer.merges:
         token = left + right
+        if left not in vocab or right not in vocab:  # of a token that no merge makes
+            continue
         if token not in vocab:
             if room <= 0:
                 break

@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 
 import pytest
 
+from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from hf_sgpe.formats.model_config import listed
 from trainers import TokenizerTrainer, TrainingConfig
 from trainers.language_model import small_llama
@@ -300,3 +301,41 @@ def test_bad_input_ends_in_one_line(folder, script, arguments, message, call_her
     assert message in said
     assert said.count("\n") == 1
     assert sorted(folder.rglob("*")) == before
+
+
+def test_the_readme_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(tmp_path, sample, monkeypatch):
+    """The section on extending, as it stands, with a small model in the place of a large one."""
+    readme = (SCRIPTS.parent / "README.md").read_text(encoding="utf-8")
+    section = readme[readme.index("## A language for a model that exists") : readme.index("## Try it")]
+    commands = re.search(r"```bash\n(.*?)```", section, re.DOTALL)[1].splitlines()
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+    english = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="qwen2", special_tokens=["<|endoftext|>"])
+    SGPETokenizerFast.from_bpe(english).save_pretrained(tmp_path / "base-model")
+    model = small_llama(512, layers=1, width=16, heads=2, length=16)
+    LlamaForCausalLM(model).save_pretrained(tmp_path / "base-model")
+    for name, text in {"si": sample["si"], "en": sample["en"], "held-out": sample["si"][:4000]}.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    few = {"hf-sgpe extend": "--new-tokens 600", "python scripts/train_lm.py": "--steps 2 --length 16 --batch-size 2"}
+    said = []
+    for command in commands:
+        called = next((name for name in few if command.startswith(name)), "")
+        arguments = f"{command.replace('--new-tokens 16000', '')} {few.get(called, '')}".split()
+        program = [SCRIPTS / "train_lm.py"] if arguments[0] == "python" else ["-m", "hf_sgpe"]
+        rest = arguments[2:] if arguments[0] == "python" else arguments[1:]
+        done = subprocess.run([sys.executable, *map(str, program), *rest], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+        said.append(done.stdout)
+    extended, compared, trained = said
+    assert "600 tokens more than base-model" in extended
+    lines = len([line for line in sample["en"].splitlines() if line.strip()])
+    assert f"{lines:,} of {lines:,} lines have the same ids" in compared
+    assert "rows" in trained
+    assert "held-out.txt" in trained
+    rows = LlamaForCausalLM.from_pretrained(tmp_path / "my-sinhala-model").get_input_embeddings().weight
+    assert len(rows) >= 1101
+
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("16_000", "600"), {})
+    before, after = (BPETokenizer.from_pretrained(tmp_path / name) for name in ("base-model", "base-model-si"))
+    assert after.encode(sample["en"]) == before.encode(sample["en"])

@@ -154,7 +154,7 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
     """All files of a tokenizer that was extended; its metadata say which one it was."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
-    data.metadata["extensions"] = [*before, {"base": folder.name, **note}]
+    data.metadata["extensions"] = [*before, {"base": _public_name(folder.name), **note}]
     return folder.with_vocabulary_of(data)
 
 
@@ -168,6 +168,14 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
     check_folder(out, with_chat_template=folder.data.chat_template is not None)
     with atomic_directory(out) as temporary:
         extended_folder(folder, extension).write(temporary)
+
+
+def _public_name(name: str) -> str:
+    """What a tokenizer is called in its metadata, which others read: of a path, the last folder."""
+    path = Path(name)
+    if not path.exists():
+        return name
+    return (path.resolve().parent if path.is_file() else path.resolve()).name
 
 
 def _folder(base: Base) -> TokenizerFolder:

@@ -20,6 +20,7 @@ from hub_cards.facts import Facts
 from hub_cards.model_card import check_card
 from hub_cards.results import MEASURES
 from hub_cards.seal import CARD_MARK, is_generated
+from trainers import ExtensionConfig, TokenizerExtender
 
 PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/tokens_per_word.svg"]
 CODES = ("en", "si", "ta", "hi")
@@ -39,6 +40,23 @@ def plain(sample):
 @pytest.fixture(scope="module")
 def found(tokenizer, plain, texts):
     return compare(tokenizer, texts, name="tok", baselines={"pla|in<&>": plain})
+
+
+def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp_path):
+    plain.save(tmp_path / "base")
+    config = ExtensionConfig(["sinhala"], new_tokens=400)
+    TokenizerExtender(config).extend(tmp_path / "base", text=sample["si"]).save_pretrained(tmp_path / "out")
+    extended = BPETokenizer.from_pretrained(tmp_path / "out")
+    facts = Facts(extended)
+    assert "It is `base`, extended: every old token has its old id." in facts.summary
+    assert ("Extended", "from `base` by 400 tokens for Sinhala") in facts.table()
+    (paragraph,) = facts.making()
+    assert "was given 400 tokens for Sinhala" in paragraph
+    assert "must be given some, and be trained" in list(facts.limits("x"))[-1]
+    evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
+    assert write_card(tmp_path / "out", extended, evaluations=evaluations)
+    vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}
+    assert "all but 1 of the 256 bytes" in dict(Facts(BPETokenizer(vocab, plain.merges)).table())["Vocabulary"]
 
 
 @pytest.fixture(scope="module")
