@@ -31,6 +31,7 @@ from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts import SCRIPTS, ZWJ, ZWNJ, resolve_scripts
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.two_tiers import OnMerge, Track
 
 logger = logging.getLogger(__name__)
@@ -56,11 +57,13 @@ class Extension:
         base: The tokenizer as it was.
         tokenizer: The extended one.
         unit_tokens: How many of the new tokens build letters and syllables; the others were learned.
+        tokens_per_word: How many tokens a running word of the scripts had in the text, and how many it has now.
     """
 
     base: TokenizerData
     tokenizer: TokenizerData
     unit_tokens: int
+    tokens_per_word: tuple[float, float]
 
     @property
     def new_tokens(self) -> int:
@@ -136,7 +139,22 @@ def extend_from_counts(
         metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
     )
     check_promise(base, extended, config.scripts)
-    return Extension(base, extended, tiers.unit_tokens)
+    before, after = (
+        _tokens_per_word(data, words.words, [counts[word] for word in words.words]) for data in (base, extended)
+    )
+    if after >= before:
+        logger.warning(
+            "words of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
+            ", ".join(config.scripts),
+            after,
+            before,
+        )
+    return Extension(base, extended, tiers.unit_tokens, (before, after))
+
+
+def _tokens_per_word(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
+    ends = BPETokenizer.of(data).encode_batch_to_numpy([word.decode() for word in words])[1]
+    return float(np.average(np.diff(ends, prepend=0), weights=times))
 
 
 def _with(data: TokenizerData, vocab: Mapping[bytes, int], merges: Sequence[BytesPair], **parts: Any) -> TokenizerData:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,7 +46,7 @@ class ExtensionConfig:
     ('sinhala', 'devanagari')
     """
 
-    scripts: tuple[str, ...]
+    scripts: Sequence[str]
     new_tokens: int | str = 16_000
     own_split: bool | None = None
     letter_coverage: float = 0.9999

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log2
 
 from tqdm import tqdm
 
@@ -38,7 +38,8 @@ class ExtensionCurve:
     def draw(self, paper: Paper = WIDE) -> str:
         """The picture, as SVG: a line for each language."""
         codes = list(self.tokens_per_word)
-        most = ceil(max(value for row in self.tokens_per_word.values() for value in row))
+        values = [value for row in self.tokens_per_word.values() for value in row]
+        least, most = min(1.0, *values), max(2.0, *values)
         last = self.sizes[-1]
         line = 1.5 * paper.size / 72
         names = [language(code).english for code in codes]
@@ -46,19 +47,20 @@ class ExtensionCurve:
         right = paper.width - MARGIN - max(room_of(f" 8.88 {name}", paper.size, bold=True) for name in names)
         with canvas(paper) as picture:
             axis = picture.axis
-            top = picture.title("Tokens per word by new tokens", "Fewer is better. Left: the tokenizer as it was.")
+            about = "Fewer is better; the scale is logarithmic. Left: the tokenizer as it was."
+            top = picture.title("Tokens per word by new tokens", about)
             floor = top + 3.2
 
             def x_of(size: int) -> float:
                 return left + (right - left) * size / last
 
             def y_of(value: float) -> float:
-                return floor - (floor - top) * value / most
+                return floor - (floor - top) * log2(value / least) / log2(most / least)
 
-            rung = next(rung for rung in (1, 2, 5, 10, 20, 50, 100) if most / rung <= 6)
-            for height in range(0, most + 1, rung):
+            for power in range(ceil(log2(least)), int(log2(most)) + 1):
+                height = 2.0**power
                 axis.plot([left, right], [y_of(height)] * 2, color=FAINT, lw=0.8)
-                axis.text(left - 0.08, y_of(height) + 0.04, f"{height}", ha="right", color=MUTED, fontsize=paper.size)
+                axis.text(left - 0.08, y_of(height) + 0.04, f"{height:g}", ha="right", color=MUTED, fontsize=paper.size)
             for part in range(5):
                 size = last * part // 4
                 label = f"{size / 1000:.3g}k" if size >= 1000 else f"{size}"

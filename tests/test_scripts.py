@@ -35,6 +35,21 @@ def test_the_main_job_on_the_sample(tmp_path):
     assert (tmp_path / "out" / "tokenizer.json").exists()
 
 
+def test_extending_is_measured(tmp_path, sample, saved):
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8")
+    script = str(ROOT / "scripts" / "benchmark_extension.py")
+    options = ["--script", "si", "--new-tokens", "200", "--eval", "si.txt", "--other", "en.txt"]
+    command = [sys.executable, script, str(saved), "si.txt", *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    measured = r"^hf_sgpe: [\d.]+ tokens a word, [\d.]+% of the syllables cut, 0 of \d+ other lines changed"
+    assert re.search(measured, done.stdout, re.MULTILINE)
+    refused = subprocess.run([*command, "--peer", "nowhere"], capture_output=True, text=True, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("error: nowhere: no such folder\n")
+
+
 def test_the_main_job_on_ones_own_text(tmp_path, sample):
     (tmp_path / "my text.txt").write_text(sample["hi"], encoding="utf-8")
     done = quickstart("--corpus", "my text.txt", "--vocab-size", "2000", "--out", "tok", cwd=tmp_path)

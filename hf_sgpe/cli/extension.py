@@ -138,6 +138,7 @@ def extend(
             (temporary / f"{_CURVE}.svg").write_text(curve.draw(), encoding="utf-8", newline="\n")
     data = extension.tokenizer
     is_own = data.splitting.regexes != folder.data.splitting.regexes
+    before, after = extension.tokens_per_word
     facts: dict[str, Any] = {
         "out": out,
         "base": base,
@@ -147,11 +148,13 @@ def extend(
         "highest_id": max(data.vocab.values()),
         "scripts": list(config.scripts),
         "own_split": is_own,
+        "tokens_per_word": {"before": before, "after": after},
     }
     how = "a split for their words stands in front" if is_own else "the split is the old one, which keeps their words whole"
     report(
         f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
-        f"syllables of {', '.join(config.scripts)}; {how}. Text without a character of these scripts has its old ids.",
+        f"syllables of {', '.join(config.scripts)}, whose words in this text have {after:.2f} tokens now, and had "
+        f"{before:.2f}; {how}. Text without a character of these scripts has its old ids.",
         facts | ({"curve": curve.to_dict()} if evaluate else {}),
         as_json,
     )
