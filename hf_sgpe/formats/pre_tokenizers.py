@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.splitting.character_classes import every_character, members
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
 from hf_sgpe.splitting.scripts import runs
 
 
-def regexes_of(pre_tokenizer: Mapping[str, Any] | None) -> list[str]:
-    """The regexes that split text as these pre-tokenizers do, one after another.
+def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
+    """The regexes that split text as these pre-tokenizers do, one after another, before the merges of a tokenizer.
+
+    Falcon looks for digits after ByteLevel, where some bytes of other characters are written as ``²`` or ``¼`` and count as
+    digits, too. It was trained so, and no merge of its joins a digit with another byte: such a cut changes no token.
 
     Raises:
         NotByteLevelError: they do something that no split by regexes does.
     """
     if pre_tokenizer is None:
         raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
-    *parts, last = _parts(pre_tokenizer) or [{"type": "nothing"}]
-    if last["type"] != "ByteLevel":
-        if any(part["type"] == "ByteLevel" for part in parts):
-            raise NotByteLevelError(
-                f"its pre-tokenizer {last['type']} comes after ByteLevel, so it may cut characters apart (Falcon)"
-            )
-        raise NotByteLevelError(f"its pre-tokenizer ends in {last['type']}, not in ByteLevel")
-    regexes = [_regex(part) for part in parts]
-    if last.get("add_prefix_space"):
+    parts = _parts(pre_tokenizer)
+    place = next((place for place, part in enumerate(parts) if part["type"] == "ByteLevel"), None)
+    if place is None:
+        last = parts[-1]["type"] if parts else "nothing"
+        raise NotByteLevelError(f"its pre-tokenizer ends in {last}, not in ByteLevel")
+    byte_level = parts[place]
+    regexes = [_regex(part) for part in parts[:place]]
+    if byte_level.get("add_prefix_space"):
         raise NotByteLevelError("its ByteLevel adds a space before the text (add_prefix_space)")
-    if last.get("use_regex", True):
+    if byte_level.get("use_regex", True):
         regexes.append(SPLIT_PATTERNS["gpt2"])
+    for part in parts[place + 1 :]:
+        if part["type"] == "Digits" and not part.get("individual_digits") and not _joins_digits(merges):
+            continue
+        regex = part.get("pattern", {}).get("Regex", "")
+        if part["type"] != "Split" or not _OF_ASCII_DIGITS.fullmatch(regex):
+            kind = part["type"]
+            raise NotByteLevelError(f"its pre-tokenizer {kind} comes after ByteLevel, so it may cut characters apart")
+        regexes.append(_regex(part))
     if not regexes:
         raise NotByteLevelError("its pre-tokenizer does not split text into words")
     return regexes
+
+
+_OF_ASCII_DIGITS = re.compile(r"(?:\[0-9\](?:\{\d+(?:,\d+)?\}|\+)?)+")
+_DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([byte])).isnumeric())
+
+
+def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a merge joins a byte that is written as a digit with one that is not."""
+    return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
 def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -347,13 +347,14 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
     def part(token: str) -> bytes:
         return spelled[token] if token in spelled else string_to_bytes(token)
 
+    pairs = [(part(left), part(right)) for left, right in merges]
     return TokenizerData(
         {token: vocab[name] for name, token in spelled.items()},
-        [(part(left), part(right)) for left, right in merges],
+        pairs,
         special_tokens=added.special,
         added_tokens=added.others,
         normalized_tokens=added.normalized,
-        splitting=Splitting.from_regexes(regexes_of(content["pre_tokenizer"]), normalization, added.special),
+        splitting=Splitting.from_regexes(regexes_of(content["pre_tokenizer"], pairs), normalization, added.special),
         ignore_merges=bool(model.get("ignore_merges")),
         template=_template_from_dict(content.get("post_processor"), added.special),
     )

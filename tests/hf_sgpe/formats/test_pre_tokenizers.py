@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.data import corpus, needs_data
 from support.texts import texts
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
 
-from hf_sgpe import SPLIT_PATTERNS
+from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.kernel import is_native
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
+from trainers import ExtensionConfig, TokenizerExtender
 
 
 def split(regex):
@@ -113,3 +117,38 @@ def test_words_of_a_script_stay_whole_before_several_splits(text):
         assert Splitting.from_regexes(splitting.regexes) == splitting
         pre_tokenizer = RegexPreTokenizer.of(splitting)
         assert pre_tokenizer.split(text) == [word for word, _ in pre_tokenizer.to_native().pre_tokenize_str(text)]
+
+
+@pytest.fixture(scope="module")
+def falcon(sample):
+    """A tokenizer whose pre-tokenizers are those of Falcon, trained by the library."""
+    digits = [{"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]")]
+    parts = [{"type": "Punctuation", "behavior": "Contiguous"}, byte_level(True), *digits]
+    model = {"type": "BPE", "vocab": {}, "merges": []}
+    content = {"version": "1.0", "model": model, "pre_tokenizer": {"type": "Sequence", "pretokenizers": parts}}
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = ByteLevel.alphabet()
+    numbers = [" ".join(map(str, range(0, 4000, 7))), "ಲ1²12 ¼½¾ 12345 1x2"] * 3
+    trainer = BpeTrainer(vocab_size=2500, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([*sample.values(), *numbers], trainer)
+    return tokenizer
+
+
+@given(text=nasty | st.text(st.sampled_from("0123456789 ²¹¼ಲಹ٣x.-"), max_size=24))
+@settings(max_examples=600)
+def test_digits_among_the_bytes_of_characters_are_cut_to_the_same_tokens(falcon, text):
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(json.loads(falcon.to_str())))
+    assert tokenizer.encode(text) == falcon.encode(text).ids
+
+
+def test_falcon_is_extended_like_any_other(falcon, sample, tmp_path):
+    falcon.save(str(tmp_path / "tokenizer.json"))
+    TokenizerExtender(ExtensionConfig(["kannada"], new_tokens=300)).extend(
+        tmp_path, text="ಕನ್ನಡ ಅಕ್ಷರ ಲಹರಿ ಕನ್ನಡದ ಬಹಳ ಹಲವು 12 " * 20
+    ).save_pretrained(tmp_path / "out")
+    new = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    for language in ("en", "si", "hi"):
+        assert new.encode(sample[language]).ids == falcon.encode(sample[language]).ids
+    assert new.encode("² 12345 ಹ 1").ids[:5] == falcon.encode("² 12345 ").ids[:5]
+    assert 2 * len(new.encode("ಕನ್ನಡ ಅಕ್ಷರ").ids) < len(falcon.encode("ಕನ್ನಡ ಅಕ್ಷರ").ids)

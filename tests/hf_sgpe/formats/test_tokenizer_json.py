@@ -293,10 +293,13 @@ def removing(pattern):
         (change(["pre_tokenizer"], None), "no pre-tokenizer"),
         (change(["pre_tokenizer"], {"type": "Whitespace"}), "ends in Whitespace"),
         (change(["pre_tokenizer", "pretokenizers", 0], {"type": "Metaspace"}), "pre-tokenizer Metaspace is not a Split"),
-        (change(["pre_tokenizer", "pretokenizers", -1], {"type": "Digits"}), "ends in Digits, not in ByteLevel"),
+        (change(["pre_tokenizer", "pretokenizers"], [{"type": "Digits"}]), "ends in Digits, not in ByteLevel"),
         (
-            change(["pre_tokenizer", "pretokenizers"], [{"type": "ByteLevel"}, {"type": "Digits"}]),
-            "Digits comes after ByteLevel",
+            change(
+                ["pre_tokenizer", "pretokenizers"],
+                [{"type": "ByteLevel", "add_prefix_space": False}, {"type": "Digits"}],
+            ),
+            "Digits comes after ByteLevel, so it may cut characters apart",
         ),
         (
             change(["pre_tokenizer", "pretokenizers", 0], {"type": "Punctuation", "behavior": "Removed"}),
