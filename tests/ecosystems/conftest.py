@@ -57,13 +57,16 @@ def folders(sample, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def folders_by_pattern(sample, tmp_path_factory) -> dict[str, Path]:
-    """A saved tokenizer for each split pattern and each recipe that has one."""
-    from hf_sgpe import SPLIT_PATTERNS
+    """A saved tokenizer for each split pattern and each recipe that has one, and extended ones."""
+    from hf_sgpe import SPLIT_PATTERNS, Splitting
 
     tokenizers = {}
     for pattern in SPLIT_PATTERNS:
         tokenizers[f"hybrid with {pattern}"] = _trained(sample, vocab_size=3500, scripts=SCRIPTS, pattern=pattern)
         tokenizers[f"bpe with {pattern}"] = _trained(sample, vocab_size=1000, recipe="bpe", pattern=pattern)
+    for pattern in ("llama3", "o200k", ("\\p{N}", "gpt2"), ("[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "\\p{N}")):
+        name = pattern if isinstance(pattern, str) else f"{len(pattern)} splits"
+        tokenizers[f"extended with {name}"] = _extended(sample, Splitting("bpe", pattern=pattern))
     return _saved(tokenizers, tmp_path_factory.mktemp("patterns"))
 
 
@@ -72,6 +75,19 @@ def _trained(sample, **options):
 
     config = TrainingConfig(**options)
     return train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+
+
+def _extended(sample, splitting):
+    """A tokenizer of English, with the special tokens in between, extended by two scripts."""
+    from hf_sgpe import BPETokenizer, ExtensionConfig, WordCounts
+    from hf_sgpe.extension import extend_from_counts
+
+    english = BPETokenizer.train_from_iterator([sample["en"]], 900, pattern="llama3")
+    ids = {"<|endoftext|>": 900, "<|im_end|>": 950}
+    base = BPETokenizer(english.vocab, english.merges, splitting=splitting, special_tokens=ids)
+    config = ExtensionConfig(["sinhala", "devanagari"], new_tokens=2000)
+    counts = WordCounts.from_texts([sample["si"], sample["hi"]], config.splitting_for(base))
+    return BPETokenizer.of(extend_from_counts(base, counts, config).tokenizer)
 
 
 def _saved(tokenizers, place: Path) -> dict[str, Path]:
