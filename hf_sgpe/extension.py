@@ -10,43 +10,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
-from math import inf
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from hf_sgpe.bpe.confined import Confinement
-from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges, flat, merge_words, spell_tokens
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.bpe.trainer import learn_merges
-from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, cover, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.splitting.scripts import SCRIPTS, ZWJ, ZWNJ, resolve_scripts
+from hf_sgpe.extension_tiers import BytesPair, TierLearner, Words
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.two_tiers import OnMerge, Track
 
 logger = logging.getLogger(__name__)
-
-BytesPair = tuple[bytes, bytes]
-
-# A reader sees a cut letter; a syllable that is cut between letters only costs.
-_LETTER_COST = 4
-# Weighted counts are whole numbers of this part of an occurrence.
-_WEIGHT_PARTS = 64
-# How often the number of letters and syllables is tried, after all of them: the right one is halved in on.
-_TRIALS = 5
-_MOST_AUTO = 200_000
-_MOST_PIECES = 16
-_STEP = 1000
 
 
 @dataclass(frozen=True)
@@ -111,10 +92,10 @@ def extend_from_counts(
     """
     splitting = config.splitting_for(base)
     _check_counts(counts, splitting)
-    words = _Words.of(counts, config)
+    words = Words.of(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or give other text")
-    tiers = _Learner(base, words, config, on_merge, track).tiers()
+    tiers = TierLearner(base, words, config, on_merge=on_merge, track=track).tiers()
     merges = tiers.merges
     ids = dict(base.vocab)
     taken = {*ids.values(), *base.special_tokens.values(), *base.added_tokens.values()}
@@ -175,7 +156,7 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     Raises:
         SGPEError: one of this does not hold; the message says what.
     """
-    confinement = confinement_to(scripts)
+    confinement = Confinement.to_scripts(scripts)
     for what in ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "normalization", "template"):
         if getattr(base, what) != getattr(extended, what):
             raise SGPEError(f"the extended tokenizer has other {what.replace('_', ' ')}")
@@ -202,11 +183,6 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         raise SGPEError(f"the merge {pair} has another place, and text of other scripts comes to it, too")
 
 
-def confinement_to(scripts: Iterable[str]) -> Confinement:
-    """What byte strings only text with a character of these scripts holds."""
-    return Confinement(ord(c) for name in resolve_scripts(scripts) for c in SCRIPTS[name].characters())
-
-
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
     """The ids below ``rows``, the number of a model's embeddings, that no token uses."""
     taken = {*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
@@ -229,292 +205,3 @@ def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
             f"pattern {theirs.pattern!r} and normalization {theirs.normalization}, but this extension needs "
             f"{ours.recipe}, {', '.join(ours.scripts) or 'none'}, {ours.pattern!r} and {ours.normalization}"
         )
-
-
-class _Words(NamedTuple):
-    """The words that tokens are learned from, and how much each counts."""
-
-    words: list[bytes]
-    times: list[int]
-    parts: int  # of which one occurrence has at most so many
-
-    @classmethod
-    def of(cls, counts: WordCounts, config: ExtensionConfig) -> _Words:
-        """The words with a letter of the scripts. Where there are several scripts, those with more text count less."""
-        script_of = {c: name for name in config.scripts for c in SCRIPTS[name].letters_and_marks()}
-        letter = re.compile(f"[{''.join(map(re.escape, sorted(script_of)))}]")
-        words: list[tuple[bytes, int, str]] = []
-        running: Counter[str] = Counter()
-        for word, times in counts.items():
-            if match := letter.search(word.decode()):
-                script = script_of[match[0]]
-                words.append((word, times, script))
-                running[script] += times
-        least = min(running.values(), default=1)
-        parts = _WEIGHT_PARTS if len(running) > 1 and config.balance else 1
-        weight = {script: parts * (least / total) ** config.balance for script, total in running.items()}
-        weighted = [max(round(times * weight[script]), 1) for _, times, script in words]
-        return cls([word for word, _, _ in words], weighted, parts * counts.scale)
-
-
-class _Tiers(NamedTuple):
-    """The merges of an extended tokenizer, how many new tokens its units are, and the gain of each that was learned."""
-
-    merges: list[BytesPair]
-    unit_tokens: int
-    gains: list[int]
-
-
-class _Learner:
-    def __init__(
-        self, base: TokenizerData, words: _Words, config: ExtensionConfig, on_merge: OnMerge | None, track: Track
-    ) -> None:
-        self.base, self.words, self.config, self.on_merge = base, words, config, on_merge
-        self.confinement = confinement_to(config.scripts)
-        self.trie = LinguisTrie(config.scripts)
-        units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
-        self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
-        self.characters = {character for unit in self.units for character in unit if character not in f" {ZWNJ}{ZWJ}"}
-        self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
-        self._shared: dict[str, bool] = {" ": True, "": True}
-        self.with_shared = self._with_shared()
-
-    def tiers(self) -> _Tiers:
-        """The tiers in which the last letter or syllable that gets a token is worth as much as the last token learned.
-
-        Fewer units leave room for more learned tokens, of which the last is worth less: so their number is halved in on.
-        """
-        chosen = choose_units(
-            self.units,
-            self.trie,
-            letter_coverage=self.config.letter_coverage,
-            syllable_coverage=self.config.syllable_coverage,
-        )
-        worth = self._worth(chosen)
-        ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
-
-        def with_first(number: int) -> tuple[_Tiers | None, bool]:
-            """The tiers with so many units, and whether the last of these is worth less than the last learned token."""
-            kept = set(ranked[:number])
-            tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
-            if tiers is None:
-                return None, True
-            return tiers, bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
-
-        best, too_many = with_first(len(ranked))
-        if not too_many and best is not None:
-            return best
-        low, high = 0, len(ranked)
-        for _ in range(_TRIALS):
-            middle = (low + high) // 2
-            tiers, too_many = with_first(middle)
-            best = tiers or best
-            low, high = (low, middle) if too_many else (middle, high)
-        best = best or with_first(low)[0]
-        if best is None:
-            raise SGPEError(
-                f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
-                "alone need more"
-            )
-        return best
-
-    def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """How many tokens of text it saves, cuts counted, that a unit has a token."""
-        letters: Counter[str] = Counter()
-        plain: Counter[str] = Counter()
-        for unit, times in self.units.items():
-            plain[unit.removeprefix(" ")] += times
-            for letter in self.trie.letters(unit):
-                letters[letter] += times
-        cost = self.config.cut_cost
-        worth = {letter: letters[letter] * (len(letter) - 1 + _LETTER_COST * cost) for letter in chosen.letters}
-        for unit in chosen.syllables:
-            syllable = unit.removeprefix(" ")
-            worth[syllable] = max(plain[syllable] * (len(self.trie.letters(syllable)) - 1 + cost), worth.get(syllable, 0))
-            if unit != syllable:
-                worth[unit] = min(self.units[unit], worth[syllable])
-        return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
-
-    def _with_units(self, chosen: ChosenUnits) -> _Tiers | None:
-        """The tiers with these units; None if there is no room for them."""
-        units = self._unit_pairs(chosen)
-        moved = set(units)
-        rest = [pair for pair in self.base.merges if pair not in moved]
-        numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
-        for token in chain(self.base.vocab, (left + right for left, right in units)):
-            numbers.setdefault(token, len(numbers))
-        unit_tokens = len({left + right for left, right in units} - self.base.vocab.keys())
-        wanted = _MOST_AUTO if self.config.new_tokens == AUTO else int(self.config.new_tokens)
-        room = wanted - unit_tokens
-        if room < 0:
-            return None
-        merges = [*units, *rest, *self._revived([*units, *rest], numbers)]
-        pairs = [(numbers[left], numbers[right]) for left, right in merges]
-        sequences = merge_words(self.words.words, pairs, [numbers[left + right] for left, right in merges])
-        times = self._times(sequences, list(numbers))
-        learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
-        return _Tiers([*merges, *learned], unit_tokens, gains)
-
-    def _revived(self, merges: Sequence[BytesPair], numbers: Mapping[bytes, int]) -> list[BytesPair]:
-        """Merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut off
-        the way to them. They cost no id."""
-        tokens = list(numbers)
-        table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
-        revived: list[BytesPair] = []
-        for token in self.own_tokens:
-            pieces = apply_merges([numbers[bytes([byte])] for byte in token], table)
-            for left, right in _joined([tokens[piece] for piece in pieces], numbers, self.confinement):
-                pair = numbers[left], numbers[right]
-                if pair not in table.ranks:
-                    table.add(pair, numbers[left + right])
-                    revived.append((left, right))
-        return revived
-
-    def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
-        """The merges that build the units, none of which other text comes to.
-
-        A character that begins with bytes of others' (a joiner; danda's, in Devanagari) is never built by itself, but taken
-        in byte by byte behind the one before it: that pair is of the scripts alone.
-        """
-        plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
-        ordered = order_units(chosen, self.trie, characters=plain)
-        units = dict.fromkeys([*plain, *self.with_shared, *ordered])
-        whole = [unit.encode() for unit in units if not self._is_shared(unit.removeprefix(" ")[:1])]
-        tier = build_unit_tier(whole)
-        spelled = spell_tokens(BYTES, tier)
-        return [(spelled[left], spelled[right]) for left, right in tier]
-
-    def _is_shared(self, character: str) -> bool:
-        """Whether to build a character from its bytes would be to merge bytes that other text has, too."""
-        if character not in self._shared:
-            bytes_of = character.encode()
-            beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
-            self._shared[character] = not all(map(self.confinement.holds, beginnings))
-        return self._shared[character]
-
-    def _with_shared(self) -> list[str]:
-        """Characters with a shared one behind them, the most frequent that the coverage of letters allows."""
-        pairs: Counter[str] = Counter()
-        for unit, times in self.units.items():
-            for one, other in itertools.pairwise(unit.removeprefix(" ")):
-                if other in self.characters and self._is_shared(other) and not self._is_shared(one):
-                    pairs[one + other] += times
-        return sorted(cover(pairs, self.config.letter_coverage))
-
-    def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> list[int]:
-        """How often to count each word: not at all where two neighbours could be merged that stand in other text, too, nor
-        where the whole word is a token already by `ignore_merges`."""
-        ids, ends = flat(sequences)
-        used = np.unique(ids)
-        loose = np.zeros(len(tokens), dtype=bool)
-        loose[[id for id in used.tolist() if not self.confinement.holds(tokens[id])]] = True
-        beside = np.flatnonzero(loose[ids[:-1]] & loose[ids[1:]])
-        word_of = np.searchsorted(ends, beside, side="right")
-        beside, word_of = (places[ends[word_of] > beside + 1] for places in (beside, word_of))
-        times = list(self.words.times)
-        for place, word in zip(beside.tolist(), word_of.tolist(), strict=True):
-            if not self.confinement.holds(tokens[ids[place]] + tokens[ids[place + 1]]):
-                times[word] = 0
-        if self.base.ignore_merges:
-            times = [0 if word in self.base.vocab else n for word, n in zip(self.words.words, times, strict=True)]
-        return times
-
-    def _learn(
-        self,
-        sequences: Sequence[Sequence[int]],
-        times: Sequence[int],
-        tokens: Sequence[bytes],
-        present: Collection[BytesPair],
-        room: int,
-    ) -> tuple[list[BytesPair], list[int]]:
-        """Further merges, as many as give ``room`` new tokens, and the count of each that does."""
-        tried = room + room // 8
-        while True:
-            counts: list[int] = []
-
-            def note(id: int, pair: Pair, count: int, counts: list[int] = counts) -> None:
-                counts.append(count)
-                if self.on_merge:
-                    self.on_merge(id, pair, count)
-
-            merged = learn_merges(
-                sequences,
-                times,
-                vocabulary=tokens,
-                num_merges=tried,
-                tie_break=self.config.tie_break,
-                min_frequency=self.config.min_frequency * self.words.parts,
-                on_merge=note,
-            )
-            spelled = spell_tokens(tokens, merged)
-            known = set(tokens)
-            learned: dict[BytesPair, None] = {}
-            gains: list[int] = []
-            for (left, right), gain in zip(merged, counts, strict=True):
-                pair = spelled[left], spelled[right]
-                if pair in present or pair in learned:
-                    continue
-                if pair[0] + pair[1] not in known:
-                    if len(gains) == room:
-                        break
-                    known.add(pair[0] + pair[1])
-                    gains.append(gain)
-                learned[pair] = None
-            if len(gains) == room or len(merged) < tried:
-                break
-            tried += room - len(gains) + tried // 8
-        if self.config.new_tokens == AUTO:
-            lengths = np.diff(flat(sequences)[1], prepend=0)
-            enough = _enough(gains, float(np.dot(lengths, times)), self.config.least_saving)
-            return [*_first_new(learned, set(tokens), enough)], gains[:enough]
-        return list(learned), gains
-
-
-def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
-    """A tokenizer's tokens that only text in the scripts has, in the order of their ids."""
-    leads = {letter.encode()[:1] for name in scripts for letter in SCRIPTS[name].letters_and_marks()}
-    tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
-    return list(filter(confinement.holds, tokens))
-
-
-def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """The merges that join some pieces by way of tokens that are known, the shortest first; none if there is no such way.
-
-    >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
-    [(b'b', b'c'), (b'a', b'bc')]
-    """
-    if not 1 < len(pieces) <= _MOST_PIECES:
-        return []
-    ways: dict[tuple[int, int], list[BytesPair]] = {(place, place + 1): [] for place in range(len(pieces))}
-    for length in range(2, len(pieces) + 1):
-        for start in range(len(pieces) - length + 1):
-            whole = b"".join(pieces[start : start + length])
-            if whole not in known or not confinement.holds(whole):
-                continue
-            for middle in range(start + 1, start + length):
-                first, second = ways.get((start, middle)), ways.get((middle, start + length))
-                if first is not None and second is not None:
-                    pair = b"".join(pieces[start:middle]), b"".join(pieces[middle : start + length])
-                    ways[start, start + length] = [*first, *second, pair]
-                    break
-    return ways.get((0, len(pieces)), [])
-
-
-def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """After how many new tokens the next thousand save less than a share of the tokens that are left then."""
-    saved = [0, *accumulate(gains)]
-    for number in range(0, len(gains), _STEP // 10):
-        if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):
-            return number
-    return len(gains)
-
-
-def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """The merges before the first that would make one more new token than ``number``."""
-    for left, right in merges:
-        if left + right not in known:
-            if not number:
-                return
-            known.add(left + right)
-            number -= 1
-        yield left, right

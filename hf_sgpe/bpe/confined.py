@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import product
 
+from hf_sgpe.splitting.scripts import SCRIPTS, resolve_scripts
+
 _CONTINUATION = range(0x80, 0xC0)
 
 
@@ -28,6 +30,11 @@ class Confinement:
         self._begins_another = cache(self._find_beginning)
         self._ends_another = cache(self._find_end)
         self._is_inside_another = cache(self._find_inside)
+
+    @classmethod
+    def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
+        """To every character by which text can be told to be in one of these scripts."""
+        return cls(ord(character) for name in resolve_scripts(scripts) for character in SCRIPTS[name].characters())
 
     def holds(self, part: bytes) -> bool:
         """Whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from hf_sgpe import BPETokenizer, ExtensionConfig, LinguisTrie, SGPEError, Splitting, WordCounts
 from hf_sgpe.bpe.confined import Confinement
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
-from hf_sgpe.extension import check_promise, confinement_to, extend_from_counts, free_ids_of
+from hf_sgpe.extension import check_promise, extend_from_counts, free_ids_of
 from hf_sgpe.extension_config import keeps_words
 from hf_sgpe.formats import gpt2_files, tokenizer_json
 from hf_sgpe.splitting.scripts import SCRIPTS
@@ -201,7 +201,9 @@ def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
         return BPETokenizer(vocab, merges, **{**kept, **parts})
 
     vocab, merges = extension.tokenizer.vocab, extension.tokenizer.merges
-    kept = [pair for pair in base.merges if pair in merges and not confinement_to(["si", "hi"]).holds(b"".join(pair))]
+    kept = [
+        pair for pair in base.merges if pair in merges and not Confinement.to_scripts(["si", "hi"]).holds(b"".join(pair))
+    ]
     more = {**vocab, b"zq": 5000}
     for broken, message in (
         (with_parts(vocab=more, merges=[*merges, (b"z", b"q")]), "the new token b'zq' stands in text of other scripts"),
@@ -233,7 +235,7 @@ def test_confinement_is_what_a_search_through_all_texts_finds(part, start, end):
 def test_nothing_in_other_text_is_confined(text, start, length):
     part = text.encode()[start : start + length]
     if part and POINTS.isdisjoint(map(ord, text)):
-        assert not confinement_to(["sinhala", "devanagari"]).holds(part)
+        assert not Confinement.to_scripts(["sinhala", "devanagari"]).holds(part)
 
 
 LEADS = (0xC2, 0xDF, 0xE0, 0xE1, 0xE2, 0xED, 0xEF, 0xF0, 0xF1, 0xF4)
