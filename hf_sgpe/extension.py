@@ -95,7 +95,9 @@ def extend_from_counts(
     words = Words.of(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or give other text")
-    tiers = TierLearner(base, words, config, on_merge=on_merge, track=track).tiers()
+    # With the old split, runtimes that know it by name split alone; some take words that are tokens without asking merges.
+    reach_all = splitting == base.splitting and not base.ignore_merges
+    tiers = TierLearner(base, words, config, on_merge=on_merge, track=track).tiers(reach_all=reach_all)
     merges = tiers.merges
     ids = dict(base.vocab)
     taken = {*ids.values(), *base.special_tokens.values(), *base.added_tokens.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf
 from typing import NamedTuple
@@ -87,7 +87,35 @@ class TierLearner:
         self._shared: dict[str, bool] = {" ": True, "": True}
         self.with_shared = self._with_shared()
 
-    def tiers(self) -> Tiers:
+    def tiers(self, *, reach_all: bool) -> Tiers:
+        """The best tiers, and after them what makes more of the tokenizer's own tokens out of those that were learned.
+
+        Args:
+            reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
+                that is a token for that token, whatever the merges say, then give the same ids.
+        """
+        merges, unit_tokens, gains = self._best_tiers()
+        wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
+        while True:
+            revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
+            new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
+            excess = len(new) - wanted
+            if excess <= 0:
+                return Tiers([*merges, *revived], unit_tokens, gains)
+            left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
+            if left < unit_tokens:
+                reach_all = False
+            else:
+                merges = [*_first_new(merges, set(self.base.vocab), left)]
+
+    def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
+        """Numbers for all tokens: the bytes, the tokenizer's, and what merges make."""
+        numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
+        for token in itertools.chain(self.base.vocab, (left + right for left, right in merges)):
+            numbers.setdefault(token, len(numbers))
+        return numbers
+
+    def _best_tiers(self) -> Tiers:
         """The tiers in which the last letter or syllable that gets a token is worth as much as the last token learned.
 
         Fewer units leave room for more learned tokens, of which the last is worth less: so their number is halved in on.
@@ -148,9 +176,7 @@ class TierLearner:
         units = self._unit_pairs(chosen)
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
-        numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
-        for token in itertools.chain(self.base.vocab, (left + right for left, right in units)):
-            numbers.setdefault(token, len(numbers))
+        numbers = self._numbered(units)
         unit_tokens = len({left + right for left, right in units} - self.base.vocab.keys())
         wanted = _MOST_AUTO if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         room = wanted - unit_tokens
@@ -163,15 +189,26 @@ class TierLearner:
         learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
         return Tiers([*merges, *learned], unit_tokens, gains)
 
-    def _revived(self, merges: Sequence[BytesPair], numbers: Mapping[bytes, int]) -> list[BytesPair]:
+    def _revived(
+        self, merges: Sequence[BytesPair], numbers: dict[bytes, int], *, by_new_tokens: bool = False
+    ) -> list[BytesPair]:
         """Merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut off
-        the way to them. They cost no id."""
+        the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
+        """
         tokens = list(numbers)
         table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
         revived: list[BytesPair] = []
         for token in self.own_tokens:
-            pieces = apply_merges([numbers[bytes([byte])] for byte in token], table)
-            for left, right in _joined([tokens[piece] for piece in pieces], numbers, self.confinement):
+            pieces = [tokens[piece] for piece in apply_merges([numbers[bytes([byte])] for byte in token], table)]
+            ways = _joined(pieces, numbers, self.confinement)
+            if not ways and by_new_tokens and len(pieces) > 1 and token.decode(errors="ignore").encode() == token:
+                ways = [(b"".join(pieces[:place]), pieces[place]) for place in range(1, len(pieces))]
+                if not all(self.confinement.holds(left + right) for left, right in ways):
+                    continue
+            for left, right in ways:
+                if left + right not in numbers:
+                    numbers[left + right] = len(tokens)
+                    tokens.append(left + right)
                 pair = numbers[left], numbers[right]
                 if pair not in table.ranks:
                     table.add(pair, numbers[left + right])

@@ -7,7 +7,7 @@ places; repeat until no pair has one. `apply_merges` does it with a heap, `apply
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -117,6 +117,23 @@ def merge_words(
         return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
     return [apply_merges(word, table) for word in words]
+
+
+def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """Tokens of whole characters that are not what merges make of their bytes: they stand for a whole word, or for nothing.
+
+    >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
+    [b'abc']
+    """
+    numbers = {bytes([byte]): byte for byte in range(256)}
+    for token in vocab:
+        numbers.setdefault(token, len(numbers))
+    words = [token for token in vocab if len(token) > 1 and token.decode(errors="ignore").encode() == token]
+    pairs = list(merges)
+    merged = merge_words(
+        words, [(numbers[left], numbers[right]) for left, right in pairs], [numbers[left + right] for left, right in pairs]
+    )
+    return [word for word, ids in zip(words, merged, strict=True) if len(ids) > 1]
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.bpe.encoder import unreached_words
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
@@ -27,7 +28,7 @@ from hf_sgpe.formats.model_config import Compared, end_ids, rope, transformers_c
 from hf_sgpe.formats.safetensors_files import Stored, Weights, check_head, stored
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import patterns_of
+from hf_sgpe.splitting.patterns import SplitPattern, patterns_of
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
@@ -168,20 +169,26 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_of(tokenizer: TokenizerData) -> str | None:
-    """The name of llama.cpp's pre-tokenizer that splits exactly as a tokenizer does, or None."""
-    return _pre_of_pattern(tokenizer) if tokenizer.splitting.recipe == "bpe" else None
+    """The name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
+    pattern = _pattern_of(tokenizer)
+    if pattern is None or tokenizer.splitting.recipe != "bpe":
+        return None
+    if pattern.takes_words != tokenizer.ignore_merges and unreached_words(tokenizer.vocab, tokenizer.merges):
+        return None  # only one of the two would take such a token for a word
+    return pattern.llama_cpp
 
 
 def _nearest_pre(tokenizer: TokenizerData) -> str:
     """The name for the pattern that cuts what is in none of the scripts. With ``bloom``, which keeps marks and joiners
     inside words, few words differ then."""
-    return _pre_of_pattern(tokenizer) or _NO_PRE
+    pattern = _pattern_of(tokenizer)
+    return (pattern.llama_cpp if pattern else None) or _NO_PRE
 
 
-def _pre_of_pattern(tokenizer: TokenizerData) -> str | None:
+def _pattern_of(tokenizer: TokenizerData) -> SplitPattern | None:
     patterns = tokenizer.splitting.patterns
     known = patterns_of(patterns[0]) if len(patterns) == 1 else []
-    return next((pattern.llama_cpp for pattern in known if pattern.llama_cpp), None)
+    return next((pattern for pattern in known if pattern.llama_cpp), None)
 
 
 # ---------------------------------------------------------------- weights

@@ -24,6 +24,7 @@ class SplitPattern:
         covers_all: It matches every character of every text, so that nothing lies between two matches.
         scanner: Name of the native scanner that splits alike; None if there is none, and splitting is slower.
         llama_cpp: Name of llama.cpp's pre-tokenizer that splits exactly alike; None if there is none.
+        takes_words: Whether llama.cpp takes a word that is a token for that token, whatever its merges say, with this one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class SplitPattern:
     covers_all: bool = False
     scanner: str | None = None
     llama_cpp: str | None = None
+    takes_words: bool = False
 
 
 PATTERNS: dict[str, SplitPattern] = {}
@@ -83,6 +85,7 @@ for _pattern in (
         covers_all=True,
         scanner="o200k",
         llama_cpp="granite-embed-multi-97m",
+        takes_words=True,
     ),
     SplitPattern(
         "llama3",  # meta-llama/llama-models, llama3/tokenizer.py: the same as cl100k
@@ -90,6 +93,7 @@ for _pattern in (
         covers_all=True,
         scanner="llama3",
         llama_cpp="llama-bpe",
+        takes_words=True,
     ),
     SplitPattern(
         "qwen2",  # Qwen/Qwen2, tokenizer.json: every digit is a word of its own

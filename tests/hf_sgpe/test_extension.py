@@ -14,10 +14,10 @@ from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, LinguisTrie, SGPEError, Splitting, WordCounts
 from hf_sgpe.bpe.confined import Confinement
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges, unreached_words
 from hf_sgpe.extension import check_promise, extend_from_counts, free_ids_of
 from hf_sgpe.extension_config import keeps_words
-from hf_sgpe.formats import gpt2_files, tokenizer_json
+from hf_sgpe.formats import gguf, gpt2_files, tokenizer_json
 from hf_sgpe.splitting.scripts import SCRIPTS
 
 SINHALA = "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය විද්‍යාලය ක්ෂණික ලංකාවේ ශ්‍රී ක්‍රම " * 3 + "ක’ක “ලංකා”"
@@ -116,6 +116,23 @@ def test_the_split_is_left_alone_where_it_keeps_words_whole(base):
     assert replace(sinhala, own_split=False).splitting_for(base) == base.splitting
     bloom = Splitting("bpe", pattern="bloom")
     assert all(keeps_words(bloom, script) for script in SCRIPTS.values())
+
+
+def test_old_tokens_are_reached_where_llama_cpp_splits_alone():
+    """It takes a word that is a token for that token with some patterns, whatever the merges say."""
+    hindi = ["नमस्ते दुनिया विद्यालय क्षेत्र हिन्दी कार्यक्रम सुझाव निवेश उत्पाद " * 5]
+    base = BPETokenizer.train_from_iterator(hindi, 420, pattern="o200k")
+    config = ExtensionConfig(["hindi"], new_tokens=300)
+    new = extended(base, config, HINDI, "हिन्दुस्तान निवेशक सुझाया " * 3).tokenizer
+    assert new.splitting == base.splitting
+    assert unreached_words(base.vocab, base.merges) == unreached_words(new.vocab, new.merges) == []
+    assert gguf.pre_of(new) == gguf.pre_of(base) == "granite-embed-multi-97m"
+    own = extended(base, replace(config, own_split=True), HINDI).tokenizer
+    assert gguf.pre_of(own) is None
+    left_out = BPETokenizer({**base.vocab, b"zzz": 5000}, base.merges, splitting=base.splitting)
+    assert gguf.pre_of(left_out) is None
+    left_out.ignore_merges = True
+    assert gguf.pre_of(left_out) == "granite-embed-multi-97m"
 
 
 def test_what_was_extended_can_be_extended(base, extension):
