@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hf_sgpe import hub
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError, SGPEError
@@ -55,6 +56,8 @@ class TokenizerFolder:
         """
         beside = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
         path = tokenizer_json.find(path_or_repo, revision=revision, beside=beside)
+        if not Path(path_or_repo).exists() and (templates := _templates_of(os.fspath(path_or_repo), revision)):
+            path = tokenizer_json.find(path_or_repo, revision=revision, beside=(*beside, *templates))
         if path.suffix != ".json":
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content = read_json(path)
@@ -105,6 +108,15 @@ class TokenizerFolder:
         for name, text in files.items():
             (directory / name).parent.mkdir(exist_ok=True)
             (directory / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _templates_of(name: str, revision: str | None) -> list[str]:
+    """Paths of the further chat templates in a repository that was found on the Hub."""
+    from transformers.utils.hub import list_repo_templates
+
+    repo, named = hub.split_name(name)
+    names = list_repo_templates(repo, local_files_only=False, revision=named or revision)
+    return [f"{_MORE_TEMPLATES}/{name.removesuffix('.jinja')}.jinja" for name in names]
 
 
 def _why_not(content: Mapping[str, Any]) -> str:

@@ -121,6 +121,23 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
         extender.extend(base, files=[corpus], text="x")
 
 
+def test_a_repository_on_the_hub_is_extended_with_all_its_files(here, base, corpus, tmp_path):
+    files = {path.relative_to(base).as_posix(): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+    here.add("me/base", files)
+    folder = TokenizerFolder.read("me/base")
+    assert folder.rows == TokenizerFolder.read(base).rows
+    extender = TokenizerExtender(SI)
+    extension = extender.learn(folder, extender.count(folder, files=corpus))
+    save_extended(folder, extension, tmp_path / "out")
+    for name in ("additional_chat_templates/tools.jinja", "chat_template.jinja", "generation_config.json"):
+        assert (tmp_path / "out" / name).read_bytes() == files[name]
+    assert extension.tokenizer.metadata["extensions"][0]["base"] == "me/base"
+    here.add("me/plain", {name: files[name] for name in ("tokenizer.json", "tokenizer_config.json")})
+    assert TokenizerFolder.read("me/plain").files == {}
+    with pytest.raises(SGPEError, match="me/nothing"):
+        TokenizerFolder.read("me/nothing")
+
+
 def test_ids_that_the_model_has_rows_for_are_given_first(base, corpus, tmp_path):
     config = ExtensionConfig(["sinhala"], new_tokens=300, reuse_ids=True)
     rows = json.loads((base / "config.json").read_text())["vocab_size"]
