@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.counts.files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension import Extension, extend_from_counts, free_ids_of
@@ -82,7 +83,7 @@ class TokenizerExtender:
             return count_texts(iterator, splitting, workers=self.workers, progress=self.progress)
         if len(kept) and not paths:
             # Counts of another recipe for other text can do: the words of the scripts decide, which learning looks at.
-            splitting = WordCounts.load(kept[0]).splitting
+            splitting = read_info(kept[0]).splitting
         return count_files(
             find_files(paths),
             splitting,

@@ -20,10 +20,12 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import AUTO_CLASS_FILE, AUTO_MAP, CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
 from hf_sgpe.json_files import read_json
+from hf_sgpe.quiet import without_remarks
 
 # Written as they are. vocab.json, merges.txt and added_tokens.json stay behind: they are those of the old tokenizer.
 _KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
 _MORE_TEMPLATES = "additional_chat_templates"
+_WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _ROLES_FILE, _MODEL_FILE = "special_tokens_map.json", "config.json"
 
 
@@ -34,7 +36,8 @@ class TokenizerFolder:
     Attributes:
         name: What the user called it.
         content: Of ``tokenizer.json``.
-        settings: Of ``tokenizer_config.json``, with the roles that ``special_tokens_map.json`` has besides.
+        settings: Of ``tokenizer_config.json``, with the roles that ``special_tokens_map.json`` has besides, and those that
+            the tokenizer's class in transformers has where neither says anything.
         files: Name → text of the other files that belong to it.
         data: What it does.
         rows: How many embeddings the model beside it has, by ``config.json``; None where there is no model.
@@ -67,11 +70,13 @@ class TokenizerFolder:
             raise NotByteLevelError(f"{error}{_why_not(content)}") from None
         folder = path.parent
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
-        roles = _object(folder / _ROLES_FILE)
+        settings = {**_object(folder / _ROLES_FILE), **_object(folder / CONFIG_FILE)}
+        settings = {**_of_its_class(folder, settings), **settings}
+        data.roles = {**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles}
         return cls(
             os.fspath(path_or_repo),
             content,
-            {**roles, **_object(folder / CONFIG_FILE)},
+            settings,
             {file.relative_to(folder).as_posix(): _text(file) for file in kept if file.is_file()},
             data,
             _rows(_object(folder / _MODEL_FILE)),
@@ -112,11 +117,34 @@ class TokenizerFolder:
 
 def _templates_of(name: str, revision: str | None) -> list[str]:
     """Paths of the further chat templates in a repository that was found on the Hub."""
-    from transformers.utils.hub import list_repo_templates
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     repo, named = hub.split_name(name)
-    names = list_repo_templates(repo, local_files_only=False, revision=named or revision)
-    return [f"{_MORE_TEMPLATES}/{name.removesuffix('.jinja')}.jinja" for name in names]
+    try:
+        entries = [entry.path for entry in HfApi().list_repo_tree(repo, _MORE_TEMPLATES, revision=named or revision)]
+    except (HfHubHTTPError, OfflineModeIsEnabled):  # it has none; or those in the cache must do
+        return []
+    return [path for path in entries if path.endswith(".jinja")]
+
+
+def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tokenizer has from its class in transformers (GPT-2's says which token ends a text, and no file does). An
+    extended one is of no such class, so it must say so itself.
+    """
+    from transformers import AutoTokenizer
+
+    if settings.get("tokenizer_class") in _WITHOUT_DEFAULTS:
+        return {}
+    try:
+        with without_remarks():
+            loaded = AutoTokenizer.from_pretrained(folder)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # whatever keeps transformers from loading it (a panic is no Exception), the files say the rest
+        return {}
+    roles = {role: token for role, token in loaded.special_tokens_map.items() if isinstance(token, str)}
+    return {**roles, "model_input_names": list(loaded.model_input_names)}
 
 
 def _why_not(content: Mapping[str, Any]) -> str:

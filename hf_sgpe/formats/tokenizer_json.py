@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -382,8 +383,8 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
         given = vocab.get(name, max([len(vocab), *(one + 1 for one in name_of)]))
         if id != given:
             raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
-        # Of two names with one id the library knows the later.
-        tokens.pop(name_of.get(id, name), None)
+        if _knows_the_later_only():
+            tokens.pop(name_of.get(id, name), None)
         name_of[id] = name
         tokens[name] = id, bool(token.get("special")), is_normalized
     return _AddedTokens(
@@ -391,6 +392,18 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
         {name: id for name, (id, is_special, _) in tokens.items() if not is_special},
         frozenset(name for name, (_, _, is_normalized) in tokens.items() if is_normalized),
     )
+
+
+@cache
+def _knows_the_later_only() -> bool:
+    """Whether of two added tokens with one id the installed library finds only the later in a text: newer versions do so."""
+    from tokenizers import Tokenizer
+
+    model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]
+    tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
+    return len(tokenizer.encode("<1><2>").ids) < 2
 
 
 def _normalization(normalizer: Mapping[str, Any] | None) -> str:

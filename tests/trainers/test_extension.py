@@ -121,6 +121,31 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
         extender.extend(base, files=[corpus], text="x")
 
 
+def test_what_a_tokenizer_has_from_its_class_alone_stays(corpus, sample, tmp_path):
+    """GPT-2's repository: the class says which token ends a text, and what a model is given; no file does."""
+    tokenizer = BPETokenizer.train_from_iterator([sample["en"]], 400, pattern="gpt2", special_tokens=["<|endoftext|>"])
+    content = json.dumps(to_dict(tokenizer))
+    for name, settings, config in (
+        ("named", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 64}, None),
+        ("by model", {"model_max_length": 64}, {"model_type": "gpt2", "vocab_size": 400}),
+        ("alone", {"tokenizer_class": "PreTrainedTokenizerFast"}, None),
+    ):
+        base, out = tmp_path / name, tmp_path / f"{name} extended"
+        base.mkdir()
+        (base / "tokenizer.json").write_text(content)
+        (base / "tokenizer_config.json").write_text(json.dumps(settings))
+        if config:
+            (base / "config.json").write_text(json.dumps(config))
+        extender = TokenizerExtender(SI)
+        save_extended(TokenizerFolder.read(base), extender.learn(base, extender.count(base, files=corpus)), out)
+        before, after = AutoTokenizer.from_pretrained(base), AutoTokenizer.from_pretrained(out)
+        assert after.special_tokens_map == before.special_tokens_map
+        assert after.model_input_names == before.model_input_names
+        assert (after.eos_token == "<|endoftext|>") == (name != "alone")
+        assert after("Hello").keys() == before("Hello").keys()
+        assert after.model_max_length == before.model_max_length
+
+
 def test_a_repository_on_the_hub_is_extended_with_all_its_files(here, base, corpus, tmp_path):
     files = {path.relative_to(base).as_posix(): path.read_bytes() for path in base.rglob("*") if path.is_file()}
     here.add("me/base", files)

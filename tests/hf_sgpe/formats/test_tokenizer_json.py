@@ -211,7 +211,8 @@ def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_th
     assert tokenizer.encode(text) == backend.encode(text).ids
 
 
-def test_of_two_names_for_one_id_the_library_knows_the_later(saved):
+def test_two_names_for_one_id_are_found_as_the_library_finds_them(saved):
+    """Older versions know both, newer ones the later."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     after = len(content["model"]["vocab"])
     content["model"]["vocab"] |= {"<one>": after, "<two>": after}
@@ -221,7 +222,7 @@ def test_of_two_names_for_one_id_the_library_knows_the_later(saved):
     tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
     text = "a<one>b<two>"
     assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
-    assert tokenizer.decode([after]) == backend.decode([after], skip_special_tokens=False) == "<one>"
+    assert tokenizer.decode([after]) == backend.decode([after], skip_special_tokens=False)
 
 
 def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
