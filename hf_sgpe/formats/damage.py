@@ -61,7 +61,8 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
         gapless: As for `check_loaded`.
     """
     folder = tokenizer_file.parent
-    if reason := _failure(tokenizer_file, (), gapless):
+    # By luck of its hashes, the backend keeps the one of two tokens with one id with which it can go on.
+    if reason := _repeated_ids(tokenizer_file) or _failure(tokenizer_file, (), gapless):
         try:
             from_content(read_json(tokenizer_file), tokenizer_file)
         except NotByteLevelError:
@@ -80,6 +81,15 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
                 return ours
             return _damaged(file, reason)
     return _damaged(folder, error) if _failure(tokenizer_file, beside, gapless) else None
+
+
+def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
+    try:
+        vocab = read_json(tokenizer_file)["model"]["vocab"]
+        is_damaged = isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab)
+    except (SGPEError, KeyError, TypeError):  # damaged in another way
+        return None
+    return SGPEError("the ids of its tokens repeat") if is_damaged else None
 
 
 def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
