@@ -17,9 +17,9 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from math import ceil, cos, pi
+from math import ceil
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -34,21 +34,18 @@ from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
-from trainers.language_model import bits_per_byte, embedding_rows, pack, small_llama
+from trainers.language_model import bits_per_byte, pack, small_llama
 from trainers.run_arguments import load_tokenizer
+from trainers.token_tables import embedding_rows
+from trainers.training_loop import adamw, train_on
 from trainers.training_runs import SETTINGS_FILE, check_settings, digest, digest_of, keep_settings, require_pytorch
 
 if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 COMPARE_FILE = "compare.json"
 POINTS = 7
 """How many times a run is measured, the last time at its end."""
-# Usual values for models of this size: the share of steps in which the learning rate rises, and its last value relative to
-# the peak.
-WARM_UP = 0.05
-LEAST_RATE = 0.1
 
 
 def main() -> int:
@@ -200,10 +197,11 @@ def train_and_measure(
 
     points = {ceil(args.steps * point / POINTS) for point in range(1, POINTS + 1)}
     batches = torch.tensor(rows).reshape(args.steps, -1, args.length)
-    train(
+    train_on(
         model,
         tqdm(batches, desc=title, unit=" steps", disable=not somebody_watches(), leave=False),
-        args.learning_rate,
+        adamw(model.parameters(), learning_rate=args.learning_rate),
+        steps=args.steps,
         after_step=measure,
     )
     seen = len(tokenizer.decode([id for row in rows for id in row], skip_special_tokens=True).encode())
@@ -214,36 +212,6 @@ def train_and_measure(
         "bytes_seen": seen,
         "parameters": model.num_parameters(),
     }
-
-
-def train(
-    model: PreTrainedModel, batches: Sequence[torch.Tensor], learning_rate: float, *, after_step: Callable[[int], None]
-) -> None:
-    """Trains with AdamW, one step for each batch; the learning rate rises, then falls along a cosine."""
-    import torch
-
-    steps = len(batches)
-    warm_up = max(ceil(WARM_UP * steps), 1)
-
-    def rate(step: int) -> float:
-        if step < warm_up:
-            return (step + 1) / warm_up
-        return LEAST_RATE + (1 - LEAST_RATE) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
-
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
-    model.train()
-    for step, batch in enumerate(batches, 1):
-        ids = batch.to(model.device)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixed):
-            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        after_step(step)
 
 
 def summarize(

@@ -15,8 +15,9 @@ from hf_sgpe import SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
 from trainers import TokenizerTrainer, TrainingConfig
-from trainers.language_model import collate, embedding_rows, pack, read_documents, small_llama
+from trainers.language_model import collate, pack, read_documents, small_llama
 from trainers.run_arguments import load_tokenizer
+from trainers.token_tables import embedding_rows
 from trainers.training_runs import require_pytorch, train
 
 SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"

@@ -25,8 +25,6 @@ from trainers.language_model import (
     Text,
     bits_per_byte,
     collate,
-    embedding_rows,
-    fit_embeddings,
     pack,
     read_documents,
     small_llama,
@@ -42,6 +40,7 @@ from trainers.run_arguments import (
     parse_arguments,
     positional,
 )
+from trainers.token_tables import embedding_rows, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe import SGPEError
 from hf_sgpe.command import exit_code
 from trainers.corpora import JSON_LINES, kind_of, read_text_file
-from trainers.language_model import embedding_rows, fit_embeddings
 from trainers.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
@@ -28,6 +27,7 @@ from trainers.run_arguments import (
     parse_arguments,
     positional,
 )
+from trainers.token_tables import embedding_rows, fit_embeddings
 from trainers.training_runs import digest_of, require_pytorch
 
 if TYPE_CHECKING:

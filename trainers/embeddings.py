@@ -1,15 +1,16 @@
 """Where the rows of an embedding come from when the tokenizer changes: rows follow their tokens, new ones start from pieces.
 
 `map_rows` says for each id of the new tokenizer which old rows it begins from, which is a value; `RowMap.apply` makes the
-new rows of a tensor that has one for each old id. `trainers.language_model.fit_embeddings` does that with a model.
+new rows of a tensor that has one for each old id. `trainers.row_starts` weighs the old rows in other ways.
+`trainers.token_tables.fit_embeddings` does it with a model in memory, and `trainers.transplant` with one in files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # They choose among the old rows in this order. No two new tokens start from the same row: they could not be told apart.
 _ROLES = ("eos", "bos", "pad", "unk")
+# In memory at a time, of a table in a file.
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -33,39 +36,99 @@ class RowMap:
         kept: New id → old id of the same token, whose row is taken over bit for bit. No old id occurs twice.
         pieces: New id of every other token → ids of the pieces that the old tokenizer cuts it into, at the mean of whose
             rows it begins; empty if that cannot spell it.
+        weights: New id → what each of its pieces weighs, if its row is their weighted sum and not the mean.
     """
 
     rows: int
     known: Sequence[int]
     kept: Mapping[int, int]
     pieces: Mapping[int, Sequence[int]]
+    weights: Mapping[int, Sequence[float]] | None = None
 
     @property
     def changes_nothing(self) -> bool:
         """Whether all tokens keep their ids, and there are no others."""
-        return not self.pieces and len(self.kept) == len(self.known) and all(new == old for new, old in self.kept.items())
+        return not self.pieces and self.keeps_ids
 
-    def apply(self, old: torch.Tensor) -> torch.Tensor:
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether all old tokens keep their ids, as those of an extended tokenizer do."""
+        return len(self.kept) == len(self.known) and all(new == old for new, old in self.kept.items())
+
+    @property
+    def new(self) -> list[int]:
+        """The ids of the tokens that the old tokenizer does not have, in order."""
+        return sorted(self.pieces)
+
+    def apply(self, old: torch.Tensor, started: torch.Tensor | None = None) -> torch.Tensor:
         """The new rows of a tensor that has one for each old id: an embedding, an output or its bias.
 
-        A plain mean, not drawn out to the length of other rows: as an output it makes a new token as likely as the geometric
-        mean of its pieces, so that it takes little from the tokens that the model knows.
+        Means are not drawn out to the length of other rows: as an output, a mean makes a new token as likely as the
+        geometric mean of its pieces, so that it takes little from the tokens that the model knows. Drawn out to the usual
+        length, the new tokens took 8 % of the probability in English text, and the text 20 % more bits
+        (SmolLM2-135M, 12,000 Sinhala tokens).
+
+        Args:
+            old: One row for each old id, and perhaps spare ones. If all old tokens keep their ids, so do spare rows.
+            started: The rows of the ids in `new`, in 32 bits, where they were made in another way.
         """
         import torch
+
+        return torch.cat(list(self.parts(old, started)))
+
+    def parts(self, old: torch.Tensor, started: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
+        """The same, some thousand rows at a time, for tables that are files."""
+        import torch
+
+        flat = old.reshape(len(old), -1)
+        spare = range(len(old)) if self.keeps_ids else ()
+        source = torch.full((self.rows,), -1, dtype=torch.long)
+        source[: min(len(spare), self.rows)] = torch.arange(min(len(spare), self.rows))
+        source[_index(self.pieces)] = -1
+        source[_index(self.kept)] = _index(self.kept.values())
+        place = {id: row for row, id in enumerate(self.new)}
+        mean: torch.Tensor | None = None
+        with torch.no_grad():
+            for first in range(0, self.rows, _ROWS):
+                ids = range(first, min(first + _ROWS, self.rows))
+                origin = source[first : ids.stop]
+                part = flat[origin.clamp(min=0)]
+                unknown = [id for id in ids if origin[id - first] < 0]
+                if unknown:
+                    mean = self._mean(flat) if mean is None else mean
+                    made = mean.repeat(len(unknown), 1)
+                    if spelled := [row for row, id in enumerate(unknown) if self.pieces.get(id)]:
+                        made[spelled] = self._combined(flat, [unknown[row] for row in spelled])
+                    if started is not None and (given := [row for row, id in enumerate(unknown) if id in place]):
+                        rows = started[[place[unknown[row]] for row in given]]
+                        made[given] = rows.reshape(len(given), -1).to(made.device, made.dtype)
+                    part[(origin < 0).to(part.device)] = made.to(part.dtype)
+                yield part.reshape(len(part), *old.shape[1:])
+
+    def _mean(self, flat: torch.Tensor) -> torch.Tensor:
+        """Of the rows of known tokens; of a table in a file, a part at a time."""
+        import torch
+
+        total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
+        for first in range(0, len(self.known), _ROWS):
+            total += flat[_index(self.known[first : first + _ROWS])].double().sum(0)
+        return (total / len(self.known)).to(_wide(flat))
+
+    def _combined(self, flat: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
+        from torch import tensor
         from torch.nn.functional import embedding_bag
 
-        def index(ids: Iterable[int]) -> torch.Tensor:
-            return torch.tensor(list(ids), dtype=torch.long, device=old.device)
-
-        with torch.no_grad():
-            flat = old.reshape(len(old), -1).to(torch.promote_types(old.dtype, torch.float32))
-            new = flat[index(self.known)].mean(0).repeat(self.rows, 1)
-            if spelled := {id: pieces for id, pieces in self.pieces.items() if pieces}:
-                ends = list(accumulate(map(len, spelled.values()), initial=0))
-                joined = index(piece for pieces in spelled.values() for piece in pieces)
-                new[index(spelled)] = embedding_bag(joined, flat, index(ends[:-1]), mode="mean")
-            new[index(self.kept)] = flat[index(self.kept.values())]
-            return new.to(old.dtype).reshape(self.rows, *old.shape[1:])
+        pieces = [self.pieces[id] for id in ids]
+        used = sorted(set(chain.from_iterable(pieces)))
+        row_of = {id: row for row, id in enumerate(used)}
+        table = flat[_index(used)].to(_wide(flat))
+        joined = tensor([row_of[piece] for spelling in pieces for piece in spelling], device=flat.device)
+        ends = list(accumulate(map(len, pieces), initial=0))[:-1]
+        weights = None
+        if self.weights is not None:
+            weights = tensor([*chain.from_iterable(self.weights[id] for id in ids)], dtype=table.dtype, device=flat.device)
+        how = {"mode": "mean"} if weights is None else {"mode": "sum", "per_sample_weights": weights}
+        return embedding_bag(joined, table, tensor(ends, device=flat.device), **how)
 
     def __str__(self) -> str:
         lost = sum(not pieces for pieces in self.pieces.values())
@@ -75,6 +138,19 @@ class RowMap:
             "started from the mean of all": lost,
         }
         return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+
+
+def _index(ids: Iterable[int]) -> torch.Tensor:
+    import torch
+
+    return torch.tensor(list(ids), dtype=torch.long)
+
+
+def _wide(table: torch.Tensor) -> torch.dtype:
+    """What means are computed in."""
+    import torch
+
+    return torch.promote_types(table.dtype, torch.float32)
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:

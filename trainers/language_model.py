@@ -1,21 +1,24 @@
-"""Language models: text → rows of ids → a model that fits the tokenizer → training → bits per byte.
+"""Language models: text → rows of ids for training, a small model to train, and bits per byte.
 
 What the training scripts share. A text is a string or, where it is too large for one, its parts in order.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
+from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.normalization import prepare
 from trainers.corpora import TEXT, CorpusFile, kind_of, read_texts
-from trainers.embeddings import RowMap, map_rows
 
 if TYPE_CHECKING:
     import torch
@@ -122,91 +125,6 @@ def read_documents(
             yield from texts
 
 
-def fit_embeddings(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 64
-) -> RowMap:
-    """Replaces the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
-
-    Rows follow their tokens, and those of new tokens begin at the mean of their old pieces (`trainers.embeddings`). So do
-    ids in the configuration and the generation configuration; bos, eos and pad become the tokenizer's, None where it has
-    none. If tokens and ids of both tokenizers are the same, the weights stay as they are, padded or not.
-
-    Args:
-        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
-
-    Returns:
-        What became of the rows, which `str` puts in words.
-
-    Raises:
-        SGPEError: ``multiple`` is below 1, the model's rows are not those of ``old``, one of two different tokenizers is not
-            byte-level, or the model has more than one embedding.
-    """
-    if multiple < 1:
-        raise SGPEError(f"the embedding is padded to a multiple of at least 1, not {multiple}")
-    present, needed = len(model.get_input_embeddings().weight), embedding_rows(old, multiple=1)
-    if not needed <= present <= 2 * needed + multiple:  # it may have spare ones, but not as many as tokens
-        raise SGPEError(
-            f"the model has {present:,} rows for tokens, but {needed:,} ids are in the tokenizer given as its own: "
-            "give the one that it was trained with"
-        )
-    row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=multiple))
-    if not row_map.changes_nothing:
-        _apply(row_map, model, tokenizer)
-    for config in filter(None, (model.config, model.generation_config)):
-        _move_ids(config, row_map, tokenizer)
-    return row_map
-
-
-def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    import torch
-
-    rows = [row_map.apply(table) for table in _tables(model)]
-    try:
-        model.resize_token_embeddings(row_map.rows, mean_resizing=False)
-    except NotImplementedError:
-        raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
-    with torch.no_grad():
-        for table, new in zip(_tables(model), rows, strict=True):
-            table.copy_(new)
-    for module in model.modules():
-        # The row of a padding_idx gets no gradient.
-        if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
-            module.padding_idx = None if module.padding_idx is None else tokenizer.pad_token_id
-
-
-def _tables(model: PreTrainedModel) -> list[torch.Tensor]:
-    """The tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
-    embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
-    tables = [embedding]
-    if output is not None:
-        tables += [output.weight] * (output.weight is not embedding)
-        tables += [output.bias] * (getattr(output, "bias", None) is not None)
-    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, of one row
-        tables.append(bias[0])
-    return [table.detach() for table in tables]
-
-
-def _move_ids(config: Any, row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> None:
-    moved = {old: new for new, old in row_map.kept.items()}
-    for name, value in () if row_map.changes_nothing else list(vars(config).items()):
-        if name.endswith("_token_id") and isinstance(value, int):
-            setattr(config, name, moved.get(value))
-        elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
-            setattr(config, name, [moved[id] for id in value if id in moved] or None)
-    for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        id, present = getattr(tokenizer, role), getattr(config, role, None)
-        if not (isinstance(present, list) and id in present):  # of several that end texts all do
-            setattr(config, role, id)
-    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
-        config.decoder_start_token_id = tokenizer.pad_token_id
-
-
-def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """How many rows an embedding needs for a tokenizer's ids, gaps between them included, rounded up to ``multiple``."""
-    last: int = max(tokenizer.get_vocab().values())
-    return (last // multiple + 1) * multiple
-
-
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
     """The configuration of a Llama that trains in minutes: embedding and output tied, a hidden layer of 8/3 of the width.
 
@@ -240,10 +158,48 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
     )
 
 
+@dataclass(frozen=True)
+class Score:
+    """What a causal model makes of some texts.
+
+    Attributes:
+        bits: That it needs for all of them.
+        bytes: Of the texts in UTF-8.
+        characters: Code points of the texts.
+        tokens: That were predicted, each once.
+        seconds: That the measurement took, in which most tokens are read twice.
+        watched: Mean share of the probability that goes to the tokens that were watched.
+    """
+
+    bits: float
+    bytes: int
+    characters: int
+    tokens: int
+    seconds: float
+    watched: float
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.bits / self.bytes
+
+
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> float:
-    """How many bits a causal model needs for each UTF-8 byte of some held-out texts; comparable between tokenizers.
+    """How many bits a causal model needs for each UTF-8 byte of some held-out texts; see `score_texts`."""
+    return score_texts(model, tokenizer, texts, length=length).bits_per_byte
+
+
+def score_texts(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    length: int | None = None,
+    watched: Sequence[int] = (),
+    progress: str | None = None,
+) -> Score:
+    """How well a causal model predicts some held-out texts; its bits per byte are comparable between tokenizers.
 
     Exact: each token of each text is predicted once, and the bits of all add up. The texts stand one after another as
     `pack` has them, so the first token is predicted from the separator alone, and the separators, which are no part of the
@@ -253,6 +209,8 @@ def bits_per_byte(
 
     Args:
         length: The most tokens that the model looks at; None for as many as it can, but no more than 1,024.
+        watched: Ids whose share of the probability is of interest.
+        progress: What a bar on stderr is called, on a terminal.
 
     Raises:
         SGPEError: there is no text.
@@ -278,12 +236,21 @@ def bits_per_byte(
 
     was_training = model.training
     model.eval()
-    nats = 0.0
+    nats = share = 0.0
+    index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
+    started = time.perf_counter()
     per_pass = max(_MEASURED_TOKENS // length, 1)
     with torch.inference_mode():
-        for first in range(0, len(windows), per_pass):
+        for first in tqdm(
+            range(0, len(windows), per_pass), desc=progress, disable=progress is None or not somebody_watches(), leave=False
+        ):
             window, mask = (rows[first : first + per_pass].to(model.device) for rows in (windows, counted))
-            logits = model(input_ids=window[:, :-1], use_cache=False).logits[mask]
-            nats += cross_entropy(logits.float(), window[:, 1:][mask], reduction="none").double().sum().item()
+            logits = model(input_ids=window[:, :-1], use_cache=False).logits[mask].float()
+            losses = cross_entropy(logits, window[:, 1:][mask], reduction="none")
+            nats += losses.double().sum().item()
+            if len(index):
+                share += (logits[:, index].logsumexp(1) - logits.logsumexp(1)).exp().double().sum().item()
     model.train(was_training)
-    return nats / log(2) / size
+    tokens = int(counted.sum())
+    seconds = time.perf_counter() - started
+    return Score(nats / log(2), size, sum(map(len, texts)), tokens, seconds, share / max(tokens, 1))

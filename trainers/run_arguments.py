@@ -15,7 +15,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import check_name, download
 from hf_sgpe.quiet import bars_on_terminals_only
-from trainers.language_model import fit_embeddings
+from trainers.token_tables import fit_embeddings
 from trainers.training_runs import check_numbers, check_settings, checkpoint_to_resume, train
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ Arguments = TypeVar("Arguments")
 
 NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
 """The shape of a model that is begun anew, unless other numbers are given."""
+
+_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
 
 
 def option(help: str, default: Any = None, **how: Any) -> Any:
@@ -198,12 +200,10 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
         if path.is_dir() and not (path / "tokenizer.json").exists():
-            loaded = AutoTokenizer.from_pretrained(path_or_repo)
             # For a model without a tokenizer transformers makes an empty one of the model's kind.
-            files = {*loaded.vocab_files_names.values(), tokenizer_json.CONFIG_FILE}
-            if not any((path / name).exists() for name in files):
+            if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
                 raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
-            return loaded
+            return AutoTokenizer.from_pretrained(path_or_repo)
         return SGPETokenizerFast.from_pretrained(path_or_repo)
     except NotByteLevelError as error:
         raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
@@ -223,7 +223,7 @@ def fit_to_tokenizer(
     """Fits ``--model`` to the tokenizer to train with, and returns a line on what became of its rows.
 
     Raises:
-        SGPEError: it cannot be; see `trainers.language_model.fit_embeddings`.
+        SGPEError: it cannot be; see `trainers.token_tables.fit_embeddings`.
     """
     try:
         return f"{args.model}: {fit_embeddings(model, tokenizer, own)}"

@@ -1,9 +1,9 @@
-"""The weights in a model's folder, read one at a time without PyTorch."""
+"""The weights in a model's folder, read one at a time without PyTorch, and files with some of them made anew."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,6 +16,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.json_files import read_json
 
 Weights = NDArray[np.float32]
+KNOWN_TYPES = ("F32", "F16", "BF16")
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -23,12 +24,13 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file of safetensors: its type, by GGUF's name, and where its bytes begin."""
+    """A tensor in a file of safetensors: its type, by GGUF's name, where its bytes begin, and how many there are."""
 
     file: Path
     type: str
     shape: tuple[int, ...]
     start: int
+    size: int
 
     def read(self) -> Weights:
         """Its numbers, in 32 bits.
@@ -67,32 +69,108 @@ def weight_files(folder: Path) -> list[Path]:
     return files
 
 
-def stored(folder: Path) -> dict[str, Stored]:
-    """Name → where that tensor is.
+def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
+    """Name → where that tensor is, file by file and in the order of their bytes.
+
+    Args:
+        any_type: Also take tensors that `Stored.read` cannot, such as those of quantized models.
 
     Raises:
         SGPEError: there are no weights, damaged ones or ones of an unknown type.
     """
-    tensors = {}
+    tensors: dict[str, Stored] = {}
     for file in weight_files(folder):
-        try:
-            with file.open("rb") as opened:
-                size = int.from_bytes(opened.read(8), "little")
-                if size > file.stat().st_size:
-                    raise ValueError
-                header = json.loads(opened.read(size))
-            for name, tensor in header.items():
-                if name != "__metadata__":
-                    start, stop = (8 + size + offset for offset in tensor["data_offsets"])
-                    if stop > file.stat().st_size:
-                        raise ValueError
-                    tensors[name] = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
-    for name, one in tensors.items():
-        if one.type not in ("F32", "F16", "BF16"):
-            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only F32, F16 and BF16 are known")
+        tensors |= tensors_in(file)
+    for name, one in () if any_type else tensors.items():
+        if one.type not in KNOWN_TYPES:
+            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only {', '.join(KNOWN_TYPES)} are known")
+    index = folder / INDEX_FILE
+    if index.exists() and not (folder / WEIGHTS_FILE).is_file():
+        for name, file_name in read_json(index)["weight_map"].items():
+            if name not in tensors or tensors[name].file.name != file_name:
+                raise SGPEError(f"{folder / file_name}: damaged: {name} is not in it, though {INDEX_FILE} says so")
     return tensors
+
+
+def tensors_in(file: Path) -> dict[str, Stored]:
+    """Name → where that tensor is in a file, in the order of their bytes.
+
+    Raises:
+        SGPEError: it is damaged, or not all there.
+    """
+    tensors = {}
+    try:
+        length = file.stat().st_size
+        size, header = _header(file)
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                start, stop = (8 + size + offset for offset in tensor["data_offsets"])
+                if not 8 + size <= start <= stop <= length:
+                    raise ValueError
+                tensors[name] = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start, stop - start)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
+    return dict(sorted(tensors.items(), key=lambda item: item[1].start))
+
+
+def _header(file: Path) -> tuple[int, dict[str, Any]]:
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        if size > file.stat().st_size:
+            raise ValueError
+        header: dict[str, Any] = json.loads(opened.read(size))
+    return size, header
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tensor to write: its type, its shape and its bytes, which are made part by part while they are written."""
+
+    type: str
+    shape: tuple[int, ...]
+    size: int
+    parts: Iterable[memoryview]
+
+
+def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
+    """Writes a file of safetensors again with some of its tensors made anew; all others bit for bit as they are.
+
+    Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
+
+    Raises:
+        SGPEError: the file is damaged.
+    """
+    tensors = tensors_in(source)
+    header: dict[str, Any] = {}
+    if metadata := _header(source)[1].get("__metadata__"):
+        header["__metadata__"] = metadata
+    end = 0
+    for name, old in tensors.items():
+        one = made.get(name, old)
+        header[name] = {"dtype": one.type, "shape": list(one.shape), "data_offsets": [end, end + one.size]}
+        end += one.size
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format's own writer aligns the data so
+    with target.open("wb") as written:
+        written.write(len(text).to_bytes(8, "little") + text)
+        for name, old in tensors.items():
+            for part in made[name].parts if name in made else _parts(old):
+                if np.frombuffer(part, np.bool_).any():
+                    written.write(part)
+                else:
+                    written.seek(part.nbytes, 1)
+        written.truncate(8 + len(text) + end)
+
+
+_PART = 1 << 24
+
+
+def _parts(tensor: Stored) -> Iterator[memoryview]:
+    with tensor.file.open("rb") as opened:
+        opened.seek(tensor.start)
+        for done in range(0, tensor.size, _PART):
+            part = opened.read(min(_PART, tensor.size - done))
+            yield memoryview(part)
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:

@@ -1,0 +1,271 @@
+"""A model in files that follows its tokenizer: what changes, what does not, and what is refused."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting
+from trainers import ExtensionConfig, TokenizerExtender, TokenizerTrainer, TrainingConfig
+
+torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
+
+from safetensors import safe_open  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    BartConfig,
+    BartForConditionalGeneration,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTJConfig,
+    GPTJForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from trainers.row_starts import by_position  # noqa: E402
+from trainers.token_tables import fit_embeddings  # noqa: E402
+from trainers.transplant import transplant  # noqa: E402
+
+LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+SMALL = LAYERS | {"num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 64}
+GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
+BART = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 16) | dict.fromkeys(
+    ("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1
+)
+KINDS = {
+    "llama": lambda ids: LlamaForCausalLM(LlamaConfig(**SMALL, **ids, tie_word_embeddings=False)),
+    "smollm": lambda ids: LlamaForCausalLM(LlamaConfig(**SMALL, **ids, tie_word_embeddings=True)),
+    "qwen2": lambda ids: Qwen2ForCausalLM(Qwen2Config(**SMALL, **ids, tie_word_embeddings=True)),
+    "qwen3": lambda ids: Qwen3ForCausalLM(Qwen3Config(**SMALL, **ids, tie_word_embeddings=False)),
+    "gemma": lambda ids: Gemma2ForCausalLM(Gemma2Config(**SMALL, **ids)),
+    "mistral": lambda ids: MistralForCausalLM(MistralConfig(**SMALL, **ids)),
+    "gpt2": lambda ids: GPT2LMHeadModel(GPT2Config(**GPT, **ids)),
+    "biased": lambda ids: GPTJForCausalLM(GPTJConfig(**GPT, **ids, rotary_dim=4, tie_word_embeddings=False)),
+    "bart": lambda ids: BartForConditionalGeneration(
+        BartConfig(**BART, **ids, max_position_embeddings=64, decoder_start_token_id=0)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory, sample):
+    """A tokenizer, one that was extended from it, and one of its own."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    special = ("<|endoftext|>",)
+    english = TrainingConfig(500, "bpe", pattern="gpt2", special_tokens=special, normalization="none")
+    TokenizerTrainer(english).train(iterator=[sample["en"][:20_000]]).save_pretrained(folder / "old")
+    config = ExtensionConfig(scripts=["sinhala"], new_tokens=100)
+    TokenizerExtender(config).extend(folder / "old", text=sample["si"][:20_000]).save_pretrained(folder / "extended")
+    own = TrainingConfig(1200, "hybrid", ("sinhala",), special_tokens=("<|pad|>", *special))
+    TokenizerTrainer(own).train(iterator=[sample["si"][:20_000], sample["en"][5_000:20_000]]).save_pretrained(folder / "own")
+    return folder
+
+
+def saved(kind, tokenizers, folder, *, rows=512, **options):
+    """A model of half the precision with its tokenizer, whose numbers are all different."""
+    torch.manual_seed(1)
+    end = SGPETokenizerFast.from_pretrained(tokenizers / "old").eos_token_id
+    model = KINDS[kind]({"vocab_size": rows, "bos_token_id": end, "eos_token_id": end, "pad_token_id": None})
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *(model.final_logits_bias for _ in range(kind == "bart"))):
+            tensor.normal_(std=0.3)
+    shutil.copytree(tokenizers / "old", folder)
+    model.to(torch.bfloat16).save_pretrained(folder, **options)
+    return folder
+
+
+def tensors_of(folder):
+    tensors = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, "pt") as opened:
+            tensors |= {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    return tensors
+
+
+def load(folder, kind):
+    return (AutoModelForSeq2SeqLM if kind == "bart" else AutoModelForCausalLM).from_pretrained(folder)
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+@pytest.mark.parametrize("to", ["extended", "own"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_but_new_rows_is_the_same_bit_for_bit(kind, to, tokenizers, tmp_path):
+    is_sharded = kind in ("llama", "gpt2", "bart")
+    model = saved(kind, tokenizers, tmp_path / "model", **({"max_shard_size": "20KB"} if is_sharded else {}))
+    assert (model / "model.safetensors.index.json").exists() == is_sharded
+    done = transplant(model, tokenizers / to, tmp_path / "out")
+    old, new = tensors_of(model), tensors_of(tmp_path / "out")
+    assert list(old) == list(new)
+    followed = {name for name in old if old[name].shape != new[name].shape}
+    assert followed == set(done.tables)
+    assert len(followed) == {"llama": 2, "qwen3": 2, "mistral": 2, "biased": 3}.get(kind, 2 if kind == "bart" else 1)
+    row_map = done.row_map
+    assert row_map.keeps_ids == (to == "extended")
+    for name, table in old.items():
+        assert new[name].dtype == table.dtype == torch.bfloat16
+        if name not in followed:
+            assert bits(table) == bits(new[name])
+            continue
+        before, after = (one[0] if "final_logits_bias" in name else one for one in (table, new[name]))
+        assert len(after) == row_map.rows
+        assert bits(before[[*row_map.kept.values()]]) == bits(after[[*row_map.kept]])
+        if row_map.keeps_ids:  # so do spare rows that no new token takes
+            spare = [id for id in range(512) if id not in row_map.pieces]
+            assert bits(before[spare]) == bits(after[spare])
+        for id, pieces in row_map.pieces.items():
+            assert torch.allclose(after[id].float(), before[list(pieces)].float().mean(0), atol=5e-3)
+
+    # As in memory, and as transformers loads it.
+    names = [SGPETokenizerFast.from_pretrained(tokenizers / one) for one in (to, "old")]
+    expected = load(model, kind)
+    fit_embeddings(expected, *names, multiple=1)
+    loaded = load(tmp_path / "out", kind)
+    assert loaded.config.vocab_size == row_map.rows == len(loaded.get_input_embeddings().weight)
+    for name, tensor in expected.state_dict().items():
+        assert bits(tensor) == bits(loaded.state_dict()[name])
+    roles = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    for config in ("config", "generation_config"):
+        for role in roles:
+            assert getattr(getattr(loaded, config), role, None) == getattr(getattr(expected, config), role, None)
+    tokenizer = SGPETokenizerFast.from_pretrained(tmp_path / "out")
+    assert tokenizer.get_vocab() == names[0].get_vocab()
+    if is_sharded:
+        index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text(encoding="utf-8"))
+        assert index["metadata"]["total_size"] == sum(tensor.numel() * 2 for tensor in new.values())
+
+
+def test_spare_rows_padding_and_weights(tokenizers, tmp_path):
+    model = saved("llama", tokenizers, tmp_path / "model", rows=640)
+    done = transplant(model, tokenizers / "extended", tmp_path / "out", multiple=48, start=by_position)
+    assert done.row_map.rows == 672
+    assert done.modules_to_save == ["embed_tokens", "lm_head"]
+    (before, after) = (tensors_of(folder)["lm_head.weight"] for folder in (model, tmp_path / "out"))
+    assert bits(before[600:]) == bits(after[600:640])
+    id, pieces = max(done.row_map.pieces.items(), key=lambda item: len(item[1]))
+    weights = torch.arange(1, len(pieces) + 1) / (len(pieces) * (len(pieces) + 1) / 2)
+    assert torch.allclose(after[id].float(), weights @ before[list(pieces)].float(), atol=5e-3)
+
+
+def test_old_text_is_predicted_as_before(tokenizers, tmp_path):
+    model = saved("qwen3", tokenizers, tmp_path / "model")
+    transplant(model, tokenizers / "extended", tmp_path / "out")
+    ids = torch.tensor([SGPETokenizerFast.from_pretrained(tmp_path / "out")("the same words, the same ids")["input_ids"]])
+    with torch.no_grad():
+        before, after = (load(folder, "qwen3")(ids).logits[..., :500] for folder in (model, tmp_path / "out"))
+    assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("cut", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
+        ("shard", r"model-\d+-of-\d+\.safetensors: not there, though model\.safetensors\.index\.json names it$"),
+        ("index", r"model: holds no model\.safetensors$"),
+        ("names", r"model-\d+-of-\d+\.safetensors: damaged: lost is not in it, though model\.safetensors\.index\.json"),
+        ("config", r"config\.json"),
+        ("nan", r"the rows of the model's tokens are damaged: not all are finite numbers$"),
+        ("tokenizer", r"the model has 2,000 rows for tokens, but 500 ids are in the tokenizer given as its own"),
+        ("none", r"the folder holds no tokenizer"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message, tokenizers, tmp_path):
+    rows = 2000 if harm == "tokenizer" else 512
+    model = saved("llama", tokenizers, tmp_path / "model", rows=rows, max_shard_size="20KB")
+    shards = sorted(model.glob("*.safetensors"))
+    index = model / "model.safetensors.index.json"
+    if harm == "cut":
+        shards[0].write_bytes(shards[0].read_bytes()[:-100])
+    elif harm == "shard":
+        shards[1].unlink()
+    elif harm == "index":
+        index.unlink()
+    elif harm == "names":
+        content = json.loads(index.read_text(encoding="utf-8"))
+        content["weight_map"]["lost"] = shards[0].name
+        index.write_text(json.dumps(content), encoding="utf-8")
+    elif harm == "config":
+        (model / "config.json").write_text('{"model_type": "unheard-of"}', encoding="utf-8")
+    elif harm == "nan":
+        broken = load(model, "llama")
+        broken.get_input_embeddings().weight.data[5] = torch.nan
+        broken.save_pretrained(model, max_shard_size="20KB")
+    elif harm == "none":
+        for file in model.glob("token*"):
+            file.unlink()
+    with pytest.raises(SGPEError, match=message) as error:
+        transplant(model, tokenizers / "extended", tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert {path.name for path in tmp_path.iterdir()} == {"model"}
+
+
+def test_a_folder_in_use_is_not_written_to(tokenizers, tmp_path):
+    model = saved("smollm", tokenizers, tmp_path / "model")
+    with pytest.raises(SGPEError, match="is what the model is made from"):
+        transplant(model, tokenizers / "extended", model)
+    with pytest.raises(SGPEError, match="holds files: give a new folder"):
+        transplant(model, tokenizers / "extended", tokenizers / "own")
+
+
+_WITHIN = """
+import resource, sys
+from trainers.transplant import transplant
+done = transplant(*sys.argv[1:4])
+print(done.row_map.rows, len(done.tables), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_eight_billion_parameters_within_four_gigabytes(tmp_path):
+    """Sparse files, in which all numbers are zero: 16 GB of shards, each larger than the memory that is allowed."""
+    pairs = [(bytes([left]), bytes([right])) for left in range(256) for right in range(256)]
+    vocab = {bytes([byte]): byte for byte in range(256)} | {a + b: 256 + rank for rank, (a, b) in enumerate(pairs)}
+    longer = [(b"ab", bytes([last])) for last in range(256)]
+    more = vocab | {a + b: len(vocab) + rank for rank, (a, b) in enumerate(longer)}
+    splitting = Splitting("bpe", pattern="gpt2")
+    for name, tokens, merges in (("old", vocab, pairs), ("new", more, pairs + longer)):
+        SGPETokenizerFast.from_bpe(BPETokenizer(tokens, merges, splitting=splitting)).save_pretrained(tmp_path / name)
+    rows, width = 128_256, 4096
+    config = LlamaConfig(
+        vocab_size=rows, hidden_size=width, num_hidden_layers=1, intermediate_size=64, num_attention_heads=32
+    )
+    config.architectures = ["LlamaForCausalLM"]
+    model = tmp_path / "old"
+    config.save_pretrained(model)
+    table, rest = [rows, width], [1 << 20, 2600]
+    shards = [{"model.embed_tokens.weight": table, "a": rest}, {"b": rest}, {"lm_head.weight": table, "c": rest}]
+    for number, shard in enumerate(shards):
+        header, end = {}, 0
+        for name, shape in shard.items():
+            header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end := end + 2 * int(np.prod(shape))]}
+        text = json.dumps(header).encode()
+        with (model / f"{number}.safetensors").open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.truncate(8 + len(text) + end)
+    weight_map = {name: f"{number}.safetensors" for number, shard in enumerate(shards) for name in shard}
+    index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    command = [sys.executable, "-c", _WITHIN, *map(str, (model, tmp_path / "new", tmp_path / "out"))]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    written, tables, megabytes = map(int, done.stdout.split())
+    assert (written, tables) == (rows, 2)
+    assert megabytes < 4000
+    assert sum(file.stat().st_size for file in (tmp_path / "out").glob("*.safetensors")) > 16e9
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,228 @@
+"""A model in files follows its tokenizer: rows for other tokens, and all else bit for bit as it is.
+
+Nothing is loaded as a model: tables are read where they lie and written some thousand rows at a time, and all other tensors
+are copied. So memory holds little more than the rows in hand, however large the model is, and time grows with its size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.command import one_line
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.hub import download_model
+from hf_sgpe.json_files import read_json
+from hf_sgpe.quiet import without_remarks
+from trainers.embeddings import RowMap
+from trainers.run_arguments import load_tokenizer
+from trainers.token_tables import fitting_rows, moved_ids, tables_of
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+# What is copied besides weights, configuration and the new tokenizer: processors, code, licences.
+_COPIED = ("*.json", "*.py", "LICENSE*", "NOTICE*")
+_NOT_COPIED = {
+    *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("vocab.json", "added_tokens.json", "settings.json", "tokenization_sgpe.py"),
+}
+_KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"}
+
+
+@dataclass(frozen=True)
+class Transplant:
+    """What became of a model.
+
+    Attributes:
+        out: Its folder.
+        row_map: Where its rows come from.
+        tables: Names of the tensors with a row for each token, the embedding first.
+    """
+
+    out: Path
+    row_map: RowMap
+    tables: tuple[str, ...]
+
+    @property
+    def modules_to_save(self) -> list[str]:
+        """What PEFT's ``LoraConfig(modules_to_save=…)`` must name, so that an adapter trains and keeps the new rows."""
+        return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if "." in name))
+
+
+def transplant(
+    model: str | os.PathLike[str],
+    tokenizer: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    start: Callable[[RowMap], RowMap] | None = None,
+    multiple: int = 1,
+    model_tokenizer: str | os.PathLike[str] | None = None,
+) -> Transplant:
+    """Writes a model again for another tokenizer, with that tokenizer beside it.
+
+    Rows follow their tokens; those of new tokens begin at the mean of the pieces that the model's own tokenizer cuts them
+    into, in the input embedding, in the output if it is not tied, and in its bias. Token ids in the configuration and the
+    generation configuration follow.
+
+    Args:
+        model: Folder or repository on the Hub, with safetensors, in one file or in shards.
+        tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
+        out: Folder to write to.
+        start: Weighs the old rows that a new one begins from (`trainers.row_starts`); None for their mean.
+        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
+        model_tokenizer: That of the model, if it does not lie beside it.
+
+    Raises:
+        SGPEError: a file is missing or damaged, the model's rows are not those of its tokenizer, a tokenizer is not
+            byte-level BPE, or ``out`` is the model's folder. Nothing is written then.
+    """
+    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
+    if not folder.is_dir():
+        raise SGPEError(f"{model}: give the folder of a model, with config.json and model.safetensors")
+    target = Path(out)
+    if target.resolve() in (folder.resolve(), Path(tokenizer).resolve()):
+        raise SGPEError(f"{out} is what the model is made from: give another folder")
+    if target.is_dir() and any(target.iterdir()):
+        raise SGPEError(f"{out}: holds files: give a new folder, or an empty one")
+    config = read_json(folder / _CONFIG)
+    tensors = stored(folder, any_type=True)
+    new = TokenizerFolder.read(tokenizer)
+    tables = _tables_in(folder, tensors)
+    present = _rows_of(tensors[tables[0]])
+    old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
+    new_tokenizer = load_tokenizer(os.fspath(tokenizer))
+    try:
+        row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
+    except SGPEError as error:
+        raise SGPEError(f"{model}: {error}") from None
+    row_map = row_map if start is None else start(row_map)
+    with atomic_directory(target) as temporary:
+        made = {name: _made(tensors[name], row_map) for name in tables}
+        for file in weight_files(folder):
+            ours = {name: one for name, one in made.items() if tensors[name].file == file}
+            rewrite(file, temporary / file.name, ours)
+        grown = sum(made[name].size - tensors[name].size for name in tables)
+        _copy_others(folder, temporary, grown=grown if len(weight_files(folder)) > 1 else None)
+        new.write(temporary)
+        _write(temporary / _CONFIG, _with_rows(config, row_map.rows) | moved_ids(config, row_map, new_tokenizer))
+        if (folder / _GENERATION).exists():
+            generation = read_json(folder / _GENERATION)
+            _write(temporary / _GENERATION, generation | moved_ids(generation, row_map, new_tokenizer))
+    return Transplant(target, row_map, tables)
+
+
+def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> tuple[str, ...]:
+    """Names of the stored tensors that have a row for each token, the embedding first.
+
+    Raises:
+        SGPEError: transformers knows no such model, or a table is not there.
+    """
+    model = _empty_model(folder)
+    every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
+    embedding, *others = tables_of(model)
+    found: list[str] = []
+    for table in (embedding, *others):
+        # BART's bias is the only row of a tensor.
+        names = [name for name, one in every if one is table or one is table._base]
+        present = [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in names)]
+        if not present:
+            raise SGPEError(f"{folder}: its weights hold no {names[0]}, so there is nothing to make new rows from")
+        found += present
+    # A tied output that is stored all the same is written alike.
+    tied = [name for name, one in every if one is embedding]
+    found += [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in tied)]
+    names = list(dict.fromkeys(found))
+    rows = {_rows_of(tensors[name]) for name in names}
+    if len(rows) > 1 or any(tensors[name].type not in _KINDS for name in names):
+        kinds = ", ".join(f"{name} {tensors[name].type} {list(tensors[name].shape)}" for name in names)
+        raise SGPEError(f"{folder}: its tables for tokens do not fit together, or are quantized: {kinds}")
+    return tuple(names)
+
+
+def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
+    prefix = f"{model.base_model_prefix}."
+    return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
+
+
+def _empty_model(folder: Path) -> PreTrainedModel:
+    """The model without its weights."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    try:
+        with without_remarks(), torch.device("meta"):
+            config = AutoConfig.from_pretrained(folder)
+            names = getattr(config, "architectures", None) or [""]
+            bare = names[0].endswith("Model") and not names[0].endswith("LMHeadModel")
+            auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel if bare else AutoModelForCausalLM
+            model: PreTrainedModel = auto.from_config(config)
+            model.tie_weights()
+    except Exception as error:  # whatever its checks raise
+        raise SGPEError(f"{folder / _CONFIG}: transformers cannot read it ({one_line(error)})") from None
+    return model
+
+
+def _rows_of(table: Stored) -> int:
+    return table.shape[-1] if table.shape[0] == 1 else table.shape[0]
+
+
+def _made(table: Stored, row_map: RowMap) -> Made:
+    import torch
+
+    flat = (_rows_of(table), -1)
+    values = numpy.memmap(table.file, _KINDS[table.type], "c", table.start, table.shape).reshape(flat)
+    rows = torch.from_numpy(values)
+    if table.type == "BF16":
+        rows = rows.view(torch.bfloat16)
+    shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
+    return Made(table.type, shape, table.size // len(rows) * row_map.rows, _bytes_of(row_map.parts(rows)))
+
+
+def _bytes_of(parts: Iterator[torch.Tensor]) -> Iterator[memoryview]:
+    import torch
+
+    for part in parts:
+        if not torch.isfinite(part).all():
+            raise SGPEError("the rows of the model's tokens are damaged: not all are finite numbers")
+        yield memoryview(part.contiguous().view(torch.uint8).reshape(-1).numpy())  # type: ignore[arg-type]
+
+
+def _with_rows(config: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    """A configuration with another size of the vocabulary, where it says one."""
+    changed = dict(config)
+    if isinstance(changed.get("text_config"), dict) and "vocab_size" in changed["text_config"]:
+        changed["text_config"] = {**changed["text_config"], "vocab_size": rows}
+    if "vocab_size" in changed or "text_config" not in changed:
+        changed["vocab_size"] = rows
+    return changed
+
+
+def _copy_others(folder: Path, target: Path, *, grown: int | None) -> None:
+    for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
+        if file.is_file() and file.name not in _NOT_COPIED:
+            shutil.copyfile(file, target / file.name)
+    if grown is not None:
+        index = read_json(folder / INDEX_FILE)
+        metadata = index.get("metadata") or {}
+        metadata.pop("total_parameters", None)
+        if isinstance(metadata.get("total_size"), int):
+            metadata["total_size"] += grown
+        _write(target / INDEX_FILE, {**index, "metadata": metadata})
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
