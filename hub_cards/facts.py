@@ -202,8 +202,8 @@ class Facts:
         yield "It is a tokenizer, not a model: there are no weights here."
         if self.extensions:
             yield (
-                "The model of the tokenizer that was extended has no rows for the new tokens: it must be given some, and be "
-                "trained, before it can use this one."
+                "The model of the tokenizer that was extended has no rows for the new tokens: give it some by "
+                "`hf-sgpe transplant`, and go on training it."
             )
 
 

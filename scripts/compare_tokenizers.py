@@ -34,8 +34,9 @@ from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
-from trainers.language_model import bits_per_byte, pack, small_llama
-from trainers.run_arguments import load_tokenizer
+from trainers.language_model import pack, small_llama
+from trainers.loading import load_tokenizer
+from trainers.scoring import bits_per_byte
 from trainers.token_tables import embedding_rows
 from trainers.training_loop import adamw, train_on
 from trainers.training_runs import SETTINGS_FILE, check_settings, digest, digest_of, keep_settings, require_pytorch

@@ -16,7 +16,7 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
 from trainers import TokenizerTrainer, TrainingConfig
 from trainers.language_model import collate, pack, read_documents, small_llama
-from trainers.run_arguments import load_tokenizer
+from trainers.loading import load_tokenizer
 from trainers.token_tables import embedding_rows
 from trainers.training_runs import require_pytorch, train
 

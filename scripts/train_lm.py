@@ -23,23 +23,23 @@ from hf_sgpe.command import exit_code
 from trainers import CorpusFile, find_files
 from trainers.language_model import (
     Text,
-    bits_per_byte,
     collate,
     pack,
     read_documents,
     small_llama,
 )
+from trainers.loading import load_model
 from trainers.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
     flag,
-    load_model,
     load_tokenizers,
     option,
     option_list,
     parse_arguments,
     positional,
 )
+from trainers.scoring import bits_per_byte, held_out_texts
 from trainers.token_tables import embedding_rows, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
@@ -79,7 +79,7 @@ def run(args: Arguments) -> None:
         small_llama(1, **args.new_model(), length=args.length)
     files = find_files(args.corpus)
     tokenizer, own = load_tokenizers(args)
-    held_out = {file.name: whole_texts(file, args.text_field) for file in find_files(args.eval)}
+    held_out = {file.name: held_out_texts(file, args.text_field) for file in find_files(args.eval)}
 
     set_seed(args.seed)
     state = PartialState()
@@ -100,14 +100,6 @@ def run(args: Arguments) -> None:
     for name, value in measured(model, tokenizer, held_out, args.length).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
-
-
-def whole_texts(file: CorpusFile, text_field: str) -> list[str]:
-    documents = read_documents([file], text_field=text_field)
-    texts = [text if isinstance(text, str) else "".join(text) for text in documents]
-    if not any(texts):
-        raise SGPEError(f"{file}: holds no text to measure")
-    return texts
 
 
 def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:

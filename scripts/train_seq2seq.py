@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe import SGPEError
 from hf_sgpe.command import exit_code
 from trainers.corpora import JSON_LINES, kind_of, read_text_file
+from trainers.loading import load_model
 from trainers.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
-    load_model,
     load_tokenizers,
     option,
     parse_arguments,

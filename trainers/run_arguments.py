@@ -1,4 +1,4 @@
-"""The options of the training scripts, and loading the models and tokenizers that they name."""
+"""The options of the training scripts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from transformers import HfArgumentParser
 
 from hf_sgpe.command import ArgumentParser
-from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.hub import check_name, download
-from hf_sgpe.quiet import bars_on_terminals_only
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.hub import check_name
+from trainers.loading import load_tokenizer
 from trainers.token_tables import fit_embeddings
 from trainers.training_runs import check_numbers, check_settings, checkpoint_to_resume, train
 
@@ -25,8 +24,6 @@ Arguments = TypeVar("Arguments")
 
 NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
 """The shape of a model that is begun anew, unless other numbers are given."""
-
-_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
 
 
 def option(help: str, default: Any = None, **how: Any) -> Any:
@@ -147,24 +144,6 @@ def parse_arguments(description: str | None, arguments: type[Arguments]) -> Argu
     return cast("Arguments", parsed)
 
 
-def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
-    """A model to go on training, in 32 bits, by one of the Auto classes: ``kind``.
-
-    Raises:
-        SGPEError: there is none, or it is of another kind.
-    """
-    import torch
-    from safetensors import SafetensorError
-
-    if not Path(path_or_repo).exists():
-        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
-    try:
-        with bars_on_terminals_only():
-            return kind.from_pretrained(path_or_repo, dtype=torch.float32)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
-
-
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
     """The tokenizer to train with, and the one that ``--model`` was trained with; None for a new model.
 
@@ -180,41 +159,6 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
             raise
         raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
-
-
-def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
-    ``AutoTokenizer`` has it.
-
-    Raises:
-        SGPEError: there is none, or it is damaged.
-    """
-    from transformers import AutoTokenizer
-
-    from hf_sgpe import BPETokenizer, SGPETokenizerFast
-
-    path = Path(path_or_repo)
-    if not path.exists():
-        download(path_or_repo, tokenizer_json.CONFIG_FILE)
-    try:
-        if path.is_file():
-            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
-        if path.is_dir() and not (path / "tokenizer.json").exists():
-            # For a model without a tokenizer transformers makes an empty one of the model's kind.
-            if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
-                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
-            return AutoTokenizer.from_pretrained(path_or_repo)
-        return SGPETokenizerFast.from_pretrained(path_or_repo)
-    except NotByteLevelError as error:
-        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, SGPEError):
-            raise
-        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def fit_to_tokenizer(

@@ -25,10 +25,12 @@ def train_on(
     *,
     steps: int,
     after_step: Callable[[int], None],
+    mixed: bool | None = None,
 ) -> None:
     """Trains one step on each batch of ids, rows by tokens; the learning rate rises, then falls along a cosine.
 
-    In bfloat16 where there is a CUDA GPU that has it.
+    Args:
+        mixed: Multiply in bfloat16; None for where a CUDA GPU has it.
     """
     import torch
 
@@ -40,7 +42,8 @@ def train_on(
         return _LEAST_RATE + (1 - _LEAST_RATE) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    if mixed is None:
+        mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     model.train()
     for step, batch in enumerate(batches, 1):

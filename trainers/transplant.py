@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,12 +26,12 @@ from hf_sgpe.hub import download_model
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
 from trainers.embeddings import RowMap
-from trainers.run_arguments import load_tokenizer
+from trainers.loading import load_tokenizer
 from trainers.token_tables import fitting_rows, moved_ids, tables_of
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 # What is copied besides weights, configuration and the new tokenizer: processors, code, licences.
@@ -51,11 +51,15 @@ class Transplant:
         out: Its folder.
         row_map: Where its rows come from.
         tables: Names of the tensors with a row for each token, the embedding first.
+        tokenizer: The new tokenizer.
+        old_tokenizer: The one that the model had.
     """
 
     out: Path
     row_map: RowMap
     tables: tuple[str, ...]
+    tokenizer: PreTrainedTokenizerBase
+    old_tokenizer: PreTrainedTokenizerBase
 
     @property
     def modules_to_save(self) -> list[str]:
@@ -69,6 +73,7 @@ def transplant(
     out: str | os.PathLike[str],
     *,
     start: Callable[[RowMap], RowMap] | None = None,
+    learn: Callable[[RowMap], Sequence[torch.Tensor]] | None = None,
     multiple: int = 1,
     model_tokenizer: str | os.PathLike[str] | None = None,
 ) -> Transplant:
@@ -83,6 +88,8 @@ def transplant(
         tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
         out: Folder to write to.
         start: Weighs the old rows that a new one begins from (`trainers.row_starts`); None for their mean.
+        learn: Makes the new rows of each of the model's tables, in 32 bits, as `trainers.distillation.distilled_rows` does;
+            None for those of ``start``.
         multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
         model_tokenizer: That of the model, if it does not lie beside it.
 
@@ -101,7 +108,8 @@ def transplant(
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
     new = TokenizerFolder.read(tokenizer)
-    tables = _tables_in(folder, tensors)
+    numbers = _tables_in(folder, tensors)
+    tables = tuple(numbers)
     present = _rows_of(tensors[tables[0]])
     old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
     new_tokenizer = load_tokenizer(os.fspath(tokenizer))
@@ -110,8 +118,11 @@ def transplant(
     except SGPEError as error:
         raise SGPEError(f"{model}: {error}") from None
     row_map = row_map if start is None else start(row_map)
+    learned = [] if learn is None or not row_map.new else learn(row_map)
     with atomic_directory(target) as temporary:
-        made = {name: _made(tensors[name], row_map) for name in tables}
+        made = {
+            name: _made(tensors[name], row_map, learned[number] if learned else None) for name, number in numbers.items()
+        }
         for file in weight_files(folder):
             ours = {name: one for name, one in made.items() if tensors[name].file == file}
             rewrite(file, temporary / file.name, ours)
@@ -122,11 +133,12 @@ def transplant(
         if (folder / _GENERATION).exists():
             generation = read_json(folder / _GENERATION)
             _write(temporary / _GENERATION, generation | moved_ids(generation, row_map, new_tokenizer))
-    return Transplant(target, row_map, tables)
+    return Transplant(target, row_map, tables, new_tokenizer, old_tokenizer)
 
 
-def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> tuple[str, ...]:
-    """Names of the stored tensors that have a row for each token, the embedding first.
+def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> dict[str, int]:
+    """Names of the stored tensors that have a row for each token, the embedding first, and which of the model's tables each
+    is, as `tables_of` numbers them.
 
     Raises:
         SGPEError: transformers knows no such model, or a table is not there.
@@ -134,23 +146,22 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> tuple[str, ...]:
     model = _empty_model(folder)
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     embedding, *others = tables_of(model)
-    found: list[str] = []
-    for table in (embedding, *others):
+    found: dict[str, int] = {}
+    for number, table in enumerate((embedding, *others)):
         # BART's bias is the only row of a tensor.
         names = [name for name, one in every if one is table or one is table._base]
         present = [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in names)]
         if not present:
             raise SGPEError(f"{folder}: its weights hold no {names[0]}, so there is nothing to make new rows from")
-        found += present
+        found |= dict.fromkeys(present, number)
     # A tied output that is stored all the same is written alike.
     tied = [name for name, one in every if one is embedding]
-    found += [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in tied)]
-    names = list(dict.fromkeys(found))
-    rows = {_rows_of(tensors[name]) for name in names}
-    if len(rows) > 1 or any(tensors[name].type not in _KINDS for name in names):
-        kinds = ", ".join(f"{name} {tensors[name].type} {list(tensors[name].shape)}" for name in names)
+    found |= {stored_name: 0 for stored_name in tensors if any(_same(stored_name, name, model) for name in tied)}
+    rows = {_rows_of(tensors[name]) for name in found}
+    if len(rows) > 1 or any(tensors[name].type not in _KINDS for name in found):
+        kinds = ", ".join(f"{name} {tensors[name].type} {list(tensors[name].shape)}" for name in found)
         raise SGPEError(f"{folder}: its tables for tokens do not fit together, or are quantized: {kinds}")
-    return tuple(names)
+    return found
 
 
 def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
@@ -180,16 +191,31 @@ def _rows_of(table: Stored) -> int:
     return table.shape[-1] if table.shape[0] == 1 else table.shape[0]
 
 
-def _made(table: Stored, row_map: RowMap) -> Made:
+def _made(table: Stored, row_map: RowMap, started: torch.Tensor | None) -> Made:
+    rows = _mapped(table)
+    shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
+    return Made(table.type, shape, table.size // len(rows) * row_map.rows, _bytes_of(row_map.parts(rows, started)))
+
+
+def _mapped(table: Stored) -> torch.Tensor:
+    """Its rows, which are read from the file where they are used."""
     import torch
 
     flat = (_rows_of(table), -1)
-    values = numpy.memmap(table.file, _KINDS[table.type], "c", table.start, table.shape).reshape(flat)
-    rows = torch.from_numpy(values)
-    if table.type == "BF16":
-        rows = rows.view(torch.bfloat16)
-    shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
-    return Made(table.type, shape, table.size // len(rows) * row_map.rows, _bytes_of(row_map.parts(rows)))
+    rows = torch.from_numpy(numpy.memmap(table.file, _KINDS[table.type], "c", table.start, table.shape).reshape(flat))
+    return rows.view(torch.bfloat16) if table.type == "BF16" else rows
+
+
+def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
+    """The input embedding of a model in files, rows by width; only what is used of it is read.
+
+    Raises:
+        SGPEError: as `transplant`.
+    """
+    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
+    tensors = stored(folder, any_type=True)
+    name, *_ = _tables_in(folder, tensors)
+    return _mapped(tensors[name])
 
 
 def _bytes_of(parts: Iterator[torch.Tensor]) -> Iterator[memoryview]:

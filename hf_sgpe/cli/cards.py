@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,13 +38,22 @@ def evaluate(
     *,
     older: OlderTokenizers = None,
     baseline: Baseline = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Causal model, folder or Hub repository, to measure bits per byte of: MODEL with the tokenizer, or "
+            "NAME=MODEL with the one that is called so (repeatable).",
+            show_default=False,
+        ),
+    ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and letters, and more as JSON.
 
-    Parity compares a text with the English one, if a file's name says so (en.txt) and both have equally many lines.
+    Parity compares a text with the English one, if a file's name says so (en.txt) and both have equally many lines. Bits
+    per byte by --model can be compared between models with different tokenizers; each token of a text is predicted once.
     """
     from tqdm import tqdm
 
@@ -59,6 +68,7 @@ def evaluate(
         raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
     paths = find_files(corpus)
     names = named_tokenizers((first, *others), baseline)
+    models = _models_of(names, first, model)
     measured = {name: load_measurable(source) for name, source in names.items()}
     evaluations = {}
     runs = len(paths) * len(measured)
@@ -69,15 +79,53 @@ def evaluate(
                 if not evaluations[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
                 bar.update()
+    bits = _bits_per_byte(names, models, paths, text_field)
     english = [path for path in paths if language_in_name(path.name) == REFERENCE]
     results = []
     for (path, name), measures in evaluations.items():
         parity = measures.parity(evaluations[english[0], name]) if len(english) == 1 else None
-        results.append({"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity})
+        row = {"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity}
+        results.append(row | ({"model": models.get(name), "bits_per_byte": bits.get((path, name))} if models else {}))
     if as_json:
         print_json(results)
     else:
         _print_results(results)
+
+
+def _models_of(names: Mapping[str, str], first: str, given: list[str] | None) -> dict[str, str]:
+    """Name of a tokenizer → the model that is measured with it."""
+    models: dict[str, str] = {}
+    for text in given or ():
+        name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
+        name, path = (name, path) if equals else (first, text)
+        if name not in names:
+            raise SGPEError(f"--model {text!r}: no tokenizer is called {name!r}: there are {', '.join(names)}")
+        if name in models:
+            raise SGPEError(f"--model {text!r}: {name} has a model already: write NAME=MODEL for another tokenizer")
+        models[name] = path
+    if models:
+        from trainers.training_runs import require_pytorch
+
+        require_pytorch()
+    return models
+
+
+def _bits_per_byte(
+    names: Mapping[str, str], models: Mapping[str, str], paths: Sequence[Any], text_field: str
+) -> dict[tuple[Any, str], float]:
+    """File and name of a tokenizer → bits per byte of its model."""
+    if not models:
+        return {}
+    from trainers.loading import load_tokenizer
+    from trainers.scoring import held_out_texts, score_model
+
+    files = {str(path): path for path in paths}
+    texts = {file: held_out_texts(path, text_field) for file, path in files.items()}
+    bits: dict[tuple[Any, str], float] = {}
+    for name, model in models.items():
+        scores = score_model(model, load_tokenizer(names[name]), texts)
+        bits |= {(files[file], name): score.bits_per_byte for file, score in scores.items()}
+    return bits
 
 
 def _print_results(results: list[dict[str, Any]]) -> None:
@@ -86,8 +134,11 @@ def _print_results(results: list[dict[str, Any]]) -> None:
     table = RichTable(box=None, pad_edge=False)
     table.add_column("file")
     table.add_column("tokenizer")
+    with_models = "bits_per_byte" in results[0]
     for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters", "fallback", "parity"):
         table.add_column(title, justify="right")
+    if with_models:
+        table.add_column("bits/byte", justify="right")
     previous = ""
     files = {row["file"] for row in results}
     short = len({Path(file).name for file in files}) == len(files)
@@ -102,6 +153,7 @@ def _print_results(results: list[dict[str, Any]]) -> None:
             _number(row["cut_letter_share"], "{:.3%}"),
             _number(row["fallback_rate"], "{:.3%}"),
             _number(row["parity"], "{:.3f}"),
+            *([_number(row["bits_per_byte"], "{:.4f}")] if with_models else []),
         )
         previous = row["file"]
     print_table(table)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hf_sgpe.cli.app import Json, Quiet, command, report
+from hf_sgpe.cli.app import Json, Quiet, command, print_table, report
 from hf_sgpe.errors import SGPEError
 
-_STARTS = ("mean", "weighted")
+if TYPE_CHECKING:
+    from hub_cards.transplant_card import TransplantCard
+    from trainers.transplant import Transplant
+
+_STARTS = ("mean", "weighted", "omp", "distil")
 
 
 @command(epilog="Example: [bold]hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model[/bold]")
@@ -23,52 +29,126 @@ def transplant(
     init: Annotated[
         str,
         typer.Option(
-            help="Where a new token's row begins: mean of the rows of the pieces that the old tokenizer cuts it into, or "
-            "weighted: later pieces count for more."
+            help="Where a new token's row begins: mean of the rows of the pieces that the old tokenizer cuts it into; "
+            "weighted: later pieces count for more; omp: a sum of rows as in --donor, a model that knows the language; "
+            "distil: learned from --text, so that the model's states after a token are those after its pieces."
         ),
     ] = "mean",
+    donor: Annotated[
+        str | None,
+        typer.Option(help="For --init omp: a model with its tokenizer, folder or Hub.", show_default=False),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="For --init distil: text in the new language (repeatable).", show_default=False),
+    ] = None,
+    distil_steps: Annotated[int, typer.Option(help="For --init distil: steps of eight pieces of text.")] = 300,
     pad_to_multiple: Annotated[
         int, typer.Option(help="Add rows up to the next multiple of it, such as 64, which is faster on GPUs.")
     ] = 1,
     model_tokenizer: Annotated[
         str | None, typer.Option(help="The model's own tokenizer, if it does not lie beside it.", show_default=False)
     ] = None,
+    evaluate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--eval", help="Held-out text to measure both models on, FILE, folder or glob (repeatable).", show_default=False
+        ),
+    ] = None,
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Give a model the rows that another tokenizer needs, such as one that was extended; all else stays bit for bit.
 
-    The result is a folder with model and tokenizer that AutoModelForCausalLM and AutoTokenizer load. The model works at
-    once, and should go on training on text in the new language.
+    The result is a folder with model, tokenizer and a card that AutoModelForCausalLM and AutoTokenizer load. The model works
+    at once, and should go on training on text in the new language.
     """
+    from trainers import find_files
     from trainers.training_runs import require_pytorch
 
     if init not in _STARTS:
         raise SGPEError(f"--init {init}: known are {', '.join(_STARTS)}")
+    for name, given, needed in (("--donor", donor, "omp"), ("--text", text, "distil")):
+        if (init == needed) != bool(given):
+            raise SGPEError(
+                f"--init {init}: " + (f"give {name}, too" if init == needed else f"{name} is for --init {needed}")
+            )
     require_pytorch()
-    from trainers.row_starts import by_position
+    from hub_cards.transplant_card import TransplantCard
+    from trainers.scoring import held_out_texts
     from trainers.transplant import transplant as write
 
+    texts = {str(file): held_out_texts(file, text_field) for file in find_files(evaluate or ())}
     done = write(
         model,
         tokenizer,
         out,
-        start=by_position if init == "weighted" else None,
         multiple=pad_to_multiple,
         model_tokenizer=model_tokenizer,
+        **_how(init, model, tokenizer, model_tokenizer or model, donor, text or [], text_field, distil_steps),
     )
+    card = TransplantCard(model, tokenizer, init, done, _scores(model, done, texts))
+    card.write()
     modules = ", ".join(map(repr, done.modules_to_save))
     report(
         f"{out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {' and '.join(done.tables)}. "
         f"With LoRA, train and keep them by modules_to_save=[{modules}].",
-        {
-            "out": out,
-            "init": init,
-            "rows": done.row_map.rows,
-            "rows_kept": len(done.row_map.kept),
-            "new_rows": len(done.row_map.pieces),
-            "tables": done.tables,
-            "modules_to_save": done.modules_to_save,
-        },
+        {"out": out, **card.to_dict()},
         as_json,
     )
+    if texts and not as_json:
+        _print_scores(card)
+
+
+def _how(
+    init: str,
+    model: str,
+    tokenizer: str,
+    model_tokenizer: str,
+    donor: str | None,
+    text: list[str],
+    text_field: str,
+    steps: int,
+) -> dict[str, Callable[..., Any]]:
+    """The ways to make rows that `trainers.transplant.transplant` takes."""
+    from trainers import find_files, read_lines
+    from trainers.loading import load_tokenizer
+    from trainers.row_starts import by_position, by_pursuit
+
+    if init == "weighted":
+        return {"start": by_position}
+    if init == "omp" and donor:
+        from trainers.transplant import embedding_of
+
+        tokenizers = load_tokenizer(tokenizer), load_tokenizer(donor)
+        return {"start": partial(by_pursuit, tokenizer=tokenizers[0], donor=tokenizers[1], donor_rows=embedding_of(donor))}
+    if init == "distil":
+        from trainers.distillation import distilled_rows
+
+        lines = [line for file in find_files(text) for line in read_lines(file, text_field=text_field) if line.strip()]
+        names = {"model": model, "tokenizer": load_tokenizer(tokenizer), "old": load_tokenizer(model_tokenizer)}
+        return {"start": by_position, "learn": partial(distilled_rows, **names, texts=lines, steps=steps)}
+    return {}
+
+
+def _scores(model: str, done: Transplant, texts: dict[str, list[str]]) -> dict[str, Any]:
+    from trainers.scoring import score_model
+
+    if not texts:
+        return {}
+    before = score_model(model, done.old_tokenizer, texts)
+    after = score_model(str(done.out), done.tokenizer, texts, watched=done.row_map.new)
+    return {name: (before[name], after[name]) for name in texts}
+
+
+def _print_scores(card: TransplantCard) -> None:
+    from rich.table import Table as RichTable
+
+    heading, *rows = card.table()
+    table = RichTable(box=None, pad_edge=False)
+    for number, title in enumerate(heading):
+        table.add_column(title, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)

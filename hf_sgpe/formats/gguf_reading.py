@@ -29,7 +29,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
     Raises:
         SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
     """
-    values = _metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY)
+    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY)
     if TOKENIZER_KEY not in values:
         raise SGPEError(f"{path}: a GGUF file with no tokenizer.json in it: name the model's tokenizer, too")
     try:
@@ -50,7 +50,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
     Raises:
         SGPEError: it has others, or the file is damaged.
     """
-    tokens = _metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
+    tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
         if id < len(tokens) and tokens[id] != token:
             where = f"the tokenizer {name}".rstrip()
@@ -59,7 +59,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
             )
 
 
-def _metadata(path: Path, *names: str) -> dict[str, Any]:
+def metadata(path: Path, *names: str) -> dict[str, Any]:
     """The values of a GGUF file that have these names."""
     values = {}
     try:

@@ -52,7 +52,7 @@ def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp
     assert ("Extended", "from `base` by 400 tokens for Sinhala") in facts.table()
     (paragraph,) = facts.making()
     assert "was given 400 tokens for Sinhala" in paragraph
-    assert "must be given some, and be trained" in list(facts.limits("x"))[-1]
+    assert "give it some by `hf-sgpe transplant`" in list(facts.limits("x"))[-1]
     evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
     assert write_card(tmp_path / "out", extended, evaluations=evaluations)
     vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}

@@ -33,13 +33,13 @@ from transformers import (  # noqa: E402
 )
 
 from trainers.language_model import (  # noqa: E402
-    bits_per_byte,
     collate,
     pack,
     read_documents,
     small_llama,
 )
-from trainers.run_arguments import load_model, load_tokenizer  # noqa: E402
+from trainers.loading import load_model, load_tokenizer  # noqa: E402
+from trainers.scoring import bits_per_byte  # noqa: E402
 from trainers.token_tables import embedding_rows, fit_embeddings  # noqa: E402
 from trainers.training_runs import check_settings, checkpoint_to_resume, keep_settings, require_pytorch, train  # noqa: E402
 
@@ -134,7 +134,7 @@ def test_bits_per_byte_are_those_of_scoring_token_by_token(tokenizer, sample, le
     model = make_model(tokenizer).train()
     texts = [*sample["si"][:150].split("\n"), "", sample["en"][:60]]
     assert len(joined(tokenizer, texts)) > 64
-    monkeypatch.setattr("trainers.language_model._MEASURED_TOKENS", 50)
+    monkeypatch.setattr("trainers.scoring._MEASURED_TOKENS", 50)
     found = bits_per_byte(model, tokenizer, texts, length=length)
     assert found == pytest.approx(slow_bits(model, tokenizer, texts, length or 64), rel=1e-5)
     assert model.training

@@ -36,8 +36,9 @@ from transformers import (  # noqa: E402
     Qwen3ForCausalLM,
 )
 
-from trainers.row_starts import by_position  # noqa: E402
-from trainers.token_tables import fit_embeddings  # noqa: E402
+from trainers.distillation import distil  # noqa: E402
+from trainers.row_starts import by_position, by_pursuit  # noqa: E402
+from trainers.token_tables import PARTS, fit_embeddings, fitting_rows, parameter_groups  # noqa: E402
 from trainers.transplant import transplant  # noqa: E402
 
 LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -231,7 +232,6 @@ print(done.row_map.rows, len(done.tables), resource.getrusage(resource.RUSAGE_SE
 """
 
 
-@pytest.mark.slow
 def test_eight_billion_parameters_within_four_gigabytes(tmp_path):
     """Sparse files, in which all numbers are zero: 16 GB of shards, each larger than the memory that is allowed."""
     pairs = [(bytes([left]), bytes([right])) for left in range(256) for right in range(256)]
@@ -269,3 +269,175 @@ def test_eight_billion_parameters_within_four_gigabytes(tmp_path):
     assert megabytes < 4000
     assert sum(file.stat().st_size for file in (tmp_path / "out").glob("*.safetensors")) > 16e9
     shutil.rmtree(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def extended(tokenizers, tmp_path_factory):
+    """A small model with its own rows for an extended tokenizer, both tokenizers, and the ids of the new tokens."""
+    folder = saved("smollm", tokenizers, tmp_path_factory.mktemp("models") / "model")
+    return folder, *(SGPETokenizerFast.from_pretrained(tokenizers / name) for name in ("extended", "old"))
+
+
+def fitted(extended):
+    folder, new, old = extended
+    model = load(folder, "smollm").float()
+    row_map = fit_embeddings(model, new, old, multiple=1)
+    return model, row_map.new
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_what_is_trained_changes_and_all_else_does_not(parts, extended):
+    model, new = fitted(extended)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    groups, rows = parameter_groups(model, parts, new, learning_rate=0.0, rows_learning_rate=0.1)
+    optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.0)
+    rows.attach(optimizer)
+    ids = torch.tensor([new[:8]])
+    for _ in range(2):
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    table = model.get_input_embeddings().weight
+    old = [id for id in range(len(table)) if id not in new]
+    assert bits(table.detach()[old]) == bits(before["model.embed_tokens.weight"][old])
+    assert (table.detach()[new[:8]] != before["model.embed_tokens.weight"][new[:8]]).all()
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert "model.embed_tokens.weight" in trained
+    assert (trained == set(dict(model.named_parameters()))) == (parts == "all")
+    assert any("layers" in name for name in trained) == (parts in ("all", "ends"))
+
+
+def test_rows_learn_at_a_rate_of_their_own_as_an_optimizer_of_two_tables_would(extended):
+    """Beside the readable way: the same steps with new rows and old ones as two parameters."""
+    model, new = fitted(extended)
+    groups, rows = parameter_groups(model, "embeddings", new, learning_rate=0.01, rows_learning_rate=0.05)
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.1)
+    rows.attach(optimizer)
+    table = model.get_input_embeddings().weight
+    old = [id for id in range(len(table)) if id not in new]
+    apart = [torch.nn.Parameter(table.detach()[ids].clone()) for ids in (old, new)]
+    reference = torch.optim.AdamW([{"params": apart[:1], "lr": 0.01}, {"params": apart[1:], "lr": 0.05}], weight_decay=0.1)
+    ids = torch.tensor([[*new[:6], *old[40:46]]])
+    for _ in range(3):
+        model(input_ids=ids, labels=ids).loss.backward()
+        for one, which in zip(apart, (old, new), strict=True):
+            one.grad = table.grad[which].clone()
+        optimizer.step()
+        optimizer.zero_grad()
+        reference.step()
+        # Other parameters of the model are frozen, so both ways see the same gradients.
+        assert torch.allclose(table.detach()[new], apart[1].detach(), atol=1e-6)
+        assert torch.allclose(table.detach()[old], apart[0].detach(), atol=1e-6)
+
+
+def test_parts_that_cannot_be_trained_are_named(extended):
+    model, _ = fitted(extended)
+    with pytest.raises(SGPEError, match=r"parts to train: 'heads' is none of all, ends, embeddings, new-rows$"):
+        parameter_groups(model, "heads", [1], learning_rate=1.0)
+    with pytest.raises(SGPEError, match="there are no new rows to train"):
+        parameter_groups(model, "new-rows", [], learning_rate=1.0)
+
+
+def test_a_donor_tells_what_new_tokens_are_made_of(extended):
+    """Rows of a donor that are sums of two others are found as such."""
+    folder, new, old = extended
+    row_map = fitting_rows(512, new, old)
+    torch.manual_seed(2)
+    donor_rows = torch.randn(row_map.rows, 64)
+    ids = row_map.new[:5]
+    for number, id in enumerate(ids):
+        donor_rows[id] = 2 * donor_rows[300 + number] - donor_rows[400 + number]
+    made = by_pursuit(row_map, new, new, donor_rows, terms=2)
+    table = tensors_of(folder)["model.embed_tokens.weight"].float()
+    for number, id in enumerate(ids):
+        assert sorted(made.pieces[id]) == [300 + number, 400 + number]
+        expected = 2 * table[300 + number] - table[400 + number]
+        assert torch.allclose(made.apply(table)[id], expected, atol=0.02)
+
+
+def test_distilling_brings_states_nearer_and_leaves_all_else(extended, sample):
+    _, new, old = extended
+    model, ids = fitted(extended)
+    texts = [line for line in sample["si"][:20_000].splitlines() if line.strip()][:40]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    def distance():
+        total = 0.0
+        with torch.no_grad():
+            for text in texts[:10]:
+                states = [
+                    model.base_model(input_ids=torch.tensor([one(text)["input_ids"]])).last_hidden_state[0, -1]
+                    for one in (old, new)
+                ]
+                total += ((states[0] - states[1]) ** 2).sum().item()
+        return total
+
+    began = distance()
+    distil(model, new, old, ids, texts, steps=30, learning_rate=1e-2, progress=False)
+    assert distance() < 0.9 * began
+    kept = [id for id in range(len(model.get_input_embeddings().weight)) if id not in ids]
+    for name, tensor in model.state_dict().items():
+        is_table = tensor.shape[0] == len(model.get_input_embeddings().weight)
+        assert bits(tensor[kept] if is_table else tensor) == bits(before[name][kept] if is_table else before[name])
+    with pytest.raises(SGPEError, match="holds none of the new tokens"):
+        distil(model, new, old, ids, ["plain English"], steps=1, progress=False)
+
+
+def hf_sgpe(*arguments):
+    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+
+
+def test_the_command_line_transplants_and_measures(tokenizers, tmp_path, sample):
+    model = saved("llama", tokenizers, tmp_path / "model")
+    text = tmp_path / "si.txt"
+    text.write_text(sample["si"][:3000], encoding="utf-8", newline="\n")
+    out = tmp_path / "out"
+    done = hf_sgpe(
+        "transplant", model, "-t", tokenizers / "extended", "-o", out, "--eval", text, "--json", "--init", "weighted"
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["modules_to_save"] == ["embed_tokens", "lm_head"]
+    assert {key: value for key, value in facts.items() if key != "out"} == json.loads((out / "transplant.json").read_text())
+    scores = facts["texts"][str(text)]
+    assert scores["after"]["tokens"] < scores["before"]["tokens"]
+    # Two layers of one head of 8 numbers, keys and values, in four bytes each.
+    assert scores["after"]["cache_bytes"] == scores["after"]["tokens"] * 2 * 2 * 8 * 4
+    assert scores["before"]["watched"] == 0 < scores["after"]["watched"] < 1
+    assert f"{scores['after']['bits_per_byte']:.4f}" in (out / "README.md").read_text(encoding="utf-8")
+
+    named = ["--baseline", f"old={model}", "--model", out, "--model", f"old={model}"]
+    done = hf_sgpe("evaluate", out, text, *named, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["bits_per_byte"] for row in rows] == [scores[when]["bits_per_byte"] for when in ("after", "before")]
+    assert "bits/byte" in hf_sgpe("evaluate", out, text, "--model", out).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--init", "best"], "--init best: known are mean, weighted, omp, distil"),
+        (["--init", "omp"], "--init omp: give --donor, too"),
+        (["--text", "si.txt"], "--text is for --init distil"),
+        (["--pad-to-multiple", "0"], "the embedding is padded to a multiple of at least 1, not 0"),
+        (["--eval", "none.txt"], "none.txt"),
+    ],
+)
+def test_wrong_options_are_one_line(arguments, message, tokenizers, extended, tmp_path):
+    done = hf_sgpe("transplant", extended[0], "-t", tokenizers / "extended", "-o", tmp_path / "out", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizers, extended, tmp_path):
+    text = tmp_path / "si.txt"
+    text.write_text("සිංහල", encoding="utf-8", newline="\n")
+    done = hf_sgpe("evaluate", tokenizers / "own", text, "--model", extended[0])
+    assert done.returncode == 2
+    assert "they do not belong together" in done.stderr
+    done = hf_sgpe("evaluate", tokenizers / "own", text, "--model", f"other={extended[0]}")
+    assert "no tokenizer is called 'other'" in done.stderr

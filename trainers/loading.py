@@ -1,0 +1,72 @@
+"""Loading the models and tokenizers that arguments name; what cannot be loaded is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.hub import download
+from hf_sgpe.quiet import bars_on_terminals_only
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
+
+
+def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """A model by one of the Auto classes: ``kind``.
+
+    Args:
+        dtype: Of its weights; None for 32 bits, in which models are trained, ``"auto"`` for that of the file.
+
+    Raises:
+        SGPEError: there is none, or it is of another kind.
+    """
+    import torch
+    from safetensors import SafetensorError
+
+    if not Path(path_or_repo).exists():
+        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
+    try:
+        with bars_on_terminals_only():
+            return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
+
+
+def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
+    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
+    ``AutoTokenizer`` has it.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    from transformers import AutoTokenizer
+
+    from hf_sgpe import BPETokenizer, SGPETokenizerFast
+
+    path = Path(path_or_repo)
+    if not path.exists():
+        download(path_or_repo, tokenizer_json.CONFIG_FILE)
+    try:
+        if path.is_file():
+            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
+        if path.is_dir() and not (path / "tokenizer.json").exists():
+            # For a model without a tokenizer transformers makes an empty one of the model's kind.
+            if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
+                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
+            return AutoTokenizer.from_pretrained(path_or_repo)
+        return SGPETokenizerFast.from_pretrained(path_or_repo)
+    except NotByteLevelError as error:
+        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, SGPEError):
+            raise
+        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
