@@ -301,6 +301,7 @@ def draw(runs: list[Run], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text, and not its outlines
     from matplotlib import pyplot
 
     places = list(runs[0].points[0]["bits_per_byte"])

@@ -307,7 +307,7 @@ def test_the_readme_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(tmp_
     """The section on extending, as it stands, with a small model in the place of a large one."""
     readme = (SCRIPTS.parent / "README.md").read_text(encoding="utf-8")
     section = readme[readme.index("## A language for a model that exists") : readme.index("## Try it")]
-    commands = re.search(r"```bash\n(.*?)```", section, re.DOTALL)[1].splitlines()
+    commands = "".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL)).splitlines()
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 
     english = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="qwen2", special_tokens=["<|endoftext|>"])
@@ -326,7 +326,7 @@ def test_the_readme_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(tmp_
         done = subprocess.run([sys.executable, *map(str, program), *rest], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, (command, done.stderr)
         said.append(done.stdout)
-    extended, compared, trained = said
+    extended, compared, trained, transplanted = said
     assert "600 tokens more than base-model" in extended
     lines = len([line for line in sample["en"].splitlines() if line.strip()])
     assert f"{lines:,} of {lines:,} lines have the same ids" in compared
@@ -334,6 +334,9 @@ def test_the_readme_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(tmp_
     assert "held-out.txt" in trained
     rows = LlamaForCausalLM.from_pretrained(tmp_path / "my-sinhala-model").get_input_embeddings().weight
     assert len(rows) >= 1101
+    assert "600 started from their pieces" in transplanted
+    assert re.search(r"^en\.txt +[\d.]+ → [\d.]+ ", transplanted, re.MULTILINE)
+    assert len(LlamaForCausalLM.from_pretrained(tmp_path / "my-base-si").get_input_embeddings().weight) == 1100
 
     monkeypatch.chdir(tmp_path)
     exec(code.replace("16_000", "600"), {})

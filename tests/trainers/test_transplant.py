@@ -441,3 +441,28 @@ def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizers,
     assert "they do not belong together" in done.stderr
     done = hf_sgpe("evaluate", tokenizers / "own", text, "--model", f"other={extended[0]}")
     assert "no tokenizer is called 'other'" in done.stderr
+
+
+def test_starts_are_compared_while_a_model_trains(tokenizers, extended, tmp_path, sample):
+    for language in ("si", "en"):
+        lines = sample[language].splitlines()
+        (tmp_path / f"{language}.txt").write_text("\n".join(lines[:60]), encoding="utf-8", newline="\n")
+        (tmp_path / f"held-{language}.txt").write_text("\n".join(lines[60:64]), encoding="utf-8", newline="\n")
+    script = Path(__file__).parents[2] / "scripts" / "benchmark_transplant.py"
+    text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
+    size = ["--steps", "8", "--batch", "64", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
+    command = [sys.executable, str(script), str(extended[0]), str(tokenizers / "extended"), *text, *size, "--out", "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "runs").glob("*-[12].json")}
+    assert len(runs) == 10
+    for name, run in runs.items():
+        sizes = [point["bytes"] for point in run["points"]]
+        assert sizes == sorted(sizes)
+        assert (run["points"][0]["on_new_tokens"]["si"] > 0) == (not name.startswith("as-it-is"))
+    assert runs["as-it-is-1"]["points"][-1]["bytes"] < runs["mean-1"]["points"][-1]["bytes"]
+    assert "(equal compute)" in done.stdout
+    assert (tmp_path / "runs" / "transplant.svg").exists()
+    again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "seed 1: " not in again.stdout  # finished runs are not repeated
+    assert again.stdout in done.stdout
