@@ -40,7 +40,7 @@ from trainers.run_arguments import (
     positional,
 )
 from trainers.scoring import bits_per_byte, held_out_texts
-from trainers.token_tables import embedding_rows, fit_embeddings
+from trainers.token_tables import PARTS, embedding_rows, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
 
@@ -53,6 +53,10 @@ class Arguments(RunArguments):
     split: str | None = option("of the dataset (default: train)")
     streaming: bool = flag("download no more of the dataset than is trained on")
     length: int = option("tokens in a row (default: %(default)s)", 256)
+    parts: str = option("of --model that are trained (default: %(default)s)", "all", choices=PARTS)
+    rows_learning_rate: float | None = option("of the rows of new tokens (default: that of all others)")
+    keep: list[str] = option_list("text in languages that --model knows, to mix in", metavar="FILE")
+    keep_share: float = option("of the rows, for --keep (default: %(default)s)", 0.2)
     eval: list[str] = option_list("held-out text, for bits per byte", metavar="FILE")
     corpus: list[str] = positional("files, folders or globs to train on", "*")
 
@@ -75,9 +79,16 @@ def run(args: Arguments) -> None:
     if args.length < 2:
         raise SGPEError(f"--length must be at least 2, a token and the one that follows, not {args.length}")
     args.check()
+    given = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
+    chosen = {name: value for name, value in given.items() if value not in (None, "all")}
+    how: dict[str, Any] = {}
+    if chosen and not args.model:
+        raise SGPEError("--parts and --rows-learning-rate are for a model that exists: name it by --model")
+    if not 0 < args.keep_share < 1:
+        raise SGPEError(f"--keep-share must be between 0 and 1, not {args.keep_share}")
     if not args.model:
         small_llama(1, **args.new_model(), length=args.length)
-    files = find_files(args.corpus)
+    files, kept_files = find_files(args.corpus), find_files(args.keep)
     tokenizer, own = load_tokenizers(args)
     held_out = {file.name: held_out_texts(file, args.text_field) for file in find_files(args.eval)}
 
@@ -86,17 +97,23 @@ def run(args: Arguments) -> None:
     if own and args.model:
         model = load_model(AutoModelForCausalLM, args.model)
         check_length(model, args.length, args.model)
-        state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
+        row_map = fit_to_tokenizer(args, model, tokenizer, own)
+        how = chosen | {"new_rows": row_map.new}
+        state.print(f"{args.model}: {row_map}", flush=True)
     else:
         vocab_size = embedding_rows(tokenizer)
         config = small_llama(vocab_size, **args.new_model(), length=args.length)
         model = LlamaForCausalLM(config)
         fit_embeddings(model, tokenizer, tokenizer)
     rows = packed_rows(args, files, tokenizer)
+    if kept_files:
+        kept = kept_rows(args, kept_files, tokenizer, round(len(rows) * args.keep_share / (1 - args.keep_share)))
+        state.print(f"{len(kept) / (len(kept) + len(rows)):.1%} of the rows are those of --keep", flush=True)
+        rows = numpy.concatenate([rows, kept])
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out, args.length)
-    args.train(model, tokenizer, rows, collate, length=args.length, text=digest_of(rows.tolist()))
+    args.train(model, tokenizer, rows, collate, how=how, length=args.length, text=digest_of(rows.tolist()), **chosen)
     for name, value in measured(model, tokenizer, held_out, args.length).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
@@ -116,6 +133,15 @@ def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDA
     if not len(rows):
         where = f"dataset {args.dataset}" if args.dataset else ", ".join(map(str, files))
         raise SGPEError(f"{where}: fills no row of {args.length} tokens: give more text, or a smaller --length")
+    return rows
+
+
+def kept_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: int) -> NDArray[numpy.int32]:
+    """Rows of the languages that the model knows, no more than are wanted; the Trainer shuffles them with the others."""
+    texts = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
+    rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), most)), numpy.int32)
+    if not len(rows):
+        raise SGPEError(f"{', '.join(map(str, files))}: fills no row of {args.length} tokens: give more text to --keep")
     return rows
 
 

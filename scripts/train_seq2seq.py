@@ -78,7 +78,7 @@ def run(args: Arguments) -> None:
     state = PartialState()
     if own and args.model:
         model = load_model(AutoModelForSeq2SeqLM, args.model)
-        state.print(fit_to_tokenizer(args, model, tokenizer, own), flush=True)
+        state.print(f"{args.model}: {fit_to_tokenizer(args, model, tokenizer, own)}", flush=True)
     else:
         model = T5ForConditionalGeneration(small_t5(tokenizer, **args.new_model()))
         fit_embeddings(model, tokenizer, tokenizer)

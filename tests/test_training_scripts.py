@@ -120,6 +120,28 @@ def test_a_model_with_a_chat_template_stops_where_a_turn_ends(folder, call_here)
     assert ids[-1] == end
 
 
+@pytest.mark.parametrize("parts", ["new-rows", "embeddings", "ends"])
+def test_parts_of_a_model_go_on_training_and_all_else_stays(parts, folder, call_here, capsys):
+    from transformers import AutoModelForCausalLM
+
+    options = ["30-si.txt", "--model", "model of bare", "--tokenizer", "padding", "--parts", parts, "--keep", "30-en.txt"]
+    options += ["--keep-share", 0.4, "--rows-learning-rate", 0.01, "--length", 16, "--batch-size", 2, "--steps", 4]
+    assert call_here("train_lm.py", *options, "--save-every", 2, "--out", f"lm {parts}") == 0
+    (share,) = re.findall(r"^([\d.]+)% of the rows are those of --keep$", capsys.readouterr().out, re.M)
+    assert float(share) == pytest.approx(40, abs=1)
+    before, after = (AutoModelForCausalLM.from_pretrained(folder / name) for name in ("model of bare", f"lm {parts}"))
+    rest = {name: tensor for name, tensor in before.state_dict().items() if "embed" not in name and "lm_head" not in name}
+    changed = {name for name, tensor in rest.items() if not tensor.equal(after.state_dict()[name])}
+    assert all("layers.0." in name for name in changed)
+    assert bool(changed) == (parts == "ends")
+
+    again = folder / f"lm {parts} again"
+    shutil.copytree(folder / f"lm {parts}" / "checkpoint-2", again / "checkpoint-2")
+    shutil.copy(folder / f"lm {parts}" / "settings.json", again)
+    assert call_here("train_lm.py", "--resume", *options, "--save-every", 2, "--out", again.name) == 0
+    assert (again / "model.safetensors").read_bytes() == (folder / f"lm {parts}" / "model.safetensors").read_bytes()
+
+
 def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, call_here, capsys):
     pytest.importorskip("datasets")
     (folder / "dataset").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from trainers.training_runs import check_numbers, check_settings, checkpoint_to_
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from trainers.embeddings import RowMap
 
 Arguments = TypeVar("Arguments")
 
@@ -102,9 +105,16 @@ class RunArguments:
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def train(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Any, collator: Any, **text: Any
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        rows: Any,
+        collator: Any,
+        *,
+        how: Mapping[str, Any] | None = None,
+        **text: Any,
     ) -> None:
-        """`train` with these arguments; ``text`` says what the rows were made of."""
+        """`train` with these arguments, and with ``how``; ``text`` says what the rows were made of."""
         train(
             model,
             tokenizer,
@@ -120,6 +130,7 @@ class RunArguments:
             resume=self.resume,
             push=self.push,
             private=self.private,
+            **(how or {}),
         )
 
 
@@ -163,14 +174,14 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
-) -> str:
-    """Fits ``--model`` to the tokenizer to train with, and returns a line on what became of its rows.
+) -> RowMap:
+    """Fits ``--model`` to the tokenizer to train with, and returns what became of its rows.
 
     Raises:
         SGPEError: it cannot be; see `trainers.token_tables.fit_embeddings`.
     """
     try:
-        return f"{args.model}: {fit_embeddings(model, tokenizer, own)}"
+        return fit_embeddings(model, tokenizer, own)
     except SGPEError as error:
         own_name = args.model_tokenizer or args.model
         raise SGPEError(f"--model {args.model} with --model-tokenizer {own_name}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import chain
@@ -17,6 +17,8 @@ from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.hub import hub_errors
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
+from trainers.token_tables import parameter_groups
+from trainers.training_loop import adamw
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,6 +43,9 @@ def train(
     resume: bool = False,
     push: str | None = None,
     private: bool = False,
+    parts: str = "all",
+    new_rows: Sequence[int] = (),
+    rows_learning_rate: float | None = None,
 ) -> None:
     """Trains by transformers' ``Trainer`` and saves model and tokenizer, so that the Auto classes load them.
 
@@ -60,10 +65,13 @@ def train(
         push: A repository on the Hub for the result, made before training if need be. Only what the Auto classes load goes
             there, with a short card where there is none.
         private: Make it a private one.
+        parts: What of the model is trained, one of `trainers.token_tables.PARTS`.
+        new_rows: Ids of the tokens that the model did not have, of which ``parts`` and the next one speak.
+        rows_learning_rate: Of the new rows; None for that of all others.
 
     Raises:
-        SGPEError: a number is below its least, ``out`` holds checkpoints that are not to be resumed or were made with other
-            settings, or the Hub refuses.
+        SGPEError: a number is below its least, there are no such parts, ``out`` holds checkpoints that are not to be resumed
+            or were made with other settings, or the Hub refuses.
     """
     import torch
     from accelerate import PartialState
@@ -72,6 +80,14 @@ def train(
     save_every = max(steps // 10, 1) if save_every is None else save_every
     check_numbers(steps=steps, batch_size=batch_size, save_every=save_every, learning_rate=learning_rate)
     checkpoint = checkpoint_to_resume(out, resume=resume)
+    optimizer = None
+    if parts != "all" or rows_learning_rate is not None:
+        groups, rows_apart = parameter_groups(
+            model, parts, new_rows, learning_rate=learning_rate, rows_learning_rate=rows_learning_rate
+        )
+        optimizer = adamw(groups, learning_rate=learning_rate)
+        if rows_apart is not None:
+            rows_apart.attach(optimizer)
     numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
     if PartialState().is_main_process:
@@ -103,7 +119,12 @@ def train(
         dataloader_pin_memory=on_gpu,
     )
     trainer = (Seq2SeqTrainer if pairs else Trainer)(
-        model=model, args=arguments, train_dataset=rows, data_collator=collator, processing_class=tokenizer
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        data_collator=collator,
+        processing_class=tokenizer,
+        optimizers=(optimizer, None),
     )
     with _nothing_left(out), bars_on_terminals_only():
         if checkpoint and _step_of(checkpoint) >= steps:
