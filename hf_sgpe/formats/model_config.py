@@ -19,6 +19,7 @@ _SIZES = """
 """
 _WITHOUT_EFFECT = {
     "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
+    "of what a GGUF file says besides": "_model_name_or_path unk_token_id",
     "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
     "of what is given back": "use_cache return_dict output_hidden_states output_attentions output_router_logits",
     "of training": """

