@@ -113,7 +113,8 @@ def extend_from_counts(
             config.new_tokens,
             config.min_frequency,
         )
-    note = {**config.to_dict(), "new_tokens": len(ids) - len(base.vocab), "word_counts": counts.digest()}
+    new = sorted(id for token, id in ids.items() if token not in base.vocab)
+    note = {**config.to_dict(), "new_tokens": len(new), "new_ids": _ranges(new), "word_counts": counts.digest()}
     extended = _with(
         base,
         ids,
@@ -133,6 +134,12 @@ def extend_from_counts(
             before,
         )
     return Extension(base, extended, tiers.unit_tokens, (before, after))
+
+
+def _ranges(ids: Sequence[int]) -> list[list[int]]:
+    """The first and the last of ids, in order, that follow on one another."""
+    runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
+    return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
 
 
 def _tokens_per_word(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:

@@ -40,7 +40,7 @@ from trainers.run_arguments import (
     positional,
 )
 from trainers.scoring import bits_per_byte, held_out_texts
-from trainers.token_tables import PARTS, embedding_rows, fit_embeddings
+from trainers.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
 
@@ -98,7 +98,7 @@ def run(args: Arguments) -> None:
         model = load_model(AutoModelForCausalLM, args.model)
         check_length(model, args.length, args.model)
         row_map = fit_to_tokenizer(args, model, tokenizer, own)
-        how = chosen | {"new_rows": row_map.new}
+        how = chosen | {"new_rows": row_map.new or extended_ids(tokenizer)}
         state.print(f"{args.model}: {row_map}", flush=True)
     else:
         vocab_size = embedding_rows(tokenizer)

@@ -47,7 +47,9 @@ def fit_embeddings(
         row_map = start(row_map)
     if not row_map.changes_nothing:
         _apply(row_map, model, tokenizer)
-    for config in filter(None, (model.config, model.generation_config)):
+    text = model.config.get_text_config()  # in models of images one of its own
+    configs = [model.config, *[text] * (text is not model.config), model.generation_config]
+    for config in filter(None, configs):
         for name, value in moved_ids(vars(config), row_map, tokenizer).items():
             setattr(config, name, value)
     return row_map
@@ -116,7 +118,7 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
     moved = {old: new for new, old in row_map.kept.items()}
     changed: dict[str, Any] = {}
     for name, value in () if row_map.keeps_ids else config.items():
-        if name.endswith("_token_id") and isinstance(value, int):
+        if name.endswith(("_token_id", "_token_index")) and isinstance(value, int):
             changed[name] = moved.get(value)
         elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
             changed[name] = [moved[id] for id in value if id in moved] or None
@@ -135,6 +137,14 @@ def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) ->
     """How many rows an embedding needs for a tokenizer's ids, gaps between them included, rounded up to ``multiple``."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
+
+
+def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids that a tokenizer was given when it was extended, the last time if there were several; none if it was not."""
+    said = tokenizer.init_kwargs.get("sgpe")
+    extensions = said.get("extensions") if isinstance(said, dict) else None
+    ranges = extensions[-1].get("new_ids", []) if extensions else []
+    return [id for first, last in ranges for id in range(first, last + 1)]
 
 
 class NewRows:
@@ -193,7 +203,7 @@ def parameter_groups(
     if parts not in PARTS:
         raise SGPEError(f"parts to train: {parts!r} is none of {', '.join(PARTS)}")
     if not ids and (parts == "new-rows" or rows_learning_rate is not None):
-        raise SGPEError("the tokenizer has no tokens that the model does not know: there are no new rows to train")
+        raise SGPEError("there are no new rows to train: the model has all, and the tokenizer was not extended")
     tables = [table for table in tables_of(model) if table.requires_grad]
     if parts != "all":
         kept = [*tables, *(parameter for layer in _ends_of(model) * (parts == "ends") for parameter in layer.parameters())]

@@ -129,7 +129,7 @@ def transplant(
         grown = sum(made[name].size - tensors[name].size for name in tables)
         _copy_others(folder, temporary, grown=grown if len(weight_files(folder)) > 1 else None)
         new.write(temporary)
-        _write(temporary / _CONFIG, _with_rows(config, row_map.rows) | moved_ids(config, row_map, new_tokenizer))
+        _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer))
         if (folder / _GENERATION).exists():
             generation = read_json(folder / _GENERATION)
             _write(temporary / _GENERATION, generation | moved_ids(generation, row_map, new_tokenizer))
@@ -151,6 +151,7 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> dict[str, int]:
         # BART's bias is the only row of a tensor.
         names = [name for name, one in every if one is table or one is table._base]
         present = [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in names)]
+        present = present or _renamed(tensors, names, tuple(table.shape))
         if not present:
             raise SGPEError(f"{folder}: its weights hold no {names[0]}, so there is nothing to make new rows from")
         found |= dict.fromkeys(present, number)
@@ -169,18 +170,29 @@ def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
     return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
 
 
+def _renamed(tensors: Mapping[str, Stored], names: Sequence[str], shape: tuple[int, ...]) -> list[str]:
+    """The one stored tensor that ends in the same two names and has the same shape: where transformers reads files of an
+    older layout, as it does for Gemma 3, other names stand in front."""
+    ends = {_end(name) for name in names}
+    alike = [name for name, one in tensors.items() if _end(name) in ends and one.shape == shape]
+    return alike if len(alike) == 1 else []
+
+
+def _end(name: str) -> str:
+    return ".".join(name.split(".")[-2:])
+
+
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """The model without its weights."""
+    """The model without its weights, of the class that its configuration names or, where it names none, a causal one."""
     import torch
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    import transformers
 
     try:
         with without_remarks(), torch.device("meta"):
-            config = AutoConfig.from_pretrained(folder)
-            names = getattr(config, "architectures", None) or [""]
-            bare = names[0].endswith("Model") and not names[0].endswith("LMHeadModel")
-            auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel if bare else AutoModelForCausalLM
-            model: PreTrainedModel = auto.from_config(config)
+            config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            known = [getattr(transformers, name, None) for name in getattr(config, "architectures", None) or ()]
+            kind = next(filter(None, known), None)
+            model: PreTrainedModel = kind(config) if kind else transformers.AutoModelForCausalLM.from_config(config)
             model.tie_weights()
     except Exception as error:  # whatever its checks raise
         raise SGPEError(f"{folder / _CONFIG}: transformers cannot read it ({one_line(error)})") from None
@@ -227,13 +239,14 @@ def _bytes_of(parts: Iterator[torch.Tensor]) -> Iterator[memoryview]:
         yield memoryview(part.contiguous().view(torch.uint8).reshape(-1).numpy())  # type: ignore[arg-type]
 
 
-def _with_rows(config: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    """A configuration with another size of the vocabulary, where it says one."""
-    changed = dict(config)
-    if isinstance(changed.get("text_config"), dict) and "vocab_size" in changed["text_config"]:
-        changed["text_config"] = {**changed["text_config"], "vocab_size": rows}
-    if "vocab_size" in changed or "text_config" not in changed:
-        changed["vocab_size"] = rows
+def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """A configuration with the size of the new vocabulary and its ids; models of images have one for their text in it."""
+    changed = {**config, **moved_ids(config, row_map, tokenizer)}
+    text = config.get("text_config")
+    if isinstance(text, dict):
+        changed["text_config"] = _with_rows(text, row_map, tokenizer)
+    if "vocab_size" in config or not isinstance(text, dict):
+        changed["vocab_size"] = row_map.rows
     return changed
 
 

@@ -17,6 +17,7 @@ from hf_sgpe.json_files import read_json
 
 Weights = NDArray[np.float32]
 KNOWN_TYPES = ("F32", "F16", "BF16")
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -107,7 +108,10 @@ def tensors_in(file: Path) -> dict[str, Stored]:
                 start, stop = (8 + size + offset for offset in tensor["data_offsets"])
                 if not 8 + size <= start <= stop <= length:
                     raise ValueError
-                tensors[name] = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start, stop - start)
+                one = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start, stop - start)
+                if one.type in _BYTES and one.size != prod(one.shape) * _BYTES[one.type]:
+                    raise ValueError
+                tensors[name] = one
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
     return dict(sorted(tensors.items(), key=lambda item: item[1].start))

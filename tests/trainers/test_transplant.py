@@ -22,6 +22,8 @@ from transformers import (  # noqa: E402
     BartForConditionalGeneration,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
     GPT2Config,
     GPT2LMHeadModel,
     GPTJConfig,
@@ -38,7 +40,7 @@ from transformers import (  # noqa: E402
 
 from trainers.distillation import distil  # noqa: E402
 from trainers.row_starts import by_position, by_pursuit  # noqa: E402
-from trainers.token_tables import PARTS, fit_embeddings, fitting_rows, parameter_groups  # noqa: E402
+from trainers.token_tables import PARTS, extended_ids, fit_embeddings, fitting_rows, parameter_groups  # noqa: E402
 from trainers.transplant import transplant  # noqa: E402
 
 LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -53,6 +55,15 @@ KINDS = {
     "qwen2": lambda ids: Qwen2ForCausalLM(Qwen2Config(**SMALL, **ids, tie_word_embeddings=True)),
     "qwen3": lambda ids: Qwen3ForCausalLM(Qwen3Config(**SMALL, **ids, tie_word_embeddings=False)),
     "gemma": lambda ids: Gemma2ForCausalLM(Gemma2Config(**SMALL, **ids)),
+    # Reads images, too; transformers has other names for its weights in memory than in files.
+    "gemma3": lambda ids: Gemma3ForConditionalGeneration(
+        Gemma3Config(
+            text_config=SMALL | ids,
+            vision_config=LAYERS | {"num_hidden_layers": 1, "image_size": 28, "patch_size": 14},
+            mm_tokens_per_image=4,
+            image_token_index=500,
+        )
+    ),
     "mistral": lambda ids: MistralForCausalLM(MistralConfig(**SMALL, **ids)),
     "gpt2": lambda ids: GPT2LMHeadModel(GPT2Config(**GPT, **ids)),
     "biased": lambda ids: GPTJForCausalLM(GPTJConfig(**GPT, **ids, rotary_dim=4, tie_word_embeddings=False)),
@@ -138,13 +149,14 @@ def test_all_but_new_rows_is_the_same_bit_for_bit(kind, to, tokenizers, tmp_path
     expected = load(model, kind)
     fit_embeddings(expected, *names, multiple=1)
     loaded = load(tmp_path / "out", kind)
-    assert loaded.config.vocab_size == row_map.rows == len(loaded.get_input_embeddings().weight)
+    assert loaded.config.get_text_config().vocab_size == row_map.rows == len(loaded.get_input_embeddings().weight)
     for name, tensor in expected.state_dict().items():
         assert bits(tensor) == bits(loaded.state_dict()[name])
     roles = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-    for config in ("config", "generation_config"):
+    configs = ([one.config, one.config.get_text_config(), one.generation_config] for one in (loaded, expected))
+    for ours, theirs in zip(*configs, strict=True):
         for role in roles:
-            assert getattr(getattr(loaded, config), role, None) == getattr(getattr(expected, config), role, None)
+            assert getattr(ours, role, None) == getattr(theirs, role, None)
     tokenizer = SGPETokenizerFast.from_pretrained(tmp_path / "out")
     assert tokenizer.get_vocab() == names[0].get_vocab()
     if is_sharded:
@@ -164,6 +176,12 @@ def test_spare_rows_padding_and_weights(tokenizers, tmp_path):
     assert torch.allclose(after[id].float(), weights @ before[list(pieces)].float(), atol=5e-3)
 
 
+def test_an_extended_tokenizer_says_which_rows_are_new(extended):
+    _, new, old = extended
+    assert extended_ids(new) == fitting_rows(512, new, old).new
+    assert extended_ids(old) == []
+
+
 def test_old_text_is_predicted_as_before(tokenizers, tmp_path):
     model = saved("qwen3", tokenizers, tmp_path / "model")
     transplant(model, tokenizers / "extended", tmp_path / "out")
@@ -178,6 +196,7 @@ def test_old_text_is_predicted_as_before(tokenizers, tmp_path):
     [
         ("cut", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
         ("shard", r"model-\d+-of-\d+\.safetensors: not there, though model\.safetensors\.index\.json names it$"),
+        ("shape", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
         ("index", r"model: holds no model\.safetensors$"),
         ("names", r"model-\d+-of-\d+\.safetensors: damaged: lost is not in it, though model\.safetensors\.index\.json"),
         ("config", r"config\.json"),
@@ -193,6 +212,8 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message
     index = model / "model.safetensors.index.json"
     if harm == "cut":
         shards[0].write_bytes(shards[0].read_bytes()[:-100])
+    elif harm == "shape":
+        shards[0].write_bytes(shards[0].read_bytes().replace(b'"shape":[512,16]', b'"shape":[521,16]'))
     elif harm == "shard":
         shards[1].unlink()
     elif harm == "index":
