@@ -145,8 +145,10 @@ def run(args: argparse.Namespace) -> None:
                 last = ", ".join(f"{name} {value:.4f}" for name, value in one.points[-1]["bits_per_byte"].items())
                 print(f"{start}, seed {seed}: {last} ({one.seconds:.0f} s)", flush=True)
             runs.append(Run(**json.loads(file.read_text(encoding="utf-8"))))
-    show(runs)
+    with atomic_file(args.out / "transplant.md") as temporary:
+        temporary.write_text(table(runs), encoding="utf-8", newline="\n")
     draw(runs, args.out / "transplant.svg")
+    print(f"\n{table(runs)}")
 
 
 def read_texts(args: argparse.Namespace) -> Texts:
@@ -273,30 +275,26 @@ def begin(
     return row_map.new
 
 
-def show(runs: list[Run]) -> None:
-    """Prints bits per byte at the end, and after the text that the model as it is has read by then."""
-    starts = list(dict.fromkeys(run.start for run in runs))
-    of = {start: [run for run in runs if run.start == start] for start in starts}
-    places = runs[0].points[0]["bits_per_byte"]
+def table(runs: list[Run]) -> str:
+    """Bits per byte as a table of Markdown: before training, after equal compute, and after equal text, which is what the
+    run that read least has read. Behind them the share of the probability that new tokens take."""
+    places = list(runs[0].points[0]["bits_per_byte"])
     least = min(run.points[-1]["bytes"] for run in runs)
-    for title, size in {
-        "before training": 0,
-        f"after {runs[0].points[-1]['tokens']:,} tokens (equal compute)": None,
-        f"after {least / 1e6:.1f} MB of text (equal text)": least,
-    }.items():
-        print(f"\nBits per byte {title}")
-        for start, ones in of.items():
-            row = ""
-            for place in places:
+    times = ("nothing trained", f"{runs[0].points[-1]['tokens']:,} tokens", f"{least / 1e6:.1f} MB of text")
+    heading = ["bits per byte", *(f"{place}, {time}" for place in places for time in times)]
+    heading += [f"{place}, on new tokens" for place in places]
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)]]
+    for start in dict.fromkeys(run.start for run in runs):
+        ones = [run for run in runs if run.start == start]
+        row = [start]
+        for place in places:
+            for size in (0, None, least):
                 numbers = [at(run, run.points[-1]["bytes"] if size is None else size, place) for run in ones]
-                spread = f" ±{stdev(numbers):.4f}" if len(numbers) > 1 else ""
-                row += f"   {place} {fmean(numbers):.4f}{spread}"
-            print(f"  {start:<10}{row}")
-    print("\nShare of the probability on new tokens, before and after training; bytes read; seconds")
-    for start, (run, *_) in of.items():
-        first, last = (run.points[place]["on_new_tokens"] for place in (0, -1))
-        shares = "   ".join(f"{place} {first[place]:.5f} → {last[place]:.5f}" for place in places)
-        print(f"  {start:<10}   {shares}   {run.points[-1]['bytes'] / 1e6:.1f} MB   {run.seconds:.0f} s")
+                spread = f" ± {stdev(numbers):.4f}" if len(numbers) > 1 and size != 0 else ""
+                row.append(f"{fmean(numbers):.4f}{spread}")
+        first, last = (ones[0].points[end]["on_new_tokens"] for end in (0, -1))
+        rows.append([*row, *(f"{first[place]:.3%} → {last[place]:.3%}" for place in places)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def at(run: Run, size: int, place: str) -> float:

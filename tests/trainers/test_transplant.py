@@ -472,17 +472,23 @@ def test_starts_are_compared_while_a_model_trains(tokenizers, extended, tmp_path
     script = Path(__file__).parents[2] / "scripts" / "benchmark_transplant.py"
     text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
     size = ["--steps", "8", "--batch", "64", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
+    size += ["--donor", str(extended[0])]
     command = [sys.executable, str(script), str(extended[0]), str(tokenizers / "extended"), *text, *size, "--out", "runs"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "runs").glob("*-[12].json")}
-    assert len(runs) == 10
+    assert len(runs) == 12
     for name, run in runs.items():
         sizes = [point["bytes"] for point in run["points"]]
         assert sizes == sorted(sizes)
         assert (run["points"][0]["on_new_tokens"]["si"] > 0) == (not name.startswith("as-it-is"))
     assert runs["as-it-is-1"]["points"][-1]["bytes"] < runs["mean-1"]["points"][-1]["bytes"]
-    assert "(equal compute)" in done.stdout
+    shown = (tmp_path / "runs" / "transplant.md").read_text(encoding="utf-8")
+    assert shown in done.stdout
+    assert [line.split(" | ")[0] for line in shown.splitlines()[2:]] == [
+        f"| {start}" for start in ("as it is", "random", "mean", "weighted", "distilled", "omp")
+    ]
+    assert f" | {runs['mean-1']['points'][0]['bits_per_byte']['si']:.4f} | " in shown
     assert (tmp_path / "runs" / "transplant.svg").exists()
     again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert "seed 1: " not in again.stdout  # finished runs are not repeated
