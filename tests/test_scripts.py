@@ -1,4 +1,4 @@
-"""The scripts that the README names."""
+"""The scripts that the documentation names."""
 
 import json
 import re
@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from hf_sgpe import WordCounts
 
 ROOT = Path(__file__).parents[1]
 
@@ -95,36 +93,3 @@ def test_the_sweep_finds_the_cheapest_within_the_limits(tmp_path, sample):
     assert (tmp_path / "sweep" / "sweep.png").read_bytes().startswith(b"\x89PNG")
     done = subprocess.run([*command, "--weight", "x"], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "error: --weight 'x': write NAME-OR-GLOB=NUMBER\n")
-
-
-def test_readme_counts_words_for_spark(sample):
-    pa = pytest.importorskip("pyarrow")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "mapInArrow" in block)
-    # Up to where Spark is needed, which calls the function with Arrow batches.
-    code = block[: block.index("spark = ")].replace("from pyspark.sql import SparkSession, functions\n", "")
-    names = {}
-    exec(code, names)
-    lines = sample["si"].splitlines()
-    batches = [pa.RecordBatch.from_pydict({"text": part}) for part in (lines[:50], [None, *lines[50:]])]
-    counted = pa.Table.from_batches(names["words"](batches))
-    assert counted.schema == pa.schema({"word": pa.binary(), "count": pa.int64()})
-    expected = WordCounts.from_texts(lines, names["splitting"])
-    assert dict(zip(counted["word"].to_pylist(), counted["count"].to_pylist(), strict=True)) == dict(expected.items())
-
-
-def test_readme_python_runs(tmp_path, sample):
-    (tmp_path / "en.jsonl").write_text('{"text": "one two three"}\n' * 20, encoding="utf-8")
-    import lzma
-
-    (tmp_path / "si.txt.xz").write_bytes(lzma.compress(sample["si"].encode()))
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    # Those on extending and generation need a model: test_training_scripts.py and tests/engines run them.
-    text = text[: text.index("## A language for a model")] + text[text.index("## Try it") :]
-    text = text[: text.index("## Generating text")] + text[text.index("## Recipes") :]
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 6
-    code = "\n".join(blocks).replace("32_000", "1_500")
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "my-tokenizer" / "tokenizer_config.json").exists()

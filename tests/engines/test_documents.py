@@ -1,4 +1,4 @@
-"""What the README says of engines, the demo and the command line, as a user runs them."""
+"""What the documentation says of engines, the demo and the command line, as a user runs them."""
 
 import io
 import json
@@ -51,13 +51,12 @@ def here(models, tmp_path_factory):
 
 
 def blocks():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("## Generating text") : text.index("## Counting first")]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    text = (ROOT / "docs" / "generate.md").read_text(encoding="utf-8")
+    return re.findall(r"<!-- engines -->\n```python\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_the_readme_runs(number, here, monkeypatch, capfd):
+def test_the_page_on_generating_runs(number, here, monkeypatch, capfd):
     code = blocks()[number].replace('generate("ශ්‍රී ලංකාව")', 'generate("ශ්‍රී ලංකාව", options)')
     monkeypatch.chdir(here)
     exec(code, {"options": GenerationOptions(max_new_tokens=5)})

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -124,16 +123,3 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
 def test_a_name_that_is_taken_is_refused(there, addition, message):
     code = f"import re\ntry:\n    {addition}\nexcept ValueError as error:\n    assert re.search({message!r}, str(error))\n"
     there(code=f"{PROGRAM}\n{code}else:\n    sys.exit('nothing was refused')")
-
-
-def test_the_readme_names_all_that_there_is():
-    from hf_sgpe.formats.registry import FORMATS
-    from hf_sgpe.generation.engines import ENGINES
-    from hf_sgpe.splitting.patterns import PATTERNS
-    from hf_sgpe.splitting.scripts import SCRIPTS
-    from hf_sgpe.splitting.splitting import RECIPES
-
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    missing = [name for name in (*FORMATS, *PATTERNS, *RECIPES) if f"`{name}`" not in readme]
-    missing += [name for name in (*SCRIPTS, *ENGINES) if name not in readme.lower()]
-    assert missing == []

@@ -1,0 +1,43 @@
+"""What MkDocs calls when it builds the documentation: the page on the command line is made from the commands themselves."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import griffe
+
+_EXAMPLES = re.compile(r"^Examples?: \[bold\].*$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Adds what ``--help`` says of each command to the page that is for it."""
+    return markdown + commands() if page.file.src_uri == "cli.md" else markdown
+
+
+def commands() -> str:
+    """The commands as Markdown, by Typer's own writer."""
+    import typer
+    from typer.cli import get_docs_for_click
+
+    from hf_sgpe.cli.app import app
+
+    command = typer.main.get_command(app)
+    written = get_docs_for_click(obj=command, ctx=typer.Context(command), name="hf-sgpe", title="hf-sgpe")
+    _, *parts = re.split(r"^## ", written, flags=re.MULTILINE)
+    return "\n".join(f"## {_EXAMPLES.sub(_as_code, part)}" for part in parts)
+
+
+def _as_code(examples: re.Match[str]) -> str:
+    lines = re.findall(r"\[bold\](.*?)\[/bold\]", html.unescape(examples[0]))
+    return "\n".join(["```bash", *lines, "```"])
+
+
+class Doctests(griffe.Extension):
+    """Shows the examples of docstrings as code; Markdown would take ``>>>`` for a quotation."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = _EXAMPLE.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
