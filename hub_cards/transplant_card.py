@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.hub import split_name
 from hub_cards.markup import render
 
@@ -37,16 +36,13 @@ class TransplantCard:
     done: Transplant
     scores: Mapping[str, tuple[Score, Score]]
 
-    def write(self) -> list[str]:
-        """Writes both files into the model's folder, and returns their names."""
-        texts = {REPORT_FILE: json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", CARD_FILE: self.readme()}
-        with atomic_directory(self.done.out) as temporary:
-            for name, text in texts.items():
-                (temporary / name).write_text(text, encoding="utf-8", newline="\n")
-        return sorted(texts)
+    def files(self) -> dict[str, str]:
+        """What belongs beside the model: name → text."""
+        return {REPORT_FILE: json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", CARD_FILE: self.readme()}
 
     def readme(self) -> str:
-        return render("transplant.md.jinja", card=self, rows=self.done.row_map, name=Path(self.done.out).resolve().name)
+        path = self.done.out.as_posix()
+        return render("transplant.md.jinja", card=self, rows=self.done.row_map, path=path, name=self.done.out.resolve().name)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -60,6 +56,7 @@ class TransplantCard:
             "new_rows": len(row_map.pieces),
             "tables": list(self.done.tables),
             "modules_to_save": self.done.modules_to_save,
+            "ensure_weight_tying": self.done.tied,
             "texts": {name: {"before": old.to_dict(), "after": new.to_dict()} for name, (old, new) in self.scores.items()},
         }
 
@@ -71,8 +68,20 @@ class TransplantCard:
             library_name="transformers",
             tags=["hf_sgpe", "vocabulary-extension"],
             base_model=None if Path(self.base).exists() else split_name(self.base)[0],
+            **self._of_the_base(),
         )
         return data.to_yaml().strip()
+
+    def _of_the_base(self) -> dict[str, Any]:
+        """Languages and licence, as the card of the model that was begun from says them."""
+        from huggingface_hub import metadata_load
+
+        file = Path(self.base) / CARD_FILE
+        try:
+            known = (metadata_load(file) if file.is_file() else None) or {}
+        except (ValueError, OSError):  # not a card of the Hub's form
+            return {}
+        return {name: known[name] for name in ("language", "license", "license_name", "license_link") if name in known}
 
     def table(self) -> list[list[str]]:
         """The measurements: a heading, and a row for each text."""

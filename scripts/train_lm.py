@@ -43,6 +43,8 @@ from trainers.scoring import bits_per_byte, held_out_texts
 from trainers.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
+KEEP_SHARE = 0.2
+
 
 @dataclass
 class Arguments(RunArguments):
@@ -56,7 +58,7 @@ class Arguments(RunArguments):
     parts: str = option("of --model that are trained (default: %(default)s)", "all", choices=PARTS)
     rows_learning_rate: float | None = option("of the rows of new tokens (default: that of all others)")
     keep: list[str] = option_list("text in languages that --model knows, to mix in", metavar="FILE")
-    keep_share: float = option("of the rows, for --keep (default: %(default)s)", 0.2)
+    keep_share: float | None = option(f"of the rows, for --keep (default: {KEEP_SHARE})")
     eval: list[str] = option_list("held-out text, for bits per byte", metavar="FILE")
     corpus: list[str] = positional("files, folders or globs to train on", "*")
 
@@ -84,8 +86,13 @@ def run(args: Arguments) -> None:
     how: dict[str, Any] = {}
     if chosen and not args.model:
         raise SGPEError("--parts and --rows-learning-rate are for a model that exists: name it by --model")
-    if not 0 < args.keep_share < 1:
-        raise SGPEError(f"--keep-share must be between 0 and 1, not {args.keep_share}")
+    if args.rows_learning_rate is not None and not args.rows_learning_rate > 0:
+        raise SGPEError(f"--rows-learning-rate must be above 0, not {args.rows_learning_rate}")
+    if args.keep_share is not None and not args.keep:
+        raise SGPEError("--keep-share is of the text of --keep: give that, too")
+    keep_share = KEEP_SHARE if args.keep_share is None else args.keep_share
+    if not 0 < keep_share < 1:
+        raise SGPEError(f"--keep-share must be between 0 and 1, not {keep_share}")
     if not args.model:
         small_llama(1, **args.new_model(), length=args.length)
     files, kept_files = find_files(args.corpus), find_files(args.keep)
@@ -107,7 +114,7 @@ def run(args: Arguments) -> None:
         fit_embeddings(model, tokenizer, tokenizer)
     rows = packed_rows(args, files, tokenizer)
     if kept_files:
-        kept = kept_rows(args, kept_files, tokenizer, round(len(rows) * args.keep_share / (1 - args.keep_share)))
+        kept = kept_rows(args, kept_files, tokenizer, round(len(rows) * keep_share / (1 - keep_share)))
         state.print(f"{len(kept) / (len(kept) + len(rows)):.1%} of the rows are those of --keep", flush=True)
         rows = numpy.concatenate([rows, kept])
     model.to(state.device)

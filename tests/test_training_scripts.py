@@ -152,7 +152,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
     assert call_here("train_lm.py", *options, "--length", 16, "--steps", 2, "--batch-size", 2, "--out", "newer") == 0
     out = capsys.readouterr().out
     assert "4 rows of 16 tokens" in out  # of a stream no more than is needed
-    assert out.startswith("model of bare: 599 rows kept, 1 started from their pieces\n")
+    assert out.startswith("model of bare: 599 rows kept, 1 started from their pieces, ")
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
     assert call_here("train_lm.py", *options, "--length", 17, "--out", "longer") == 2
@@ -161,7 +161,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder, ca
     shutil.copytree(folder / "model of bare", folder / "alone", ignore=shutil.ignore_patterns("token*"))
     options = ["30-si.txt", "--model", "alone", "--model-tokenizer", "bare", "--length", 16, "--steps", 1, "--out", "same"]
     assert call_here("train_lm.py", *options) == 0
-    assert capsys.readouterr().out.startswith("alone: 600 rows kept\n")
+    assert capsys.readouterr().out.startswith("alone: 600 rows kept, ")
 
 
 def test_an_encoder_decoder_goes_on_with_another_tokenizer(folder, call_here, capsys):
@@ -174,7 +174,7 @@ def test_an_encoder_decoder_goes_on_with_another_tokenizer(folder, call_here, ca
     capsys.readouterr()
     options = ["--length", 16, *options[len(TINY) :], "--model", "first", "--tokenizer", "next", "--out", "second"]
     assert call_here("train_seq2seq.py", "pairs.tsv", *options) == 0
-    assert re.match(r"first: \d+ rows kept, \d+ started from their pieces\n", capsys.readouterr().out)
+    assert re.match(r"first: \d+ rows kept, \d+ started from their pieces, ", capsys.readouterr().out)
     config = json.loads((folder / "second" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"], config["decoder_start_token_id"]) == (512, 498, 498)
 
@@ -281,7 +281,7 @@ def test_an_unknown_option_ends_in_one_line(folder, script):
         (
             "train_lm.py",
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
-            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but 600 ids are in",
+            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, and its own tokenizer 600 ids",
         ),
         (
             "train_lm.py",
@@ -298,6 +298,13 @@ def test_an_unknown_option_ends_in_one_line(folder, script):
         ("train_seq2seq.py", ["si.txt", "30-en.txt", "--tokenizer", "padding"], "must be aligned"),
         ("train_seq2seq.py", ["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: not two columns"),
         ("train_seq2seq.py", ["a", "b", "c", "--tokenizer", "padding"], "not 3 files"),
+        ("train_lm.py", ["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share is of the text of --keep"),
+        (
+            "train_lm.py",
+            ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
+            "--rows-learning-rate must be above 0, not -1.0",
+        ),
+        ("train_lm.py", ["si.txt", "--model", "bare", "--out", "bare"], "--out bare: is the model that is to be trained"),
         ("compare_tokenizers.py", ["si.txt", "--eval", "30-en.txt", "--recipe", "bpe"], "nothing to compare"),
         (
             "compare_tokenizers.py",
@@ -356,7 +363,7 @@ def test_the_page_on_extending_goes_from_a_corpus_to_a_model_that_knows_its_new_
     assert "20.0% of the rows are those of --keep" in trained
     assert "held-out.txt" in trained
     rows = LlamaForCausalLM.from_pretrained(tmp_path / "my-sinhala-model").get_input_embeddings().weight
-    assert len(rows) >= 1101
+    assert len(rows) == 1100
     assert "600 started from their pieces" in transplanted
     assert re.search(r"^en\.txt +[\d.]+ → [\d.]+ ", transplanted, re.MULTILINE)
     assert len(LlamaForCausalLM.from_pretrained(tmp_path / "my-base-si").get_input_embeddings().weight) == 1100

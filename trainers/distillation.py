@@ -17,7 +17,7 @@ from tqdm import tqdm
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import bar_disabled
 from trainers.embeddings import RowMap
-from trainers.loading import load_model
+from trainers.loading import load_causal_model
 from trainers.token_tables import NewRows, fit_embeddings, tables_of
 
 if TYPE_CHECKING:
@@ -44,13 +44,10 @@ def distilled_rows(
         SGPEError: the tokenizer was not extended from the old one, the model is no causal one, or no text holds a new token.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     if not row_map.keeps_ids:
         raise SGPEError("distilling needs a tokenizer that was extended: here, old tokens have other ids")
-    net = load_model(AutoModelForCausalLM, model).to("cuda" if torch.cuda.is_available() else "cpu")
-    if getattr(net.config, "is_encoder_decoder", False):
-        raise SGPEError(f"{model}: rows are distilled in causal models, and this one has an encoder")
+    net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
     distil(net, tokenizer, old, row_map.new, texts, steps=steps)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
@@ -91,6 +88,8 @@ def distil(
     import torch
 
     examples = list(_examples(tokenizer, old, frozenset(ids), texts, length))
+    if steps < 1:
+        raise SGPEError(f"distilling takes at least 1 step, not {steps}")
     if not examples:
         raise SGPEError("the text to learn new rows from holds none of the new tokens")
     order = random.Random(seed)

@@ -136,6 +136,8 @@ class RowMap:
             "rows kept": len(self.kept),
             "started from their pieces": len(self.pieces) - lost,
             "started from the mean of all": lost,
+            "of the old tokenizer dropped": len(self.known) - len(self.kept),
+            "spare": self.rows - len(self.kept) - len(self.pieces),
         }
         return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
 

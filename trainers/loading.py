@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,19 @@ from hf_sgpe.quiet import bars_on_terminals_only
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+# What the names of classes that generate text end in.
+_GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
+
+
+def auto_class(config: Any) -> str:
+    """The class of transformers that loads a model of this configuration: an Auto class if it generates text, or its own."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    name: str = next(iter(getattr(config, "architectures", None) or ()), "")
+    if config.is_encoder_decoder and name.endswith(_GENERATES):
+        return "AutoModelForSeq2SeqLM"
+    return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(_GENERATES)) else name
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
@@ -26,14 +40,48 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
         SGPEError: there is none, or it is of another kind.
     """
     import torch
+
+    with _loading(path_or_repo):
+        return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
+
+
+def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """The same for a causal language model of any class, with all of its weights: what a file lacks would be random.
+
+    Raises:
+        SGPEError: there is none, it is of another kind, or weights are missing.
+    """
+    import torch
+    import transformers
+
+    with _loading(path_or_repo):
+        config = transformers.AutoConfig.from_pretrained(path_or_repo)
+    name = auto_class(config)
+    if config.is_encoder_decoder or not name.endswith(_GENERATES):
+        reason = "this one has an encoder" if config.is_encoder_decoder else f"this one is {name or 'none'}"
+        raise SGPEError(f"{path_or_repo}: only causal language models predict text, and {reason}")
+    with _loading(path_or_repo):
+        model, found = getattr(transformers, name).from_pretrained(
+            path_or_repo, dtype=dtype or torch.float32, output_loading_info=True
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise SGPEError(f"{path_or_repo}: its weights hold no {missing[0]}")
+    whole: PreTrainedModel = model
+    return whole
+
+
+@contextmanager
+def _loading(path_or_repo: str) -> Iterator[None]:
     from safetensors import SafetensorError
 
+    if not path_or_repo:
+        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
     if not Path(path_or_repo).exists():
         download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
     try:
         with bars_on_terminals_only():
-            return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
-    except (OSError, ValueError, SafetensorError) as error:
+            yield
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
 
 

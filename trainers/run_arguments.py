@@ -90,6 +90,8 @@ class RunArguments:
             check_name(self.push)
         elif self.private:
             raise SGPEError("--private is for --push")
+        if self.model and self.out.exists() and self.out.resolve() == Path(self.model).resolve():
+            raise SGPEError(f"--out {self.out}: is the model that is to be trained: give another folder")
         if self.out.exists() and not self.out.is_dir():
             raise SGPEError(f"--out {self.out}: is a file: give a folder to write to")
         if checkpoint_to_resume(self.out, resume=self.resume):
@@ -166,7 +168,7 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
     try:
         own = load_tokenizer(args.model_tokenizer or args.model)
     except SGPEError as error:
-        if args.model_tokenizer:
+        if args.model_tokenizer or not Path(args.model).is_dir():
             raise
         raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from trainers.corpora import CorpusFile
 from trainers.language_model import encode_texts, read_documents, separator_id
-from trainers.loading import load_model
+from trainers.loading import load_causal_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -126,6 +126,7 @@ def score_texts(
     model.eval()
     nats = share = 0.0
     index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
+    kept = cache_bytes(model)  # before the clock starts: the first pass of all takes longer
     started = time.perf_counter()
     per_pass = max(_MEASURED_TOKENS // length, 1)
     with torch.inference_mode():
@@ -142,7 +143,8 @@ def score_texts(
     tokens = int(counted.sum())
     # Windows overlap, so that most tokens are read twice.
     seconds = (time.perf_counter() - started) * len(ids) / (len(windows) * length)
-    kept = cache_bytes(model)
+    if not isfinite(nats):
+        raise SGPEError("what the model predicts is no number: its weights are damaged")
     return Score(
         bits=nats / log(2),
         bytes=size,
@@ -184,12 +186,9 @@ def score_model(
         SGPEError: there is no such model, it is no causal one, or it has not enough rows for the tokenizer.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(AutoModelForCausalLM, path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
-    if getattr(model.config, "is_encoder_decoder", False):
-        raise SGPEError(f"{path_or_repo}: bits per byte are those of causal models, and this one has an encoder")
+    model = load_causal_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
     scores = {}
     for name, some in texts.items():
         try:
@@ -207,6 +206,6 @@ def held_out_texts(file: CorpusFile, text_field: str = "text") -> list[str]:
     """
     documents = read_documents([file], text_field=text_field)
     texts = [text if isinstance(text, str) else "".join(text) for text in documents]
-    if not any(texts):
+    if not any(text.strip() for text in texts):
         raise SGPEError(f"{file}: holds no text to measure")
     return texts

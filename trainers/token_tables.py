@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+MOST_MULTIPLE = 4096
+"""Larger ones would only be mistakes."""
+
+
 def fit_embeddings(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -65,13 +69,13 @@ def fitting_rows(
     Raises:
         SGPEError: as `fit_embeddings`.
     """
-    if multiple < 1:
-        raise SGPEError(f"the embedding is padded to a multiple of at least 1, not {multiple}")
+    if not 1 <= multiple <= MOST_MULTIPLE:
+        raise SGPEError(f"rows can be padded to a multiple of 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
     needed = embedding_rows(old, multiple=1)
     if not needed <= present <= 2 * needed + max(multiple, 64):  # it may have spare ones, but not as many as tokens
         raise SGPEError(
-            f"the model has {present:,} rows for tokens, but {needed:,} ids are in the tokenizer given as its own: "
-            "give the one that it was trained with"
+            f"the model has {present:,} rows for tokens, and its own tokenizer {needed:,} ids: they do not belong together. "
+            "Give the tokenizer that it was trained with"
         )
     row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=1))
     least = max(row_map.rows, present) if row_map.keeps_ids else row_map.rows
@@ -112,9 +116,11 @@ def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The ids of tokens in a configuration that are others for another tokenizer: name → value.
 
-    Every id follows its token. bos, eos and pad become the tokenizer's, None where it has none; but where all old tokens
-    keep their ids, those that say something stay.
+    Every id follows its token. bos, eos and pad become the tokenizer's, None where it has none; but if it was extended, so
+    that all old tokens keep their ids, nothing changes.
     """
+    if row_map.keeps_ids and not row_map.changes_nothing:
+        return {}
     moved = {old: new for new, old in row_map.kept.items()}
     changed: dict[str, Any] = {}
     for name, value in () if row_map.keeps_ids else config.items():
@@ -124,8 +130,6 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
             changed[name] = [moved[id] for id in value if id in moved] or None
     for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
         id, present = getattr(tokenizer, role), changed.get(role, config.get(role))
-        if row_map.keeps_ids and not row_map.changes_nothing and present is not None:
-            continue
         if not (isinstance(present, list) and id in present):  # of several that end texts all do
             changed[role] = id
     if config.get("is_encoder_decoder") and changed.get(start := "decoder_start_token_id", config.get(start)) is None:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from hf_sgpe.hub import download_model
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
 from trainers.embeddings import RowMap
-from trainers.loading import load_tokenizer
+from trainers.loading import auto_class, load_tokenizer
 from trainers.token_tables import fitting_rows, moved_ids, tables_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Transplant:
         out: Its folder.
         row_map: Where its rows come from.
         tables: Names of the tensors with a row for each token, the embedding first.
+        auto_class: The class of transformers that loads it: an Auto class if it generates text, else its own.
+        tied: Whether the embedding is the output, too.
         tokenizer: The new tokenizer.
         old_tokenizer: The one that the model had.
     """
@@ -58,13 +60,20 @@ class Transplant:
     out: Path
     row_map: RowMap
     tables: tuple[str, ...]
+    auto_class: str
+    tied: bool
     tokenizer: PreTrainedTokenizerBase
     old_tokenizer: PreTrainedTokenizerBase
 
     @property
     def modules_to_save(self) -> list[str]:
         """What PEFT's ``LoraConfig(modules_to_save=…)`` must name, so that an adapter trains and keeps the new rows."""
-        return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if "." in name))
+        return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
+
+    @property
+    def lora(self) -> str:
+        """The same as arguments of ``LoraConfig``. A tied output would stay as it was but for the second, of PEFT 0.18."""
+        return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
 def transplant(
@@ -76,6 +85,7 @@ def transplant(
     learn: Callable[[RowMap], Sequence[torch.Tensor]] | None = None,
     multiple: int = 1,
     model_tokenizer: str | os.PathLike[str] | None = None,
+    describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
     """Writes a model again for another tokenizer, with that tokenizer beside it.
 
@@ -83,35 +93,42 @@ def transplant(
     into, in the input embedding, in the output if it is not tied, and in its bias. Token ids in the configuration and the
     generation configuration follow.
 
+    Where all old tokens keep their ids, no id of a configuration changes.
+
     Args:
         model: Folder or repository on the Hub, with safetensors, in one file or in shards.
         tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
-        out: Folder to write to.
+        out: Folder to write to, new or empty.
         start: Weighs the old rows that a new one begins from (`trainers.row_starts`); None for their mean.
         learn: Makes the new rows of each of the model's tables, in 32 bits, as `trainers.distillation.distilled_rows` does;
             None for those of ``start``.
         multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
         model_tokenizer: That of the model, if it does not lie beside it.
+        describe: Makes further files beside the finished model, which it is given in a temporary folder: name → text.
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows are not those of its tokenizer, a tokenizer is not
-            byte-level BPE, or ``out`` is the model's folder. Nothing is written then.
+            byte-level BPE, or ``out`` holds something. Nothing is written then, nor where ``describe`` raises an error.
     """
-    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
-    if not folder.is_dir():
-        raise SGPEError(f"{model}: give the folder of a model, with config.json and model.safetensors")
+    folder = _folder_of(model)
     target = Path(out)
-    if target.resolve() in (folder.resolve(), Path(tokenizer).resolve()):
-        raise SGPEError(f"{out} is what the model is made from: give another folder")
-    if target.is_dir() and any(target.iterdir()):
-        raise SGPEError(f"{out}: holds files: give a new folder, or an empty one")
+    if not os.fspath(out) or (target.is_dir() and any(target.iterdir())):
+        made_from = target.resolve() in (folder.resolve(), Path(tokenizer).resolve())
+        what = "is what the model is made from" if made_from else "holds files"
+        raise SGPEError(f"{out or 'this folder'} {what}: give a new folder, or an empty one")
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
     new = TokenizerFolder.read(tokenizer)
-    numbers = _tables_in(folder, tensors)
+    empty = _empty_model(folder)
+    numbers = _tables_in(folder, tensors, empty)
     tables = tuple(numbers)
     present = _rows_of(tensors[tables[0]])
-    old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
+    try:
+        old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
+    except SGPEError as error:
+        if model_tokenizer is not None:
+            raise
+        raise SGPEError(f"{error}: name the model's own by --model-tokenizer") from None
     new_tokenizer = load_tokenizer(os.fspath(tokenizer))
     try:
         row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
@@ -121,7 +138,8 @@ def transplant(
     learned = [] if learn is None or not row_map.new else learn(row_map)
     with atomic_directory(target) as temporary:
         made = {
-            name: _made(tensors[name], row_map, learned[number] if learned else None) for name, number in numbers.items()
+            name: _made(name, tensors[name], row_map, learned[number] if learned else None)
+            for name, number in numbers.items()
         }
         for file in weight_files(folder):
             ours = {name: one for name, one in made.items() if tensors[name].file == file}
@@ -132,54 +150,68 @@ def transplant(
         _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer))
         if (folder / _GENERATION).exists():
             generation = read_json(folder / _GENERATION)
-            _write(temporary / _GENERATION, generation | moved_ids(generation, row_map, new_tokenizer))
-    return Transplant(target, row_map, tables, new_tokenizer, old_tokenizer)
+            _write(temporary / _GENERATION, generation | _moved(generation, row_map, new_tokenizer))
+        output = empty.get_output_embeddings()
+        tied = output is not None and output.weight is empty.get_input_embeddings().weight
+        done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer)
+        for name, text in describe(replace(done, out=temporary)).items() if describe else ():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+    return done
 
 
-def _tables_in(folder: Path, tensors: Mapping[str, Stored]) -> dict[str, int]:
+def _folder_of(model: str | os.PathLike[str]) -> Path:
+    """The folder of a model, which is downloaded if it is none here.
+
+    Raises:
+        SGPEError: it is none.
+    """
+    if not os.fspath(model):
+        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
+    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
+    if not folder.is_dir() or not (folder / _CONFIG).exists():
+        raise SGPEError(f"{model}: give the folder of a model, with config.json and model.safetensors")
+    return folder
+
+
+def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
     """Names of the stored tensors that have a row for each token, the embedding first, and which of the model's tables each
     is, as `tables_of` numbers them.
 
+    Args:
+        model: The same without weights.
+
     Raises:
-        SGPEError: transformers knows no such model, or a table is not there.
+        SGPEError: a table is not there, or not as config.json says.
     """
-    model = _empty_model(folder)
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
-    embedding, *others = tables_of(model)
-    found: dict[str, int] = {}
-    for number, table in enumerate((embedding, *others)):
-        # BART's bias is the only row of a tensor.
-        names = [name for name, one in every if one is table or one is table._base]
-        present = [stored_name for stored_name in tensors if any(_same(stored_name, name, model) for name in names)]
-        present = present or _renamed(tensors, names, tuple(table.shape))
-        if not present:
-            raise SGPEError(f"{folder}: its weights hold no {names[0]}, so there is nothing to make new rows from")
-        found |= dict.fromkeys(present, number)
-    # A tied output that is stored all the same is written alike.
-    tied = [name for name, one in every if one is embedding]
-    found |= {stored_name: 0 for stored_name in tensors if any(_same(stored_name, name, model) for name in tied)}
-    rows = {_rows_of(tensors[name]) for name in found}
-    if len(rows) > 1 or any(tensors[name].type not in _KINDS for name in found):
-        kinds = ", ".join(f"{name} {tensors[name].type} {list(tensors[name].shape)}" for name in found)
-        raise SGPEError(f"{folder}: its tables for tokens do not fit together, or are quantized: {kinds}")
-    return found
+    tables = tables_of(model)
+    # BART's bias is the only row of a tensor.
+    names = [[name for name, one in every if one is table or one is table._base] for table in tables]
+    found = {
+        stored_name: number
+        for number, ours in enumerate(names)
+        for stored_name in tensors
+        if any(_same(stored_name, name, model) for name in ours)
+    }
+    for number in sorted({*range(len(tables))} - {*found.values()}):
+        # transformers has other names than files of an older layout, as for Gemma 3 and GPT-NeoX.
+        shape = tuple(tables[number].shape)
+        alike = [stored_name for stored_name, one in tensors.items() if stored_name not in found and one.shape == shape]
+        if len(alike) != 1:
+            raise SGPEError(f"{folder}: its weights hold no {names[number][0]}, so there is nothing to make new rows from")
+        found[alike[0]] = number
+    for name, number in found.items():
+        table, rows = tensors[name], len(tables[number])
+        if table.type not in _KINDS:
+            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model as it was before that")
+        if _rows_of(table) != rows:
+            raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, and config.json asks for {rows:,} rows")
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
     prefix = f"{model.base_model_prefix}."
     return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
-
-
-def _renamed(tensors: Mapping[str, Stored], names: Sequence[str], shape: tuple[int, ...]) -> list[str]:
-    """The one stored tensor that ends in the same two names and has the same shape: where transformers reads files of an
-    older layout, as it does for Gemma 3, other names stand in front."""
-    ends = {_end(name) for name in names}
-    alike = [name for name, one in tensors.items() if _end(name) in ends and one.shape == shape]
-    return alike if len(alike) == 1 else []
-
-
-def _end(name: str) -> str:
-    return ".".join(name.split(".")[-2:])
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
@@ -195,7 +227,7 @@ def _empty_model(folder: Path) -> PreTrainedModel:
             model: PreTrainedModel = kind(config) if kind else transformers.AutoModelForCausalLM.from_config(config)
             model.tie_weights()
     except Exception as error:  # whatever its checks raise
-        raise SGPEError(f"{folder / _CONFIG}: transformers cannot read it ({one_line(error)})") from None
+        raise SGPEError(f"{folder / _CONFIG}: transformers cannot read it ({one_line(error).split('. ')[0]})") from None
     return model
 
 
@@ -203,10 +235,11 @@ def _rows_of(table: Stored) -> int:
     return table.shape[-1] if table.shape[0] == 1 else table.shape[0]
 
 
-def _made(table: Stored, row_map: RowMap, started: torch.Tensor | None) -> Made:
+def _made(name: str, table: Stored, row_map: RowMap, started: torch.Tensor | None) -> Made:
     rows = _mapped(table)
     shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
-    return Made(table.type, shape, table.size // len(rows) * row_map.rows, _bytes_of(row_map.parts(rows, started)))
+    parts = _bytes_of(row_map.parts(rows, started), f"{table.file}: {name}")
+    return Made(table.type, shape, table.size // len(rows) * row_map.rows, parts)
 
 
 def _mapped(table: Stored) -> torch.Tensor:
@@ -224,30 +257,34 @@ def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
     Raises:
         SGPEError: as `transplant`.
     """
-    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
+    folder = _folder_of(model)
     tensors = stored(folder, any_type=True)
-    name, *_ = _tables_in(folder, tensors)
+    name, *_ = _tables_in(folder, tensors, _empty_model(folder))
     return _mapped(tensors[name])
 
 
-def _bytes_of(parts: Iterator[torch.Tensor]) -> Iterator[memoryview]:
+def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview]:
     import torch
 
     for part in parts:
         if not torch.isfinite(part).all():
-            raise SGPEError("the rows of the model's tokens are damaged: not all are finite numbers")
+            raise SGPEError(f"{source} is damaged: not all of its numbers are finite")
         yield memoryview(part.contiguous().view(torch.uint8).reshape(-1).numpy())  # type: ignore[arg-type]
 
 
 def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """A configuration with the size of the new vocabulary and its ids; models of images have one for their text in it."""
-    changed = {**config, **moved_ids(config, row_map, tokenizer)}
+    changed = {**config, **_moved(config, row_map, tokenizer)}
     text = config.get("text_config")
     if isinstance(text, dict):
         changed["text_config"] = _with_rows(text, row_map, tokenizer)
     if "vocab_size" in config or not isinstance(text, dict):
         changed["vocab_size"] = row_map.rows
     return changed
+
+
+def _moved(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    return {} if row_map.keeps_ids else moved_ids(config, row_map, tokenizer)
 
 
 def _copy_others(folder: Path, target: Path, *, grown: int | None) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +27,7 @@ def transplant(
     tokenizer: Annotated[
         str, typer.Option("--tokenizer", "-t", help="The new tokenizer: folder or Hub repository.", show_default=False)
     ],
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to, new or empty.", show_default=False)],
     init: Annotated[
         str,
         typer.Option(
@@ -42,9 +44,12 @@ def transplant(
         list[str] | None,
         typer.Option(help="For --init distil: text in the new language (repeatable).", show_default=False),
     ] = None,
-    distil_steps: Annotated[int, typer.Option(help="For --init distil: steps of eight pieces of text.")] = 300,
+    distil_steps: Annotated[
+        int | None,
+        typer.Option(help="For --init distil: steps of eight pieces of text (default: 300).", show_default=False),
+    ] = None,
     pad_to_multiple: Annotated[
-        int, typer.Option(help="Add rows up to the next multiple of it, such as 64, which is faster on GPUs.")
+        int, typer.Option(help="Add rows up to the next multiple of it, such as 64, which is faster on GPUs; at most 4096.")
     ] = 1,
     model_tokenizer: Annotated[
         str | None, typer.Option(help="The model's own tokenizer, if it does not lie beside it.", show_default=False)
@@ -61,8 +66,8 @@ def transplant(
 ) -> None:
     """Give a model the rows that another tokenizer needs, such as one that was extended; all else stays bit for bit.
 
-    The result is a folder with model, tokenizer and a card that AutoModelForCausalLM and AutoTokenizer load. The model works
-    at once, and should go on training on text in the new language.
+    The result is a folder with model, tokenizer and a card, which transformers loads as it loads the old one. The model
+    works at once, and should go on training on text in the new language.
     """
     from trainers import find_files
     from trainers.training_runs import require_pytorch
@@ -74,26 +79,44 @@ def transplant(
             raise SGPEError(
                 f"--init {init}: " + (f"give {name}, too" if init == needed else f"{name} is for --init {needed}")
             )
+    if distil_steps is not None and init != "distil":
+        raise SGPEError(f"--init {init}: --distil-steps is for --init distil")
+    if distil_steps is not None and distil_steps < 1:
+        raise SGPEError(f"--distil-steps must be at least 1, not {distil_steps}")
     require_pytorch()
     from hub_cards.transplant_card import TransplantCard
-    from trainers.scoring import held_out_texts
+    from trainers.loading import load_tokenizer
+    from trainers.scoring import held_out_texts, score_model
+    from trainers.token_tables import MOST_MULTIPLE
     from trainers.transplant import transplant as write
 
+    if not 1 <= pad_to_multiple <= MOST_MULTIPLE:
+        raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {pad_to_multiple:,}")
     texts = {str(file): held_out_texts(file, text_field) for file in find_files(evaluate or ())}
+    old = load_tokenizer(model_tokenizer or model) if texts else None
+    before = score_model(model, old, texts) if old else {}
+    card: TransplantCard | None = None
+
+    def describe(done: Transplant) -> dict[str, str]:
+        nonlocal card
+        after = score_model(str(done.out), done.tokenizer, texts, watched=done.row_map.new) if texts else {}
+        scores = {name: (before[name], after[name]) for name in texts}
+        card = TransplantCard(model, tokenizer, init, replace(done, out=Path(out)), scores)
+        return card.files()
+
     done = write(
         model,
         tokenizer,
         out,
         multiple=pad_to_multiple,
         model_tokenizer=model_tokenizer,
-        **_how(init, model, tokenizer, model_tokenizer or model, donor, text or [], text_field, distil_steps),
+        describe=describe,
+        **_how(init, model, tokenizer, model_tokenizer or model, donor, text or [], text_field, distil_steps or 300),
     )
-    card = TransplantCard(model, tokenizer, init, done, _scores(model, done, texts))
-    card.write()
-    modules = ", ".join(map(repr, done.modules_to_save))
+    assert card is not None
+    lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
     report(
-        f"{out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {' and '.join(done.tables)}. "
-        f"With LoRA, train and keep them by modules_to_save=[{modules}].",
+        f"{out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {' and '.join(done.tables)}.{lora}",
         {"out": out, **card.to_dict()},
         as_json,
     )
@@ -127,19 +150,11 @@ def _how(
         from trainers.distillation import distilled_rows
 
         lines = [line for file in find_files(text) for line in read_lines(file, text_field=text_field) if line.strip()]
+        if not lines:
+            raise SGPEError(f"--text {', '.join(text)}: holds no text")
         names = {"model": model, "tokenizer": load_tokenizer(tokenizer), "old": load_tokenizer(model_tokenizer)}
         return {"start": by_position, "learn": partial(distilled_rows, **names, texts=lines, steps=steps)}
     return {}
-
-
-def _scores(model: str, done: Transplant, texts: dict[str, list[str]]) -> dict[str, Any]:
-    from trainers.scoring import score_model
-
-    if not texts:
-        return {}
-    before = score_model(model, done.old_tokenizer, texts)
-    after = score_model(str(done.out), done.tokenizer, texts, watched=done.row_map.new)
-    return {name: (before[name], after[name]) for name in texts}
 
 
 def _print_scores(card: TransplantCard) -> None:

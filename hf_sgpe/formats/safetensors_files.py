@@ -59,10 +59,15 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / WEIGHTS_FILE).is_file():
         return [folder / WEIGHTS_FILE]
     if not index.exists():
-        raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}")
+        pickled = next(iter(sorted(folder.glob("*.bin"))), None)
+        if pickled is None:
+            raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, and no {INDEX_FILE} that names its parts")
+        raise SGPEError(
+            f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}, which transformers writes when it loads and saves it"
+        )
     names = read_json(index).get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise SGPEError(f"{index}: damaged: names no files")
+    if not isinstance(names, dict) or not all(isinstance(name, str) and name == Path(name).name for name in names.values()):
+        raise SGPEError(f"{index}: damaged: names no files beside it")
     files = [folder / name for name in sorted(set(names.values()))]
     for file in files:
         if not file.is_file():

@@ -28,6 +28,8 @@ from transformers import (  # noqa: E402
     GPT2LMHeadModel,
     GPTJConfig,
     GPTJForCausalLM,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -65,6 +67,8 @@ KINDS = {
         )
     ),
     "mistral": lambda ids: MistralForCausalLM(MistralConfig(**SMALL, **ids)),
+    # Its output has another name in files, too.
+    "neox": lambda ids: GPTNeoXForCausalLM(GPTNeoXConfig(**LAYERS, **ids, max_position_embeddings=64)),
     "gpt2": lambda ids: GPT2LMHeadModel(GPT2Config(**GPT, **ids)),
     "biased": lambda ids: GPTJForCausalLM(GPTJConfig(**GPT, **ids, rotary_dim=4, tie_word_embeddings=False)),
     "bart": lambda ids: BartForConditionalGeneration(
@@ -127,9 +131,18 @@ def test_all_but_new_rows_is_the_same_bit_for_bit(kind, to, tokenizers, tmp_path
     assert list(old) == list(new)
     followed = {name for name in old if old[name].shape != new[name].shape}
     assert followed == set(done.tables)
-    assert len(followed) == {"llama": 2, "qwen3": 2, "mistral": 2, "biased": 3}.get(kind, 2 if kind == "bart" else 1)
+    apart = {"llama": 2, "qwen3": 2, "mistral": 2, "neox": 2, "bart": 2, "biased": 3}
+    assert len(followed) == apart.get(kind, 1)
     row_map = done.row_map
     assert row_map.keeps_ids == (to == "extended")
+    assert done.tied == (kind not in ("llama", "qwen3", "mistral", "neox", "biased"))
+    assert done.auto_class == ("AutoModelForSeq2SeqLM" if kind == "bart" else "AutoModelForCausalLM")
+    for name in ("config.json", "generation_config.json") if row_map.keeps_ids else ():
+        before, after = (json.loads((one / name).read_text(encoding="utf-8")) for one in (model, tmp_path / "out"))
+        for config in (before, after, before.get("text_config"), after.get("text_config")):
+            if config:
+                config.pop("vocab_size", None)
+        assert after == before
     for name, table in old.items():
         assert new[name].dtype == table.dtype == torch.bfloat16
         if name not in followed:
@@ -197,12 +210,19 @@ def test_old_text_is_predicted_as_before(tokenizers, tmp_path):
         ("cut", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
         ("shard", r"model-\d+-of-\d+\.safetensors: not there, though model\.safetensors\.index\.json names it$"),
         ("shape", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
-        ("index", r"model: holds no model\.safetensors$"),
+        ("index", r"model: holds no model\.safetensors, and no model\.safetensors\.index\.json that names its parts$"),
+        ("bin", r"model: holds pytorch_model\.bin and no model\.safetensors, which transformers writes when"),
+        ("rows", r"model-\d+-of-\d+\.safetensors: \S+ has shape \[512, 16\], and config\.json asks for 600 rows$"),
+        ("away", r"model\.safetensors\.index\.json: damaged: names no files beside it$"),
         ("names", r"model-\d+-of-\d+\.safetensors: damaged: lost is not in it, though model\.safetensors\.index\.json"),
         ("config", r"config\.json"),
-        ("nan", r"the rows of the model's tokens are damaged: not all are finite numbers$"),
-        ("tokenizer", r"the model has 2,000 rows for tokens, but 500 ids are in the tokenizer given as its own"),
-        ("none", r"the folder holds no tokenizer"),
+        (
+            "nan",
+            r"model-\d+-of-\d+\.safetensors: model\.embed_tokens\.weight is damaged: not all of its numbers are finite$",
+        ),
+        ("tokenizer", r"the model has 2,000 rows for tokens, and its own tokenizer 500 ids: they do not belong together"),
+        ("none", r"the folder holds no tokenizer: name the model's own by --model-tokenizer$"),
+        ("no config", r"model: give the folder of a model, with config\.json and model\.safetensors$"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message, tokenizers, tmp_path):
@@ -216,8 +236,17 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message
         shards[0].write_bytes(shards[0].read_bytes().replace(b'"shape":[512,16]', b'"shape":[521,16]'))
     elif harm == "shard":
         shards[1].unlink()
-    elif harm == "index":
+    elif harm in ("index", "bin"):
         index.unlink()
+        if harm == "bin":
+            shards[0].rename(model / "pytorch_model.bin")
+    elif harm == "rows":
+        content = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        (model / "config.json").write_text(json.dumps(content | {"vocab_size": 600}), encoding="utf-8")
+    elif harm == "away":
+        index.write_text(index.read_text(encoding="utf-8").replace(shards[0].name, f"../{shards[0].name}"), encoding="utf-8")
+    elif harm == "no config":
+        (model / "config.json").unlink()
     elif harm == "names":
         content = json.loads(index.read_text(encoding="utf-8"))
         content["weight_map"]["lost"] = shards[0].name
@@ -442,7 +471,9 @@ def test_the_command_line_transplants_and_measures(tokenizers, tmp_path, sample)
         (["--init", "best"], "--init best: known are mean, weighted, omp, distil"),
         (["--init", "omp"], "--init omp: give --donor, too"),
         (["--text", "si.txt"], "--text is for --init distil"),
-        (["--pad-to-multiple", "0"], "the embedding is padded to a multiple of at least 1, not 0"),
+        (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
+        (["--distil-steps", "5"], "--init mean: --distil-steps is for --init distil"),
+        (["--init", "distil", "--text", "si.txt", "--distil-steps", "0"], "--distil-steps must be at least 1, not 0"),
         (["--eval", "none.txt"], "none.txt"),
     ],
 )
@@ -462,6 +493,60 @@ def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizers,
     assert "they do not belong together" in done.stderr
     done = hf_sgpe("evaluate", tokenizers / "own", text, "--model", f"other={extended[0]}")
     assert "no tokenizer is called 'other'" in done.stderr
+
+
+@pytest.mark.parametrize("harm", ["encoder", "class", "head", "nan", "blank"])
+def test_nothing_is_written_where_measuring_fails(harm, tokenizers, tmp_path, sample):
+    model = saved("bart" if harm == "encoder" else "llama", tokenizers, tmp_path / "model")
+    text = tmp_path / "en.txt"
+    text.write_text(" \n" if harm == "blank" else sample["en"][:500], encoding="utf-8", newline="\n")
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    if harm == "class":
+        config["architectures"] = ["LlamaForSequenceClassification"]
+    elif harm == "head":
+        LlamaForCausalLM.from_pretrained(model).model.save_pretrained(model)
+    elif harm == "nan":
+        broken = LlamaForCausalLM.from_pretrained(model)
+        broken.model.norm.weight.data[0] = torch.nan
+        broken.save_pretrained(model)
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    message = {
+        "encoder": "only causal language models predict text, and this one has an encoder",
+        "class": "only causal language models predict text, and this one is LlamaForSequenceClassification",
+        "head": "its weights hold no lm_head.weight",
+        "nan": "what the model predicts is no number: its weights are damaged",
+        "blank": "en.txt: holds no text",
+    }[harm]
+    commands = [
+        ["transplant", model, "-t", tokenizers / "extended", "-o", tmp_path / "out", "--eval", text],
+        ["evaluate", model, text, "--model", model],
+    ]
+    for command in commands:
+        done = hf_sgpe(*command)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "en.txt"}
+
+
+def test_the_card_says_how_to_load_and_what_it_is_made_from(tokenizers, tmp_path):
+    model = saved("bart", tokenizers, tmp_path / "model")
+    (model / "README.md").write_text("---\nlicense: mit\nlanguage: [en]\n---\n# Base\n", encoding="utf-8")
+    out = tmp_path / "a" / "out"
+    done = hf_sgpe("transplant", model, "-t", tokenizers / "extended", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "modules_to_save=['shared'], ensure_weight_tying=True." in done.stdout
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "license: mit" in card
+    assert f'AutoModelForSeq2SeqLM.from_pretrained("{out.as_posix()}")' in card
+    assert "ensure_weight_tying=True` (PEFT 0.18 or later)" in card
+    names = {}
+    exec(card[card.index("```python") + 9 :].partition("```")[0], names)
+    assert len(names["model"].get_input_embeddings().weight) >= len(names["tokenizer"])
+
+    done = hf_sgpe("transplant", model, "-t", tokenizers / "old", "-o", tmp_path / "same")
+    assert "LoRA" not in done.stdout
+    assert "new language" not in (tmp_path / "same" / "README.md").read_text(encoding="utf-8")
 
 
 def test_starts_are_compared_while_a_model_trains(tokenizers, extended, tmp_path, sample):
