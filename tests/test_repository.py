@@ -1,0 +1,54 @@
+"""What the repository is run by and introduced with: workflows that are safe, and files of the form that others expect."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GITHUB = ROOT / ".github"
+FORMS = {
+    "github-workflows": sorted((GITHUB / "workflows").glob("*.yml")),
+    "github-issue-forms": [file for file in sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) if file.name != "config.yml"],
+    "github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
+    "citation-file-format": [ROOT / "CITATION.cff"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_have_the_form_that_others_expect(form):
+    pytest.importorskip("check_jsonschema", reason="forms are checked by: pip install check-jsonschema")
+    assert FORMS[form]
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{form}", *map(str, FORMS[form])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_workflows_are_safe():
+    zizmor = Path(sys.executable).with_name("zizmor")
+    if not zizmor.exists():
+        pytest.skip("workflows are checked by: pip install zizmor")
+    done = subprocess.run([str(zizmor), "--offline", "--pedantic", str(GITHUB)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_workflows_call_what_there_is():
+    """Files, folders and extras that their commands name."""
+    text = "".join(file.read_text(encoding="utf-8") for file in FORMS["github-workflows"])
+    commands = "\n".join(re.findall(r"- run: (.*)", text))
+    for path in re.findall(r"(?:scripts|tests|\.ci)/[\w./-]*", commands):
+        assert (ROOT / path).exists(), path
+    extras = re.findall(r'"\.\[(\w+)\]"', commands)
+    assert set(extras) <= set(
+        re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert extras
+
+
+def test_the_changelog_keeps_its_form():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[0] == "Unreleased"
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
