@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, NoReturn
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.quiet import quiet_libraries
 
 
@@ -39,6 +39,11 @@ def exit_code(work: Callable[[], int | None]) -> int:
         _flush(sys.stdout)
     except BrokenPipeError:
         code = 0  # the reader of our output, such as head, has closed it
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        print(f"error: {not_installed('this needs transformers', 'transformers', extra='transformers')}", file=sys.stderr)
+        code = 2
     except (SGPEError, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         code = 2

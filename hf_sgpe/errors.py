@@ -12,7 +12,11 @@ class NotByteLevelError(SGPEError):
     """A valid tokenizer with a part that `BPETokenizer` cannot reproduce exactly."""
 
 
-def not_installed(need: str, *packages: str, extra: str = "") -> SGPEError:
+class NotInstalledError(SGPEError, ImportError):
+    """A library is missing that is needed only for what was asked."""
+
+
+def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
     """The error for a missing optional package, with the command that installs it.
 
     It names the package and not just our extra, so that the command works even if hf_sgpe is not on an index.
@@ -25,4 +29,4 @@ def not_installed(need: str, *packages: str, extra: str = "") -> SGPEError:
     >>> str(not_installed("pictures need matplotlib", "matplotlib", extra="plots"))
     'pictures need matplotlib: pip install matplotlib (or the extra [plots])'
     """
-    return SGPEError(f"{need}: pip install {' '.join(packages)}" + (f" (or the extra [{extra}])" if extra else ""))
+    return NotInstalledError(f"{need}: pip install {' '.join(packages)}" + (f" (or the extra [{extra}])" if extra else ""))

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 _quiet = False
 
@@ -49,6 +50,9 @@ def quiet_libraries() -> None:
 @contextmanager
 def bars_on_terminals_only() -> Iterator[None]:
     """Hides the progress bars of transformers inside the block, unless somebody watches."""
+    if find_spec("transformers") is None:
+        yield
+        return
     from transformers.utils import logging
 
     if somebody_watches() or not logging.is_progress_bar_enabled():

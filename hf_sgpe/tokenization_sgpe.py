@@ -16,14 +16,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrainedTokenizerFast
+
+from hf_sgpe.errors import SGPEError, not_installed
+
+try:
+    from transformers import AutoTokenizer, BatchEncoding, PreTrainedConfig, PreTrainedTokenizerFast
+except ModuleNotFoundError:
+    raise not_installed("SGPETokenizerFast needs transformers", "transformers", extra="transformers") from None
 
 from hf_sgpe import conversations, fast_lane
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
 from hf_sgpe.chat.written import Written
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.special_tokens import roles_of_template

@@ -3,5 +3,5 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
-make_environment "$root/.venv" -e "$root[corpora]"
+make_environment "$root/.venv" -e "$root[corpora,transformers]"
 exec "$root/.venv/bin/python" "$root/scripts/quickstart.py" "$@"

@@ -83,6 +83,9 @@ def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, wi
     text = "ශ්‍රී ලංකාව\n"
     ids = run("hf-sgpe", "encode", "-t", "out", input=text, **options)
     assert run("hf-sgpe", "decode", "-t", "out", input=ids, **options) == text
+    # Alone, as pip installs it without extras; then what reads its files.
+    assert "transformers" not in run(python, "-m", "pip", "list", **options)
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "transformers>=5.5,<6", **options)
     code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('out')('ශ්‍රී ලංකාව')['input_ids'])"
     assert run(python, "-c", code, **options) == ids
 

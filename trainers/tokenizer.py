@@ -115,10 +115,10 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Counts a corpus (arguments as for `count`) and trains on it.
+        """Counts a corpus (arguments as for `count`) and trains on it. Without transformers, `learn` what `count` gives.
 
         Raises:
-            SGPEError: as `count` and `learn`.
+            SGPEError: as `count` and `learn`, or transformers is not installed.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 

@@ -261,8 +261,10 @@ def require_pytorch() -> None:
     """Makes sure that models can be trained here.
 
     Raises:
-        SGPEError: PyTorch or accelerate is not installed.
+        SGPEError: PyTorch, transformers or accelerate is not installed.
     """
+    if find_spec("transformers") is None:
+        raise not_installed("language models need transformers", "transformers", extra="transformers")
     for name in ("torch", "accelerate"):
         if find_spec(name) is None:
             raise not_installed(f"training language models needs {name}", "torch", "accelerate", extra="train")

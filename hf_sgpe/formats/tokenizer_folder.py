@@ -16,7 +16,7 @@ from typing import Any
 from hf_sgpe import hub
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import AUTO_CLASS_FILE, AUTO_MAP, CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
 from hf_sgpe.json_files import read_json
@@ -132,10 +132,14 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a tokenizer has from its class in transformers (GPT-2's says which token ends a text, and no file does). An
     extended one is of no such class, so it must say so itself.
     """
-    from transformers import AutoTokenizer
-
-    if settings.get("tokenizer_class") in _WITHOUT_DEFAULTS:
+    name = settings.get("tokenizer_class")
+    if name in _WITHOUT_DEFAULTS:
         return {}
+    try:
+        from transformers import AutoTokenizer
+    except ModuleNotFoundError:
+        what = f"{folder}: what {name or 'the tokenizer'} has from its class is known to transformers"
+        raise not_installed(what, "transformers", extra="transformers") from None
     try:
         with without_remarks():
             loaded = AutoTokenizer.from_pretrained(folder)

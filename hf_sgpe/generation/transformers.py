@@ -32,9 +32,9 @@ class TransformersEngine(Engine):
     """
 
     name = "transformers"
-    imports: ClassVar[tuple[str, ...]] = ("torch",)
+    imports: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
-    pip = "pip install torch"
+    pip = "pip install torch transformers"
     rank = 10
     rank_on_gpu = 1
 

@@ -61,6 +61,67 @@ def test_a_project_with_packages_of_the_same_names_breaks_nothing(tmp_path, samp
     assert run_there("-c", code).startswith("[")
 
 
+@pytest.fixture(scope="module")
+def without_transformers(tmp_path_factory):
+    """Calls the command line, or runs code, as where transformers is not installed."""
+    folder = tmp_path_factory.mktemp("alone")
+    block = "import sys; sys.modules['transformers'] = None; sys.argv[0] = 'hf-sgpe'\n"
+
+    def run_there(*arguments, code="from hf_sgpe.cli import main; main()"):
+        command = [sys.executable, "-c", block + code, *map(str, arguments)]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+    return run_there
+
+
+def test_transformers_is_needed_for_its_own_things_only(without_transformers, tmp_path, sample):
+    """Training, encoding, measuring, extending, counting, exporting and cards do without."""
+    for language in ("si", "ta", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="\n")
+    si, ta, en, tok = (tmp_path / name for name in ("si.txt", "ta.txt", "en.txt", "tok"))
+    for arguments in (
+        ["train", si, en, "--out", tok, "--vocab-size", "1500", "--script", "si", "--chat-template", "chatml"],
+        ["train-sgpe", si, "--out", tmp_path / "sgpe", "--vocab-size", "1000", "--prune-freq", "2"],
+        ["info", tok],
+        ["encode", tok, "ශ්‍රී ලංකාව", "--html", tmp_path / "page.html"],
+        ["decode", tok, "300", "301"],
+        ["evaluate", tok, si, "--baseline", f"again={tok}"],
+        ["extend", tok, ta, "--script", "ta", "--new-tokens", "50", "--out", tmp_path / "more"],
+        ["compare-ids", tok, tmp_path / "more", en],
+        ["export", tok, "--format", "tiktoken", "--out", tmp_path / "tok.tiktoken"],
+        ["card", tok, "--eval", si],
+    ):
+        done = without_transformers(*arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    code = f"""
+from hf_sgpe import BPETokenizer
+from trainers import TokenizerTrainer, TrainingConfig
+tokenizer = BPETokenizer.from_pretrained({str(tok)!r})
+assert tokenizer.decode(tokenizer.encode("ශ්‍රී ලංකාව")) == "ශ්‍රී ලංකාව"
+assert tokenizer.apply_chat_template([{{"role": "user", "content": "hi"}}])
+trainer = TokenizerTrainer(TrainingConfig(300, "bpe"))
+assert trainer.learn(trainer.count(text="low lower")).encode("low")
+"""
+    done = without_transformers(code=code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("from hf_sgpe import SGPETokenizerFast", "SGPETokenizerFast needs transformers"),
+        ("from trainers import *; TokenizerTrainer(TrainingConfig(300, 'bpe')).train(text='a')", "SGPETokenizerFast needs"),
+        ("from trainers.training_runs import require_pytorch; require_pytorch()", "language models need transformers"),
+        ("from hf_sgpe.command import exit_code; sys.exit(exit_code(lambda: __import__('transformers')))", "this needs"),
+    ],
+)
+def test_what_needs_transformers_says_so_in_one_line(code, what, without_transformers):
+    done = without_transformers(code=code)
+    assert done.returncode != 0
+    assert what in done.stderr.splitlines()[-1]
+    assert done.stderr.endswith("pip install transformers (or the extra [transformers])\n")
+
+
 def test_pushing_needs_no_package_whose_name_a_project_may_use():
     assert "trainers" not in run("import sys; import hub_cards.publish; print(*sys.modules)").split()
 
