@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from quickstart import held_out_lines, numbered_lines
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write(out / "held-out.txt", held_out)
     write(out / "text.txt", (line for number, line in numbered_lines(files) if number % 10))
-    english = SAMPLE / "en.txt"
+    english, some_english = SAMPLE / "en.txt", out / "english.txt"
+    write(some_english, islice((line for _, line in numbered_lines(find_files([english]))), 100))
     model = args.model or out / "smollm2"
     tokenizer, rows, trained = (out / name for name in ("tokenizer", "model", "trained"))
 
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     text, held = out / "text.txt", out / "held-out.txt"
     call("hf-sgpe", "extend", model, text, "--script", args.script, "--new-tokens", args.new_tokens, "--out", tokenizer)
     call("hf-sgpe", "compare-ids", model, tokenizer, english)
-    call("hf-sgpe", "transplant", model, "--tokenizer", tokenizer, "--eval", held, "--eval", english, "--out", rows)
+    call("hf-sgpe", "transplant", model, "--tokenizer", tokenizer, "--eval", held, "--eval", some_english, "--out", rows)
     if args.steps:
         how = ["--parts", "ends", "--learning-rate", 1e-4, "--rows-learning-rate", 1e-3, "--keep", english]
         how += ["--steps", args.steps, "--batch-size", 4, "--eval", held, "--out", trained]

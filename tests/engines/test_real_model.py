@@ -67,7 +67,7 @@ def test_the_quickstart_measures_what_it_did(quickstart):
     assert "300 of 300 lines have the same ids" in said
     report = json.loads((folder / "model" / "transplant.json").read_text(encoding="utf-8"))
     texts = {Path(name).name: text for name, text in report["texts"].items()}
-    english, sinhala = texts["en.txt"], texts["held-out.txt"]
+    english, sinhala = texts["english.txt"], texts["held-out.txt"]
     assert english["after"]["bits_per_byte"] == pytest.approx(english["before"]["bits_per_byte"], rel=0.001)
     assert sinhala["after"]["tokens_per_word"] < sinhala["before"]["tokens_per_word"] / 5
     before, after = map(float, re.search(r"([\d.]+) bits per byte before, ([\d.]+) after", said).groups())
