@@ -332,6 +332,7 @@ def test_bad_input_ends_in_one_line(folder, script, arguments, message, call_her
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_the_page_on_extending_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(tmp_path, sample):
     """Step by step, as it stands, with a small model in the place of a large one."""
     page = (SCRIPTS.parent / "docs" / "extend.md").read_text(encoding="utf-8")

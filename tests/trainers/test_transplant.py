@@ -282,6 +282,7 @@ print(done.row_map.rows, len(done.tables), resource.getrusage(resource.RUSAGE_SE
 """
 
 
+@pytest.mark.slow
 def test_eight_billion_parameters_within_four_gigabytes(tmp_path):
     """Sparse files, in which all numbers are zero: 16 GB of shards, each larger than the memory that is allowed."""
     pairs = [(bytes([left]), bytes([right])) for left in range(256) for right in range(256)]
@@ -438,6 +439,7 @@ def hf_sgpe(*arguments):
     return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
 
 
+@pytest.mark.slow
 def test_the_command_line_transplants_and_measures(tokenizers, tmp_path, sample):
     model = saved("llama", tokenizers, tmp_path / "model")
     text = tmp_path / "si.txt"
@@ -549,6 +551,7 @@ def test_the_card_says_how_to_load_and_what_it_is_made_from(tokenizers, tmp_path
     assert "new language" not in (tmp_path / "same" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_starts_are_compared_while_a_model_trains(tokenizers, extended, tmp_path, sample):
     for language in ("si", "en"):
         lines = sample[language].splitlines()
