@@ -112,10 +112,7 @@ def transplant(
     """
     folder = _folder_of(model)
     target = Path(out)
-    if not os.fspath(out) or (target.is_dir() and any(target.iterdir())):
-        made_from = target.resolve() in (folder.resolve(), Path(tokenizer).resolve())
-        what = "is what the model is made from" if made_from else "holds files"
-        raise SGPEError(f"{out or 'this folder'} {what}: give a new folder, or an empty one")
+    check_is_new(out, folder, tokenizer)
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
     new = TokenizerFolder.read(tokenizer)
@@ -157,6 +154,22 @@ def transplant(
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
     return done
+
+
+def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> None:
+    """Makes sure that nothing lies where the model is to be written; `transplant` does so, too.
+
+    Args:
+        sources: What it is made from, which the message names if it is what lies there.
+
+    Raises:
+        SGPEError: ``out`` has no name, or is a folder that holds files.
+    """
+    target = Path(out)
+    if not os.fspath(out) or (target.is_dir() and any(target.iterdir())):
+        made_from = target.resolve() in [Path(source).resolve() for source in sources]
+        what = "is what the model is made from" if made_from else "holds files"
+        raise SGPEError(f"{out or 'this folder'} {what}: give a new folder, or an empty one")
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:

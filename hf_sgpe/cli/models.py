@@ -88,8 +88,10 @@ def transplant(
     from trainers.loading import load_tokenizer
     from trainers.scoring import held_out_texts, score_model
     from trainers.token_tables import MOST_MULTIPLE
-    from trainers.transplant import transplant as write
+    from trainers.transplant import check_is_new, transplant as write
 
+    # Before models are measured, which takes longest.
+    check_is_new(out, model, tokenizer)
     if not 1 <= pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {pad_to_multiple:,}")
     texts = {str(file): held_out_texts(file, text_field) for file in find_files(evaluate or ())}

@@ -266,6 +266,16 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
+def test_where_to_write_is_looked_at_before_models_are_measured(tokenizers, tmp_path, sample, monkeypatch):
+    from hf_sgpe.cli.models import transplant as command
+
+    model = saved("smollm", tokenizers, tmp_path / "model")
+    (tmp_path / "en.txt").write_text(sample["en"][:500], encoding="utf-8", newline="\n")
+    monkeypatch.setattr("trainers.scoring.score_model", lambda *_, **__: pytest.fail("measured"))
+    with pytest.raises(SGPEError, match="is what the model is made from"):
+        command(str(model), tokenizer=str(tokenizers / "extended"), out=str(model), evaluate=[str(tmp_path / "en.txt")])
+
+
 def test_a_folder_in_use_is_not_written_to(tokenizers, tmp_path):
     model = saved("smollm", tokenizers, tmp_path / "model")
     with pytest.raises(SGPEError, match="is what the model is made from"):
