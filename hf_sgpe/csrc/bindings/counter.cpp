@@ -16,8 +16,8 @@ class PyCounter {
 
   // Counts the words of texts; returns the indices of the texts that were left out.
   std::vector<size_t> add(Texts texts) {
-    const Sequence items(texts);
-    const std::vector<Text> views = texts_of(items);
+    const TextSequence items(texts);
+    const std::vector<Text>& views = items.texts();
     std::vector<size_t> left_out;
     const Use use(*this);
     nb::gil_scoped_release release;
@@ -29,8 +29,8 @@ class PyCounter {
 
   // Counts the words of texts as they are.
   void add_prepared(Texts texts) {
-    const Sequence items(texts);
-    const std::vector<Text> views = texts_of(items);
+    const TextSequence items(texts);
+    const std::vector<Text>& views = items.texts();
     const Use use(*this);
     nb::gil_scoped_release release;
     for (const Text& text : views) counter_.add_prepared(text);

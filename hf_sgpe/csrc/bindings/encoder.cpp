@@ -28,7 +28,8 @@ class PyEncoder {
   // None if the text was left out: TextEncoder::text.
   std::optional<List> encode(nb::str text, bool nfc, bool find_special) {
     Memories memories(*this, 1);
-    const Text view = text_of(text.ptr());
+    const Characters characters(text.ptr());
+    const Text& view = characters.text();
     Ids& ids = memories[0].text_ids;
     ids.clear();
     bool encoded;
@@ -43,7 +44,8 @@ class PyEncoder {
 
   std::optional<Array32> encode_to_numpy(nb::str text, bool nfc, bool find_special) {
     Memories memories(*this, 1);
-    const Text view = text_of(text.ptr());
+    const Characters characters(text.ptr());
+    const Text& view = characters.text();
     Ids ids;
     bool encoded;
     {
@@ -61,7 +63,7 @@ class PyEncoder {
     for (Part& part : batch.parts) {
       const Id* start = part.ids.data();
       for (const auto& [length, encoded] : part.texts) {
-        PyList_SET_ITEM(result.ptr(), i++, (encoded ? nb::object(to_list(start, length)) : nb::none()).release().ptr());
+        NB_LIST_SET_ITEM(result.ptr(), i++, (encoded ? nb::object(to_list(start, length)) : nb::none()).release().ptr());
         start += length;
       }
       part = {};
@@ -88,7 +90,8 @@ class PyEncoder {
     Ids& ids = memories[0].text_ids;
     ids.clear();
     for (size_t i = 0; i < items.size(); ++i) {
-      const Utf8 word = text_of(items[i]).utf8(memories[0].scratch, false);
+      const Characters characters(items[i]);
+      const Utf8 word = characters.text().utf8(memories[0].scratch, false);
       if (word.size) encoder_.words().word(word.data, word.size, memories[0], ids);
     }
     return to_list(ids.data(), ids.size());
@@ -161,8 +164,8 @@ class PyEncoder {
   }
 
   Batch encode_all(nb::handle texts, bool nfc, bool find_special, size_t threads) {
-    const Sequence items(texts);
-    const std::vector<Text> views = texts_of(items);
+    const TextSequence items(texts);
+    const std::vector<Text>& views = items.texts();
     Batch batch(views, threads);
     Memories memories(*this, batch.threads);
     nb::gil_scoped_release release;
@@ -179,7 +182,7 @@ class PyEncoder {
       PyObject*& object = id_objects_[id];
       if (!object) object = steal(PyLong_FromLong(ids[i])).release().ptr();
       Py_INCREF(object);
-      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), object);
+      NB_LIST_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), object);
     }
     return nb::borrow<nb::list>(list);
   }

@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -54,34 +55,66 @@ inline nb::object steal(PyObject* object) {
 class Sequence {
  public:
   explicit Sequence(nb::handle iterable) : items_(steal(PySequence_Tuple(iterable.ptr()))) {}
-  size_t size() const { return static_cast<size_t>(PyTuple_GET_SIZE(items_.ptr())); }
-  PyObject* operator[](size_t i) const { return PyTuple_GET_ITEM(items_.ptr(), static_cast<Py_ssize_t>(i)); }
+  size_t size() const { return static_cast<size_t>(NB_TUPLE_GET_SIZE(items_.ptr())); }
+  PyObject* operator[](size_t i) const { return NB_TUPLE_GET_ITEM(items_.ptr(), static_cast<Py_ssize_t>(i)); }
 
  private:
   nb::object items_;
 };
 
-// A view of a str. It may be read without the GIL as long as the str exists.
-inline Text text_of(PyObject* text) {
-  if (!PyUnicode_Check(text)) throw std::invalid_argument(std::string("expected str, not ") + Py_TYPE(text)->tp_name);
+inline std::string type_name(PyObject* object) { return nb::type_name(nb::handle(object).type()).c_str(); }
+
+// The characters of a str, which may be read without the GIL as long as this and the str exist. They are read where they lie.
+// Python's stable ABI shows only those of an ASCII str; there any others are copied, with four bytes each.
+class Characters {
+ public:
+  explicit Characters(PyObject* text) : text_(view(text)) {}
+  const Text& text() const { return text_; }
+
+ private:
+  Text view(PyObject* text) {
+    if (!PyUnicode_Check(text)) throw std::invalid_argument("expected str, not " + type_name(text));
+#ifndef Py_LIMITED_API
 #if PY_VERSION_HEX < 0x030C0000
-  if (PyUnicode_READY(text) < 0) throw nb::python_error();
+    if (PyUnicode_READY(text) < 0) throw nb::python_error();
 #endif
-  const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
-  return Text(PyUnicode_DATA(text), length, static_cast<int>(PyUnicode_KIND(text)), PyUnicode_IS_ASCII(text));
-}
+    const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
+    return Text(PyUnicode_DATA(text), length, static_cast<int>(PyUnicode_KIND(text)), PyUnicode_IS_ASCII(text));
+#else
+    static PyObject* const is_ascii = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyUnicode_Type), "isascii");
+    Py_ssize_t length = PyUnicode_GetLength(text);
+    if (steal(PyObject_Vectorcall(is_ascii, &text, 1, nullptr)).is(Py_True))
+      return Text(PyUnicode_AsUTF8AndSize(text, &length), static_cast<size_t>(length), 1, true);
+    copy_.reset(new uint32_t[static_cast<size_t>(length)]);
+    if (!PyUnicode_AsUCS4(text, copy_.get(), length, 0)) throw nb::python_error();
+    return Text(copy_.get(), static_cast<size_t>(length), 4, false);
+#endif
+  }
 
-inline std::vector<Text> texts_of(const Sequence& items) {
-  std::vector<Text> texts;
-  texts.reserve(items.size());
-  for (size_t i = 0; i < items.size(); ++i) texts.push_back(text_of(items[i]));
-  return texts;
-}
+  std::unique_ptr<uint32_t[]> copy_;  // before `text_`, which is made from it
+  Text text_;
+};
 
-// A view of a bytes object, like `text_of`.
+// The texts of an iterable, which it owns.
+class TextSequence {
+ public:
+  explicit TextSequence(nb::handle iterable) : items_(iterable) {
+    characters_.reserve(items_.size());
+    views_.reserve(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) views_.push_back(characters_.emplace_back(items_[i]).text());
+  }
+  const std::vector<Text>& texts() const { return views_; }
+
+ private:
+  Sequence items_;
+  std::vector<Characters> characters_;
+  std::vector<Text> views_;
+};
+
+// A view of a bytes object, which may be read without the GIL as long as that exists.
 inline std::span<const uint8_t> bytes_of(PyObject* bytes) {
-  if (!PyBytes_Check(bytes)) throw std::invalid_argument(std::string("expected bytes, not ") + Py_TYPE(bytes)->tp_name);
-  return {reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes)), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+  if (!PyBytes_Check(bytes)) throw std::invalid_argument("expected bytes, not " + type_name(bytes));
+  return {reinterpret_cast<const uint8_t*>(PyBytes_AsString(bytes)), static_cast<size_t>(PyBytes_Size(bytes))};
 }
 
 // The same for words, which are text: raises Python's own error where they are not UTF-8.
@@ -115,8 +148,22 @@ Array to_array(Values&& values) {
   return Array(const_cast<typename Array::Scalar*>(owned->data()), {owned->size()}, owner);
 }
 
-inline nb::object to_str(const uint8_t* data, size_t size) {
+inline nb::object utf8_to_str(const uint8_t* data, size_t size) {
   return steal(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), static_cast<Py_ssize_t>(size), "replace"));
+}
+
+// The str of characters, which may be lone surrogates.
+template <class Character>
+nb::object characters_to_str(const Character* characters, size_t n) {
+#ifndef Py_LIMITED_API
+  return steal(PyUnicode_FromKindAndData(sizeof(Character), characters, static_cast<Py_ssize_t>(n)));
+#else
+  std::vector<uint8_t> utf8(4 * n);
+  uint8_t* end = utf8.data();
+  for (size_t i = 0; i < n; ++i) end = encode(characters[i], end);
+  const auto* const start = reinterpret_cast<const char*>(utf8.data());
+  return steal(PyUnicode_DecodeUTF8(start, reinterpret_cast<const char*>(end) - start, "surrogatepass"));
+#endif
 }
 
 }  // namespace hf_sgpe

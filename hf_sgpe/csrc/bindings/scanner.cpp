@@ -11,7 +11,7 @@ nb::typed<nb::list, nb::str> split(const Scanner& scanner, nb::str text) {
   const nb::object utf8 = steal(PyUnicode_AsUTF8String(text.ptr()));  // raises for a lone surrogate
   const auto bytes = bytes_of(utf8.ptr());
   nb::list words;
-  scanner.words(bytes.data(), bytes.size(), [&](const uint8_t* word, size_t size) { words.append(to_str(word, size)); });
+  scanner.words(bytes.data(), bytes.size(), [&](const uint8_t* word, size_t size) { words.append(utf8_to_str(word, size)); });
   return words;
 }
 

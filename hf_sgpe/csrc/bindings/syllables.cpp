@@ -29,12 +29,10 @@ class PySyllables {
   explicit PySyllables(const std::vector<Tables>& scripts) : syllables_(from_tables(scripts)) {}
   PySyllables(const PySyllables&) = delete;
   PySyllables& operator=(const PySyllables&) = delete;
-  ~PySyllables() {
-    for (PyObject* unit : units_) Py_XDECREF(unit);
-  }
 
   nb::typed<nb::list, nb::str> tokenize(nb::str text, bool leading_space) {
-    const Text view = text_of(text.ptr());
+    const Characters owner(text.ptr());
+    const Text& view = owner.text();
     nb::list units;
     view.visit([&](const auto* characters) {
       syllables_.units(characters, view.length(), leading_space,
@@ -45,7 +43,8 @@ class PySyllables {
 
   // Where each unit ends, in characters.
   Array64 ends(nb::str text, bool leading_space) const {
-    const Text view = text_of(text.ptr());
+    const Characters owner(text.ptr());
+    const Text& view = owner.text();
     std::vector<int64_t> ends;
     {
       nb::gil_scoped_release release;
@@ -66,7 +65,7 @@ class PySyllables {
         syllables_.count_units(word, count, scratch, counter);
     });
     nb::dict result;
-    counter.sorted([&](const uint8_t* unit, size_t size, int64_t count) { result[to_str(unit, size)] = nb::int_(count); });
+    counter.sorted([&](const uint8_t* unit, size_t size, int64_t count) { result[utf8_to_str(unit, size)] = nb::int_(count); });
     return result;
   }
 
@@ -96,21 +95,29 @@ class PySyllables {
   // The str of a unit. Text has few different units, so recent ones are kept: looking one up is faster than making it.
   template <class Character>
   nb::object unit(const Character* characters, size_t n) {
-    const uint64_t hash = hash_bytes(reinterpret_cast<const uint8_t*>(characters), n * sizeof(Character), hash_seed());
-    PyObject*& recent = units_[hash % kUnits];
-    constexpr int kind = sizeof(Character);
-    if (!recent || PyUnicode_GET_LENGTH(recent) != static_cast<Py_ssize_t>(n) ||
-        static_cast<int>(PyUnicode_KIND(recent)) != kind ||
-        std::memcmp(PyUnicode_DATA(recent), characters, n * sizeof(Character)) != 0) {
-      PyObject* const unit = steal(PyUnicode_FromKindAndData(kind, characters, static_cast<Py_ssize_t>(n))).release().ptr();
-      Py_XSETREF(recent, unit);
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(characters);
+    const size_t size = n * sizeof(Character);
+    if (size > sizeof(Unit::bytes)) return characters_to_str(characters, n);
+    Unit& recent = units_[hash_bytes(bytes, size, hash_seed()) % kUnits];
+    if (recent.width != sizeof(Character) || recent.size != size || std::memcmp(recent.bytes, bytes, size) != 0) {
+      recent.text = characters_to_str(characters, n);
+      recent.width = sizeof(Character);
+      recent.size = static_cast<uint8_t>(size);
+      std::memcpy(recent.bytes, bytes, size);
     }
-    return nb::borrow(recent);
+    return recent.text;
   }
+
+  struct Unit {
+    nb::object text;
+    uint8_t width = 0;  // bytes of each character
+    uint8_t size = 0;   // of all of them
+    uint8_t bytes[22];
+  };
 
   static constexpr size_t kUnits = 1 << 13;
   Syllables syllables_;
-  PyObject* units_[kUnits] = {};
+  std::vector<Unit> units_{kUnits};
 };
 
 }  // namespace

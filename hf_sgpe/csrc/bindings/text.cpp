@@ -7,11 +7,12 @@ namespace {
 
 int class_of(uint32_t point) { return point < kCodePoints ? class_table()[point] : 0; }
 
-bool has_surrogates(nb::str text) { return text_of(text.ptr()).has_surrogates(); }
+bool has_surrogates(nb::str text) { return Characters(text.ptr()).text().has_surrogates(); }
 
 // Where NFC might change a text: (start, end) in characters of stretches that can be normalized one by one.
 std::vector<std::pair<size_t, size_t>> nfc_spans(nb::str text) {
-  const Text view = text_of(text.ptr());
+  const Characters characters(text.ptr());
+  const Text& view = characters.text();
   std::vector<std::pair<size_t, size_t>> spans;
   const auto find = [&] { view.nfc_spans([&](size_t start, size_t end) { spans.emplace_back(start, end); }); };
   if (view.length() < kWorthReleasing) {

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Tries what is installed: its kernels are native, and give what the readable ones give.
+
+Run by cibuildwheel with each wheel that it builds, and by the tests, in environments where nothing else is installed.
+
+    python scripts/try_wheel.py
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+# What is installed, not the folders beside this one.
+sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parents[1]]
+
+
+def main() -> None:
+    import hf_sgpe
+    from hf_sgpe import BPETokenizer, LinguisTrie, TrainingConfig, kernel
+    from trainers import SAMPLE, TokenizerTrainer
+
+    text = (SAMPLE / "si.txt").read_text(encoding="utf-8")
+    # Each kind of text in memory: ASCII, Latin-1, two and four bytes a character; a surrogate that stands alone; not in NFC.
+    samples = [text, "plain words, 123\n", "déjà vu", "𝒳 ශ්‍රී", "a\ud800 ක", "e\u0301 \u0dd9\u0dca", ""]
+
+    def results() -> list[object]:
+        trainer = TokenizerTrainer(TrainingConfig(vocab_size=1500), workers=2, progress=False)
+        trained = trainer.learn(trainer.count(iterator=text.splitlines()))
+        with tempfile.TemporaryDirectory() as folder:
+            trained.save(folder)
+            tokenizer = BPETokenizer.from_pretrained(folder)
+        ids = [tokenizer.encode(sample) for sample in samples]
+        arrays = [array.tolist() for array in tokenizer.encode_batch_to_numpy(samples)]
+        syllables = [LinguisTrie().tokenize(sample) for sample in samples]
+        return [trained.merges, ids, tokenizer.encode_batch(samples), arrays, tokenizer.decode_batch(ids), syllables]
+
+    version = f"hf_sgpe {hf_sgpe.__version__}, Python {sys.version.split()[0]}"
+    if not kernel.is_native():
+        sys.exit(f"{version}: {kernel.describe()}")
+    native = results()
+    with kernel.readable_only():
+        readable = results()
+    if native != readable:
+        sys.exit(f"{version}: the native kernels do not give what the readable ones give")
+    print(f"{version}: kernels {kernel.describe()}, the same as the readable ones")
+
+
+if __name__ == "__main__":
+    main()
