@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hub_cards.comparison import compare
     from hub_cards.metrics import Evaluation, evaluate, load_measurable
     from hub_cards.model_card import write_card
+    from hub_cards.playground import write_playground
     from hub_cards.results import Comparison
     from hub_cards.same_ids import compare_ids
     from hub_cards.token_view import TokenView, tokens_html
@@ -24,6 +25,7 @@ __all__ = [
     "load_measurable",
     "tokens_html",
     "write_card",
+    "write_playground",
 ]
 
 # Writing and pushing a card must not need `trainers`, whose place a project's own folder of that name may take.
@@ -33,6 +35,7 @@ __getattr__, __dir__ = lazily(
         "comparison": "compare",
         "metrics": "Evaluation evaluate load_measurable",
         "model_card": "write_card",
+        "playground": "write_playground",
         "results": "Comparison",
         "same_ids": "compare_ids",
         "token_view": "TokenView tokens_html",

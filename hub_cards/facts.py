@@ -22,6 +22,9 @@ _RETRAINED = (
 # Those that programs ask for by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 _NO_SCRIPT = ("no letters", "parts of characters")
+SAMPLE = "Hello, world!"
+"""A few words for a tokenizer that is for no script in particular."""
+
 _TIES = {
     "smallest-pair-id": "one with the smallest ids",
     "greatest-pair-id": "one with the greatest ids",
@@ -66,7 +69,7 @@ class Facts:
     def sample(self) -> str:
         """A few words in the first of its scripts."""
         greetings = (SCRIPTS[script].greeting for script in self.scripts if script in SCRIPTS)
-        return next(filter(None, greetings), "Hello, world!")
+        return next(filter(None, greetings), SAMPLE)
 
     @property
     def sample_ids(self) -> list[int]:

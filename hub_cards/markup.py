@@ -37,6 +37,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "json": as_json, "block": _block}
+    environment.filters["json_in_script"] = _json_in_script
     environment.globals |= {"version": __version__, "fonts": fonts, "font_stack": font_stack}
     return environment
 
@@ -70,6 +71,11 @@ def code(text: str) -> str:
     """
     ticks = "`" * (1 + _longest_run(text))
     return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
+
+
+def _json_in_script(value: Any) -> Markup:
+    """JSON as it may stand in a script element of HTML, which ends at the first ``</script``."""
+    return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _block(text: str, language: str) -> str:

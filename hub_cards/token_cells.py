@@ -21,7 +21,8 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.metrics import Evaluation, foreign_backend
 
-RIGHT_TO_LEFT = regex.compile(r"[\p{bidi_class=R}\p{bidi_class=AL}]")
+# Unicode's blocks for scripts that run so. hub_cards/playground_page/cells.js has the same.
+RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _CLUSTER = regex.compile(r"\X")
 _WORD_START = regex.compile(r"(?<=\S)(?=[^\S\r\n])|(?<=\n)(?=[^\n])")
 _LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")

@@ -34,6 +34,9 @@ def test_contents(packages):
     names = zipfile.ZipFile(packages["wheel"]).namelist()
     data = ("trainers/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
     data += tuple(f"hub_cards/templates/{name}" for name in ("page.html.jinja", "page.css", "token_view.css"))
+    data += tuple(
+        f"hub_cards/playground_page/{name}" for name in ("cells.js", "tokenizers.min.js", "tokenizers.LICENSE.txt")
+    )
     for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli/app.py", *data):
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]

@@ -1,4 +1,4 @@
-"""Measuring and publishing tokenizers: ``evaluate``, ``card`` and ``push``."""
+"""Measuring, showing and publishing tokenizers: ``evaluate``, ``card``, ``playground`` and ``push``."""
 
 from __future__ import annotations
 
@@ -243,6 +243,39 @@ def card(
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
 
 
+@command(epilog="Example: [bold]hf-sgpe playground my-tokenizer --baseline llama3=llama3-hf --out site[/bold]")
+def playground(
+    tokenizer: Annotated[str, typer.Argument(help=TOKENIZER_HELP, show_default=False)],
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    baseline: Baseline = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the page calls it (default: as it is given).", show_default=False)
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tokens as you type",
+    text: Annotated[
+        str | None,
+        typer.Option(help="Text that stands there at first (default: a few words in its script).", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page where one types and sees the tokens of several tokenizers side by side, in any browser.
+
+    It is a folder of files that ask nothing of others: any web server can serve it, and so can a Space of the Hub. To look at
+    it: python -m http.server --directory site, and then http://localhost:8000 in a browser.
+    """
+    from hub_cards.playground import write_playground
+
+    tokenizers = named_tokenizers([tokenizer], baseline)
+    if name is not None:
+        if not name or (name in tokenizers and name != tokenizer):
+            raise SGPEError(f"--name {name!r}: give a name that no other tokenizer has")
+        tokenizers = {name if known == tokenizer else known: source for known, source in tokenizers.items()}
+    written = write_playground(out, tokenizers, title=title, text=text)
+    report(f"{out}: {', '.join(written)}", {"out": out, "files": written}, as_json)
+
+
 @command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
 def push(
     folder: Annotated[str, typer.Argument(help="Folder with a tokenizer, and its card if it has one.", show_default=False)],
@@ -262,6 +295,14 @@ def push(
         ),
     ] = None,
     message: Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")] = "Upload tokenizer",
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--playground",
+            help="Folder that hf-sgpe playground wrote: it goes along, as a static Space of the same name.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only look at what is there and show what would go; nothing is sent.")
     ] = False,
@@ -274,8 +315,10 @@ def push(
     """Upload a tokenizer with its card and pictures to the Hugging Face Hub, in one commit."""
     import warnings
 
+    from hub_cards.playground import playground_files, push_playground
     from hub_cards.push import push as upload
 
+    files = playground_files(space) if space else []  # a folder without one should be known before anything is sent
     with warnings.catch_warnings(record=True) as remarks:
         pushed = upload(
             folder,
@@ -304,13 +347,20 @@ def push(
         done = "pushed" if changed else "the branch was created; nothing else has changed"
         if not changed and not pushed.new_branch:
             done = "nothing has changed"
+    lines = [*_lines(pushed), f"{pushed.url}: {done}"]
+    if space:
+        shown = f"Space {pushed.repo_id}"
+        if not dry_run:
+            shown = push_playground(space, pushed.repo_id, private=private or None, token=token)
+        lines.append(f"{shown}: {'nothing was sent of ' if dry_run else 'pushed '}{len(files)} files of {space}")
     report(
-        "\n".join([*_lines(pushed), f"{pushed.url}: {done}"]),
+        "\n".join(lines),
         {
             "url": pushed.url,
             "done": done,
             "files": [{"path": file.path, "bytes": file.size, "change": file.change} for file in pushed.files],
             "left_out": pushed.left_out,
+            "playground": shown if space else None,
         },
         as_json,
         is_asked_for=dry_run,

@@ -12,6 +12,7 @@ from support.hub import READ, STRANGER, WRITE, contents
 from tokenizers import Tokenizer, models
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
+from hub_cards.playground import write_playground
 from hub_cards.push import push
 from hub_cards.seal import CARD_MARK, is_generated, seal
 
@@ -539,3 +540,37 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     with pytest.raises(SGPEError, match="not valid JSON"):
         push(folder, "me/tok")
     assert here.requests == []
+
+
+# ---------------------------------------------------------------- a playground beside it
+
+
+def test_a_playground_goes_along_as_a_static_space(hub, saved, tokenizer, tmp_path):
+    site = tmp_path / "site"
+    write_playground(site, {"mine": tokenizer, "other": tokenizer})
+    dry = hub.hf_sgpe("push", saved, "me/tok", "--playground", site, "--dry-run")
+    assert dry.stdout.endswith(f"Space me/tok: nothing was sent of 9 files of {site}\n")
+    assert hub.repositories == {}
+    done = hub.hf_sgpe("push", saved, "me/tok", "--playground", site)
+    assert done.stdout.endswith(f"{hub.address}/spaces/me/tok: pushed 9 files of {site}\n"), done.stderr
+    space = hub.repositories["spaces/me/tok"]
+    assert {name: content for name, content in space.at().files.items() if name != ".gitattributes"} == contents(site)
+    assert b"sdk: static" in space.at().files["README.md"]
+    (site / "notes.txt").write_text("not for others")
+    write_playground(site, {"mine": tokenizer})
+    assert hub.hf_sgpe("push", saved, "me/tok", "--playground", site).returncode == 0
+    assert "tokenizer-2.json" not in space.at().files
+    assert "notes.txt" not in space.at().files
+
+
+def test_a_space_with_something_else_and_a_folder_without_a_playground_are_left_alone(hub, saved, tokenizer, tmp_path):
+    write_playground(tmp_path / "site", {"mine": tokenizer})
+    hub.add("spaces/me/tok", {"index.html": b"my page"})
+    done = hub.hf_sgpe("push", saved, "me/tok", "--playground", tmp_path / "site")
+    assert done.returncode == 2
+    assert done.stderr == "error: Space me/tok: holds something else than a playground: give another name\n"
+    assert hub.repositories["spaces/me/tok"].at().files == {"index.html": b"my page"}
+    (tmp_path / "empty").mkdir()
+    done = hub.hf_sgpe("push", saved, "me/new", "--playground", tmp_path / "empty")
+    assert done.stderr == f"error: {tmp_path / 'empty'}: holds no playground: write one with hf-sgpe playground\n"
+    assert "me/new" not in hub.repositories

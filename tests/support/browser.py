@@ -7,7 +7,11 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -62,10 +66,52 @@ def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
     """How a page is laid out in windows of some widths: ``folder`` is for what the browser needs."""
     frames = folder / "frames.html"
     frames.write_text(_PAGE.replace("WIDTHS", json.dumps(widths)).replace("PAGE", page.resolve().as_uri()), encoding="utf-8")
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-    command += ["--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}", "--window-size=1600,2000"]
-    done = subprocess.run([*command, "--dump-dom", frames.as_uri()], capture_output=True, text=True, timeout=120)
-    match = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert match, done.stderr
-    result: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    result: list[dict[str, Any]] = _result(frames.as_uri(), folder, "--allow-file-access-from-files")
     return result
+
+
+def ask_page(folder: Path, script: str, *options: str) -> tuple[Any, list[str]]:
+    """What a module gives that runs beside a page's files, and the paths that the browser asked a server for.
+
+    Args:
+        script: JavaScript that calls ``answer`` with a JSON value; it can import the modules in ``folder``.
+    """
+    asked: list[str] = []
+
+    class Server(SimpleHTTPRequestHandler):
+        extensions_map = SimpleHTTPRequestHandler.extensions_map | {".js": "text/javascript"}
+
+        def log_message(self, *_: Any) -> None:
+            asked.append(self.path)
+
+    show = """const answer = value => {
+      const result = document.createElement("pre");
+      result.id = "result";
+      result.textContent = JSON.stringify(value);
+      document.body.replaceChildren(result);
+    };"""
+    page = (
+        f'<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><script type="module">{show}{script}</script></body>'
+    )
+    (folder / "asked.html").write_text(page, encoding="utf-8", newline="\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}/asked.html"
+            with TemporaryDirectory() as profile:
+                # Nothing but this machine can be reached.
+                rules = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+                return _result(address, Path(profile), rules, "--virtual-time-budget=60000", *options), asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _result(address: str, folder: Path, *options: str) -> Any:
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command += [f"--user-data-dir={folder / 'profile'}", "--window-size=1600,2000", *options]
+    done = subprocess.run([*command, "--dump-dom", address], capture_output=True, text=True, timeout=120)
+    match = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match, done.stdout[-2000:] + done.stderr
+    return json.loads(html.unescape(match[1]))

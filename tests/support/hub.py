@@ -1,6 +1,6 @@
 """A Hub of one's own: enough of the real one's HTTP interface to create, push to and load from repositories of models.
 
-Those of datasets, which are called ``datasets/user/name`` here, can be read.
+Those of datasets, which are called ``datasets/user/name`` here, can be read, and Spaces, ``spaces/user/name``, pushed to.
 
 It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
 files beside git (LFS), and it answers errors with the same codes. It can also be made to fail.
@@ -195,8 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.body = self._read()
             if self.fault and self.fault.status:
                 raise _Refused(self.fault.status, "", "out of order")
-            # Datasets have the addresses of models but for the beginning, which is part of the name here.
-            path = re.sub("^/api/datasets/", "/api/models/datasets/", url.path)
+            # Datasets and Spaces have the addresses of models but for the beginning, which is part of the name here.
+            path = re.sub("^/api/(datasets|spaces)/", r"/api/models/\1/", url.path)
             for methods, pattern, action in _ROUTES:
                 if self.command in methods and (match := re.fullmatch(pattern, path)):
                     return action(self, *map(unquote, match.groups(default="")))
@@ -329,6 +329,10 @@ class _Handler(BaseHTTPRequestHandler):
         payload = json.loads(self.body)
         name = f"{payload['organization'] or self._check_write()}/{payload['name']}"
         self._check_write(name.partition("/")[0])
+        if payload.get("type") == "space":
+            if payload.get("sdk") != "static":
+                raise _Refused(400, "", "a Space needs an SDK")
+            name = f"spaces/{name}"
         url = {"url": f"{self.hub.address}/{name}"}
         if name in self.hub.repositories:
             return self._answer({**url, "error": "You already created this model repo"}, 409)
@@ -408,11 +412,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _writable(self, name: str, revision: str) -> Commit:
         commit = self._commit_at(name, revision)
         # Anybody may propose a change.
-        self._check_write(None if "create_pr" in self.query else name.partition("/")[0])
+        self._check_write(None if "create_pr" in self.query else name.removeprefix("spaces/").partition("/")[0])
         return commit
 
 
-_REPOSITORY = r"((?:datasets/)?[^/]+/[^/]+)"
+_REPOSITORY = r"((?:datasets/|spaces/)?[^/]+/[^/]+)"
 _MODEL, _NAME, _REVISION = rf"/api/models/{_REPOSITORY}", rf"/{_REPOSITORY}", r"([^/]+)"
 _ROUTES: list[tuple[tuple[str, ...], str, Callable[..., None]]] = [
     (("GET",), r"/api/whoami-v2", _Handler._whoami),

@@ -1,0 +1,88 @@
+// The page: what is typed, as tokens of each tokenizer. Tokenizers are read once, and a text is cut anew as it changes.
+import { cellsHtml, escape, inCells, reader } from "./cells.js";
+import { LinguisTrie } from "./syllables.js";
+
+const SHOWN = 5000; // tokens; the browser takes long to draw more, and all are counted
+const number = new Intl.NumberFormat("en-US");
+const { tokenizers, scripts } = JSON.parse(document.querySelector("#playground").textContent);
+const input = document.querySelector("textarea");
+const trie = new LinguisTrie(scripts);
+
+const cards = tokenizers.map(({ name, file }) => {
+    const card = document.querySelector("#card").content.firstElementChild.cloneNode(true);
+    card.querySelector("h2").textContent = name;
+    document.querySelector("#cards").append(card);
+    const state = { card, read: null };
+    load(file).then(
+        (read) => {
+            state.read = read;
+            show(state);
+        },
+        (error) => {
+            card.querySelector(".state").textContent = `This tokenizer cannot be shown here: ${error.message}`;
+        },
+    );
+    return state;
+});
+
+async function load(file) {
+    const answer = await fetch(file);
+    if (!answer.ok) throw new Error(`${file}: ${answer.status} ${answer.statusText}`);
+    return reader(await answer.json());
+}
+
+function show({ card, read }) {
+    if (!read) return;
+    const shown = read(input.value);
+    const hidden = shown.tokens.length - SHOWN;
+    const { cells, counts } = inCells(shown, trie);
+    const perWord = counts.words ? (counts.tokens / counts.words).toFixed(2) : "–";
+    const cuts = counts.syllables ? `${number.format(counts.cut)} of ${number.format(counts.syllables)}` : "–";
+    const facts = { tokens: number.format(counts.tokens), "tokens per word": perWord, "cut syllables": cuts };
+    card.querySelector("dl").innerHTML = Object.entries(facts)
+        .map(([name, value]) => `<div><dt>${name}</dt><dd>${escape(value)}</dd></div>`)
+        .join("");
+    card.querySelector(".sgpe-tokens").innerHTML = cellsHtml(hidden > 0 ? cells.slice(0, SHOWN) : cells);
+    card.querySelector(".ids").textContent = shown.tokens.map(({ id }) => id).join(" ");
+    card.querySelector(".state").textContent = hidden > 0 ? `The first ${number.format(SHOWN)} are shown; all are counted.` : "";
+}
+
+let waiting = 0;
+function changed() {
+    clearTimeout(waiting); // of several changes in one moment the last one counts
+    waiting = setTimeout(() => {
+        cards.forEach(show);
+        fit();
+    });
+    // A link to what is shown.
+    history.replaceState(null, "", input.value ? `#${encodeURIComponent(input.value.slice(0, 2000))}` : location.pathname);
+}
+
+// As high as its text, up to half of the window.
+function fit() {
+    input.style.height = "auto";
+    input.style.height = `${Math.min(input.scrollHeight + 2, innerHeight / 2)}px`;
+}
+
+function fromLink() {
+    try {
+        if (location.hash.length > 1) input.value = decodeURIComponent(location.hash.slice(1));
+    } catch {
+        // Somebody has cut the link: what is on the page stays.
+    }
+    cards.forEach(show);
+    fit();
+}
+
+input.addEventListener("input", changed);
+addEventListener("hashchange", fromLink);
+for (const button of document.querySelectorAll("[data-text]")) {
+    button.addEventListener("click", () => {
+        input.value = button.dataset.text;
+        input.focus();
+        changed();
+    });
+}
+const switched = document.querySelector("#with-ids");
+switched.addEventListener("change", () => document.body.classList.toggle("with-ids", switched.checked));
+fromLink();
