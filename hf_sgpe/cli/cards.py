@@ -262,8 +262,8 @@ def playground(
 ) -> None:
     """Write a page where one types and sees the tokens of several tokenizers side by side, in any browser.
 
-    It is a folder of files that ask nothing of others: any web server can serve it, and so can a Space of the Hub. To look at
-    it: python -m http.server --directory site, and then http://localhost:8000 in a browser.
+    It is a folder of files that ask nothing of others: any web server can serve it, and so can a Space of the Hub. To look
+    at it: python -m http.server --directory site, and then http://localhost:8000 in a browser.
     """
     from hub_cards.playground import write_playground
 
