@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.notebooks import printed, run_notebook
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from hf_sgpe.generation import GenerationOptions, load_engine
@@ -72,6 +73,19 @@ def test_the_quickstart_measures_what_it_did(quickstart):
     assert sinhala["after"]["tokens_per_word"] < sinhala["before"]["tokens_per_word"] / 5
     before, after = map(float, re.search(r"([\d.]+) bits per byte before, ([\d.]+) after", said).groups())
     assert 0.5 < after < before == pytest.approx(sinhala["after"]["bits_per_byte"], rel=0.02)
+    assert "Paris" in said
+
+
+def test_the_notebook_does_the_same(smollm2, tmp_path):
+    model = r'"HuggingFaceTB/SmolLM2-135M-Instruct"'
+    said = printed(
+        run_notebook("extend_a_model.ipynb", tmp_path, (model, repr(str(smollm2))), (r"STEPS = \d+", "STEPS = 4"))
+    )
+    assert "100 of 100 lines have the same ids" in said
+    measured = re.findall(r"'Sinhala': ([\d.]+), 'English': ([\d.]+)", said)
+    (as_it_was, english), (extended, same), (trained, still) = [tuple(map(float, pair)) for pair in measured]
+    assert english == pytest.approx(same, rel=0.001) == pytest.approx(still, rel=0.001)
+    assert trained < extended < 1.1 * as_it_was
     assert "Paris" in said
 
 

@@ -1,0 +1,36 @@
+"""Runs a notebook of examples/ as somebody would, but for its first line, which installs this package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[Any]:
+    """The outputs of a notebook's cells with code that runs in a folder, one after another.
+
+    Args:
+        replaced: Patterns, and what takes their places in the code: what is to be had here, and smaller numbers. Each must
+            be there.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells[0].source.startswith('%pip install -q "hf-sgpe[')
+    cells[0].source = "pass"
+    for pattern, new in replaced:
+        assert any(re.search(pattern, cell.source) for cell in cells), pattern
+        for cell in cells:
+            cell.source = re.sub(pattern, lambda _, new=new: new, cell.source)
+    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    return [output for cell in cells for output in cell.outputs]
+
+
+def printed(outputs: list[Any]) -> str:
+    """What a notebook wrote to stdout."""
+    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
