@@ -165,7 +165,8 @@ def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator
 
 
 def _make_folder(path: Path) -> None:
-    path.mkdir(0o700)
+    # On Windows a folder for its owner alone would keep its files so when they move to their place.
+    path.mkdir() if os.name == "nt" else path.mkdir(0o700)
 
 
 def _make_file(path: Path) -> None:

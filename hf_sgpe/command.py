@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -45,8 +46,11 @@ def exit_code(work: Callable[[], int | None]) -> int:
         print(f"error: {not_installed('this needs transformers', 'transformers', extra='transformers')}", file=sys.stderr)
         code = 2
     except (SGPEError, OSError) as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        code = 2
+        # That of Windows where others have BrokenPipeError has no name of a file.
+        is_broken_pipe = sys.platform == "win32" and getattr(error, "errno", None) == errno.EINVAL and not error.filename
+        if not is_broken_pipe:
+            print(f"error: {one_line(error)}", file=sys.stderr)
+        code = 0 if is_broken_pipe else 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT

@@ -94,6 +94,12 @@ def leave_slow_use_to_others() -> None:
     _slow_characters = _LITTLE_TEXT + 1
 
 
+def stay_readable() -> None:
+    """For processes that work for another one without the native kernels: this one goes without them, too."""
+    global _readable_only
+    _readable_only = True
+
+
 @contextmanager
 def readable_only() -> Iterator[None]:
     """A block without the native kernels. What was made before it keeps the kernel that it was made with."""

@@ -18,7 +18,6 @@ import multiprocessing
 import os
 import platform
 import re
-import resource
 import statistics
 import sys
 import tempfile
@@ -263,6 +262,8 @@ def peak_bytes() -> int:
     with contextlib.suppress(OSError):
         status = Path("/proc/self/status").read_text()
         return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+    import resource  # Windows has none
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -466,10 +467,12 @@ def label(pattern: str) -> str:
 
 
 def machine() -> str:
+    from hf_sgpe.bpe.codec import available_cores
+
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1]  # type: ignore[index]
-    return f"{model}, {len(os.sched_getaffinity(0))} cores, {platform.system()}, Python {platform.python_version()}"
+    return f"{model}, {available_cores()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def versions() -> str:

@@ -34,7 +34,7 @@ from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.special_tokens import check_special_tokens
 from hf_sgpe.splitting.splitting import Splitting
 from trainers import find_files, source_of
-from trainers.counting import check_workers
+from trainers.counting import MOST_PROCESSES, check_workers
 from trainers.hub_datasets import commit_of
 
 # A task that is killed this often will not succeed.
@@ -168,6 +168,9 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
                 raise
             if not keep:
                 _remove(work)
+        if not keep:
+            with suppress(OSError):
+                work.rmdir()
     except Timeout:
         raise SGPEError(f"{work}: another run is using this folder: wait for it, or give another --work") from None
 
@@ -183,7 +186,10 @@ def _remove(work: Path) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            with suppress(
+                PermissionError
+            ):  # Windows removes the file of a lock only when it is given back, and does so itself
+                path.unlink(missing_ok=True)
     with suppress(OSError):
         work.rmdir()
 
@@ -199,7 +205,7 @@ def _run_here(steps: dict[str, Any], work: Path, args: Any) -> None:
     import pyarrow.parquet  # noqa: F401
     from tqdm import tqdm
 
-    workers = args.workers or available_cores()
+    workers = min(args.workers or available_cores(), MOST_PROCESSES)
     total = sum(tasks for _, tasks in steps.values())
     with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
         for name, (pipeline, tasks) in steps.items():
@@ -269,7 +275,7 @@ def _reason(logs: Path, rank: int, exit_code: int) -> str:
     if _was_killed(exit_code):
         return f"task {rank} was killed {_TRIES} times: give fewer --workers, or change --memory-per-task"
     log = logs / "logs" / f"task_{rank:05d}.log"
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     message = next((line for line in reversed(lines) if "Error: " in line), "")
     return message.partition("Error: ")[2] or f"task {rank} failed: see {log}"
 

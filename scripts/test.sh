@@ -26,4 +26,4 @@ if command -v "${CXX:-c++}" >/dev/null; then
 else
     echo "no C++ compiler (${CXX:-c++}): the native kernels and the engines are not tested" >&2
 fi
-HF_SGPE_KERNEL=python $run_tests -m "not slow" "${ignored[@]}" "$@"
+HF_SGPE_KERNEL=python $run_tests -m "not slow" ${ignored[@]+"${ignored[@]}"} "$@"

@@ -34,6 +34,9 @@ _WORTH_WORKERS_BYTES = 8 << 20
 # Every worker has its own table of words, and no machine has more cores.
 _MOST_WORKERS = 1024
 
+MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
+"""How many others one process can wait for."""
+
 Result = TypeVar("Result")
 
 
@@ -205,7 +208,9 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 
     # A forked process starts at once and needs no importable main module; only on Linux is forking safe enough.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(config,)) as pool:
+    with ProcessPoolExecutor(
+        min(workers, MOST_PROCESSES), context, initializer=_start, initargs=(config, kernel.is_native())
+    ) as pool:
         try:
             for counts in in_turn(pool, _count_batch, with_slow_note(), 2 * workers):
                 total.update(counts)
@@ -236,11 +241,14 @@ def in_turn(
 _config: HasSplitting
 
 
-def _start(config: HasSplitting) -> None:
+def _start(config: HasSplitting, native: bool) -> None:
+    """Args: native: Whether the main process has the native kernels, which one that it spawned would choose anew."""
     # Ctrl-C goes to every process of a terminal; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernel.leave_slow_use_to_others()
+    if not native:
+        kernel.stay_readable()
     global _config
     _config = config
 
