@@ -82,7 +82,7 @@ struct Memory {
   void trim() {
     scratch.shrink(size_t{1} << 24);
     if (text_ids.capacity() > size_t{1} << 22) text_ids = Ids();
-    if (ids.capacity() > size_t{1} << 20) ids = Ids(), merger = {};
+    if (ids.capacity() > size_t{1} << 20) ids = std::vector<Id>(), merger = Merger();
   }
 };
 
