@@ -404,7 +404,8 @@ def table(title: str, results: dict[str, dict[str, Any]], columns: tuple[str, ..
     lines.append(f"|---|{'---:|---:|' * len(columns)}---:|---|")
     for name, result in results.items():
         if "failure" in result:
-            lines.append(f"| {name} | {'– | – | ' * len(columns)} – | {result['failure'].replace('|', '/')} |")
+            failure = textwrap.shorten(result["failure"].replace("|", "/"), 60, placeholder=" …")
+            lines.append(f"| {name} | {'– | – | ' * len(columns)} – | {failure} |")
             continue
         cells = []
         for column in columns:
@@ -521,7 +522,7 @@ def run(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
 
     turns = f"Medians of {args.repeats} turns (one where a turn takes more than {_LONG} s), {args.vocab_size:,} tokens"
-    report = [f"# Benchmark\n\n{machine()}. {versions()}. {turns}.\n"]
+    report = [f"{machine()}. {versions()}. {turns}.\n"]
     everything: dict[str, Any] = {}
 
     def add(key: str, text: str, results: Any) -> None:
