@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import hub_errors
 from hf_sgpe.json_files import read_json
@@ -62,10 +62,12 @@ def write_playground(
     target = Path(folder)
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
         raise SGPEError(f"{target}: holds something else than a playground: give a new folder")
-    contents = {name: _content(tokenizer) for name, tokenizer in tokenizers.items()}
+    loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
+    contents = {name: content for name, (content, _) in loaded.items()}
     names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
     if text is None:
-        text = _greeting(next(iter(contents.values())))
+        first = next(bpe for _, bpe in loaded.values())
+        text = Facts(first).sample if first else SAMPLE
     data = {
         "tokenizers": [{"name": name, "file": file} for name, file in names.items()],
         "scripts": [_script(script) for script in SCRIPTS.values()],
@@ -90,13 +92,6 @@ def write_playground(
         if file.name not in written:
             file.unlink()  # of the playground that was here before
     return sorted(written)
-
-
-def _greeting(content: Mapping[str, Any]) -> str:
-    try:
-        return Facts(BPETokenizer.of(tokenizer_json.from_dict(dict(content)))).sample
-    except NotByteLevelError:
-        return SAMPLE
 
 
 def _space_card(title: str) -> str:
@@ -155,20 +150,21 @@ def _is_playground(folder: Path) -> bool:
     return page.is_file() and 'id="playground"' in page.read_text(encoding="utf-8", errors="replace")[:100_000]
 
 
-def _content(tokenizer: Any) -> dict[str, Any]:
-    """What stands in a tokenizer's ``tokenizer.json``."""
+def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
+    """What stands in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
     if isinstance(tokenizer, BPETokenizer):
-        return tokenizer_json.to_dict(tokenizer)
+        return tokenizer_json.to_dict(tokenizer), tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
+        known = load(tokenizer)  # says what is wrong with a file that no browser could read
+        bpe = known if isinstance(known, BPETokenizer) else None
         path = tokenizer_json.find(tokenizer)
-        loaded = load(path)  # says what is wrong with a file that no browser could read
-        is_json = path.suffix.lower() != ".gguf"
-        return read_json(path) if is_json or not isinstance(loaded, BPETokenizer) else tokenizer_json.to_dict(loaded)
+        if bpe and path.suffix.lower() == ".gguf":
+            return tokenizer_json.to_dict(bpe), bpe
+        return read_json(path), bpe
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
-    content: dict[str, Any] = json.loads(backend.to_str())
-    return content
+    return json.loads(backend.to_str()), tokenizer.to_bpe() if hasattr(tokenizer, "to_bpe") else None
 
 
 def _script(script: Script) -> dict[str, Any]:

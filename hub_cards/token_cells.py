@@ -59,10 +59,10 @@ def reader(tokenizer: Any) -> Reader:
     if isinstance(tokenizer, BPETokenizer):
         return _byte_level(tokenizer)
     if isinstance(tokenizer, (str, os.PathLike)):
-        path = tokenizer_json.find(tokenizer)
         try:
-            return _byte_level(BPETokenizer.from_tokenizer_json(path))
+            return _byte_level(BPETokenizer.from_pretrained(tokenizer))
         except NotByteLevelError:
+            path = tokenizer_json.find(tokenizer)
             return _foreign(path.read_text(encoding="utf-8"), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not isinstance(backend, Tokenizer):

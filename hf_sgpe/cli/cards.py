@@ -250,7 +250,8 @@ def playground(
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
     baseline: Baseline = None,
     name: Annotated[
-        str | None, typer.Option(help="What the page calls it (default: as it is given).", show_default=False)
+        str | None,
+        typer.Option(help="What the page calls it (default: the name of its folder or repository).", show_default=False),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "Tokens as you type",
     text: Annotated[
@@ -267,11 +268,15 @@ def playground(
     """
     from hub_cards.playground import write_playground
 
-    tokenizers = named_tokenizers([tokenizer], baseline)
-    if name is not None:
-        if not name or (name in tokenizers and name != tokenizer):
-            raise SGPEError(f"--name {name!r}: give a name that no other tokenizer has")
-        tokenizers = {name if known == tokenizer else known: source for known, source in tokenizers.items()}
+    given = named_tokenizers([tokenizer], baseline)
+    # Nobody else should see where the files lie.
+    names = [
+        Path(known).resolve().name if known == source and Path(source).exists() else known for known, source in given.items()
+    ]
+    names[0] = name or names[0]
+    if len(set(names)) < len(names):
+        raise SGPEError("two tokenizers would have one name on the page: name them by --name and --baseline NAME=TOKENIZER")
+    tokenizers = dict(zip(names, given.values(), strict=True))
     written = write_playground(out, tokenizers, title=title, text=text)
     report(f"{out}: {', '.join(written)}", {"out": out, "files": written}, as_json)
 
@@ -299,7 +304,7 @@ def push(
         str | None,
         typer.Option(
             "--playground",
-            help="Folder that hf-sgpe playground wrote: it goes along, as a static Space of the same name.",
+            help="Folder that hf-sgpe playground wrote: it goes along, as a static Space of the same name (branch main).",
             show_default=False,
         ),
     ] = None,

@@ -21,5 +21,5 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -
     if path.suffix.lower() == ".gguf":
         return gguf_reading.read_tokenizer(path)
     if path.suffix == ".tiktoken":
-        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder by hf-sgpe export first")
+        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern")
     return tokenizer_json.read(path)

@@ -35,10 +35,12 @@ export function reader(file) {
     };
 
     return (given) => {
-        const { ids, tokens: names } = tokenizer.encode(given.toWellFormed(), { add_special_tokens: false });
+        const text = given.toWellFormed();
+        const { ids, tokens: names } = tokenizer.encode(text, { add_special_tokens: false });
         const parts = names.map(bytesOf);
-        // Byte-level tokens give the text back; of others it is told only where they are found in the text.
-        const content = byteLevel ? joined(parts) : utf8.encode(given.toWellFormed());
+        // Byte-level tokens give the text back; others are looked for in it, as their normalizer writes it.
+        const normal = tokenizer.normalizer ? tokenizer.normalizer(text) : text;
+        const content = byteLevel ? joined(parts) : utf8.encode(normal.replace(/▁/g, " "));
         let [place, reached] = [0, 0]; // in bytes, and in characters begun
         const tokens = names.map((name, index) => {
             const [from, to] = byteLevel ? [place, place + parts[index].length] : found(content, place, parts[index]);

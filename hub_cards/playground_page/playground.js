@@ -2,7 +2,8 @@
 import { cellsHtml, escape, inCells, reader } from "./cells.js";
 import { LinguisTrie } from "./syllables.js";
 
-const SHOWN = 5000; // tokens; the browser takes long to draw more, and all are counted
+// The browser takes long to draw more, and nobody reads it; all tokens are counted.
+const [MOST_TOKENS, MOST_CHARACTERS, LINKED, LONG] = [2000, 6000, 2000, 5000];
 const number = new Intl.NumberFormat("en-US");
 const { tokenizers, scripts } = JSON.parse(document.querySelector("#playground").textContent);
 const input = document.querySelector("textarea");
@@ -34,28 +35,41 @@ async function load(file) {
 function show({ card, read }) {
     if (!read) return;
     const shown = read(input.value);
-    const hidden = shown.tokens.length - SHOWN;
     const { cells, counts } = inCells(shown, trie);
+    const drawn = beginning(cells);
+    const isWhole = drawn.length === cells.length;
     const perWord = counts.words ? (counts.tokens / counts.words).toFixed(2) : "–";
     const cuts = counts.syllables ? `${number.format(counts.cut)} of ${number.format(counts.syllables)}` : "–";
     const facts = { tokens: number.format(counts.tokens), "tokens per word": perWord, "cut syllables": cuts };
     card.querySelector("dl").innerHTML = Object.entries(facts)
         .map(([name, value]) => `<div><dt>${name}</dt><dd>${escape(value)}</dd></div>`)
         .join("");
-    card.querySelector(".sgpe-tokens").innerHTML = cellsHtml(hidden > 0 ? cells.slice(0, SHOWN) : cells);
+    card.querySelector(".sgpe-tokens").innerHTML = cellsHtml(drawn);
     card.querySelector(".ids").textContent = shown.tokens.map(({ id }) => id).join(" ");
-    card.querySelector(".state").textContent = hidden > 0 ? `The first ${number.format(SHOWN)} are shown; all are counted.` : "";
+    card.querySelector(".state").textContent = isWhole ? "" : "The beginning is shown; all of it is counted.";
+}
+
+function beginning(cells) {
+    let [tokens, characters, place] = [0, 0, 0];
+    while (place < cells.length && tokens < MOST_TOKENS && characters < MOST_CHARACTERS) {
+        tokens += cells[place].tokens.length;
+        characters += cells[place].text.length;
+        place += 1;
+    }
+    return cells.slice(0, place);
 }
 
 let waiting = 0;
 function changed() {
     clearTimeout(waiting); // of several changes in one moment the last one counts
+    const pause = input.value.length > LONG ? 300 : 0; // so that a long text can be typed on
     waiting = setTimeout(() => {
         cards.forEach(show);
         fit();
-    });
-    // A link to what is shown.
-    history.replaceState(null, "", input.value ? `#${encodeURIComponent(input.value.slice(0, 2000))}` : location.pathname);
+    }, pause);
+    // A link to what is shown, unless it would be too long for one.
+    const link = input.value.length > LINKED ? "" : encodeURIComponent(input.value.toWellFormed());
+    history.replaceState(null, "", link ? `#${link}` : location.pathname + location.search);
 }
 
 // As high as its text, up to half of the window.

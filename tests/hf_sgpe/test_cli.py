@@ -640,7 +640,10 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
             'kept: counted with pattern "o200k", but "gpt2" is',
         ),
         (["info", "vocab.json"], "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
-        (["info", "x.tiktoken"], "a .tiktoken file: turn it into a folder by hf-sgpe export first"),
+        (
+            ["info", "x.tiktoken"],
+            "a .tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern",
+        ),
         (["export", "x.tiktoken", "--out", "u"], "x.tiktoken, line 2: the token b'a' stands in line 1 already"),
         (["export", "saved", "--out", "u", "--pattern", "gpt2"], "--pattern is for tiktoken, not for folder"),
     ],

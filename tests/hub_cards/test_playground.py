@@ -73,6 +73,12 @@ for (const width of [320, 390, 1280]) {
         idsShown: page.querySelector(".ids").getClientRects().length > 0,
         light: [colours.color, colours.backgroundColor].map((colour) => parseInt(colour.match(/\\d+/)[0])),
         height: tokens.getBoundingClientRect().height, images: page.querySelectorAll("[src^=http],link[href]").length });
+    await type("😀".repeat(900) + "x".repeat(201));
+    answers.at(-1).longLink = frame.contentWindow.location.hash;
+    await type("word ".repeat(3000));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    answers.at(-1).long = [page.querySelector("dd").textContent, page.querySelector(".state").textContent,
+        tokens.querySelectorAll("[data-tip]").length];
     await type("שלום עולם");
     const first = tokens.querySelector("[data-tip]").getBoundingClientRect();
     answers.at(-1).startsAtTheRight = first.right > width / 2;
@@ -139,6 +145,10 @@ def test_the_page_follows_what_is_typed_on_any_screen(site, cutting, scheme):
         ink, paper = answer["light"]
         assert (ink < paper) == (scheme == "light")
         assert answer["startsAtTheRight"]
+        assert answer["longLink"] == ""  # it would be too long for one
+        counted, state, drawn = answer["long"]
+        assert (state, drawn) == ("The beginning is shown; all of it is counted.", 2000)
+        assert int(counted.replace(",", "")) > 3000
 
 
 @in_a_browser
@@ -151,10 +161,11 @@ def test_other_kinds_of_tokenizers_are_shown_where_their_tokens_stand(tmp_path):
     pieces.normalizer = normalizers.Lowercase()
     pieces.pre_tokenizer = pre_tokenizers.Whitespace()
     write_playground(tmp_path / "site", {"unigram": unigram, "wordpiece": pieces})
-    (tmp_path / "site" / "texts.json").write_text(json.dumps(["Hello wörld", "hello world"]), newline="\n")
+    (tmp_path / "site" / "texts.json").write_text(json.dumps(["Hello wörld", "Hello World"]), newline="\n")
     ((_, unigrams), (_, wordpieces)), _ = ask_page(tmp_path / "site", READ)
     assert unigrams[0]["ids"] == unigram.encode("Hello wörld").ids
-    assert wordpieces[1]["ids"] == pieces.encode("hello world").ids
+    assert wordpieces[1]["ids"] == pieces.encode("Hello World").ids
+    assert wordpieces[1]["text"] == "hello world"  # as its normalizer has it
     assert unigrams[0]["text"] == "Hello wörld"
     assert unigrams[0]["html"].count("data-tip") == 5
     assert "data-part" not in wordpieces[1]["html"]
@@ -165,7 +176,7 @@ def test_names_and_texts_cannot_break_the_page(tokenizer, tmp_path):
     write_playground(tmp_path, {nasty: tokenizer}, title=nasty, text=nasty)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
-    assert page.count("</script>") == 2
+    assert page.count("</script>") == 3
     data = page.split('id="playground">')[1].split("</script>")[0]
     assert json.loads(data)["tokenizers"] == [{"name": nasty, "file": "tokenizer-1.json"}]
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
