@@ -668,3 +668,24 @@ def test_huge_numbers_ask_for_more_than_there_is(tmp_path, sample):
     assert done.stderr.startswith("warning: the corpus gives")
     done = hf_sgpe("train-sgpe", "si.txt", "--out", "v", "--min-freq", 10**30, "--prune-freq", 2, cwd=tmp_path)
     assert done.stderr.startswith("warning: the corpus gives 0 of")
+
+
+# ---------------------------------------------------------------- playground
+
+
+def test_a_playground_names_tokenizers_without_saying_where_they_lie(saved, tmp_path):
+    site = tmp_path / "site"
+    done = hf_sgpe("playground", str(saved), "--baseline", f"old={saved}", "--out", str(site), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"].count("tokenizer-2.json") == 1
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert f"the tokens of {saved.name} and old" in page
+    assert str(saved.parent) not in page
+    assert "ශ්‍රී ලංකාව" in page.split("<textarea")[1].split("</textarea>")[0]  # it is for Sinhala first
+    again = hf_sgpe("playground", str(saved), "--baseline", str(saved / "tokenizer.json"), "--out", str(site), "--name", "")
+    assert again.returncode == 0 and "tokenizer.json" in (site / "index.html").read_text(encoding="utf-8")
+    done = hf_sgpe("playground", str(saved), "--name", "a", "--baseline", f"a={saved}", "--out", str(site), check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "error: two tokenizers would have one name on the page: name them by --name and --baseline"
+    )
