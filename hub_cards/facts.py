@@ -22,6 +22,7 @@ _RETRAINED = (
 # Those that programs ask for by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 _NO_SCRIPT = ("no letters", "parts of characters")
+
 SAMPLE = "Hello, world!"
 """A few words for a tokenizer that is for no script in particular."""
 

@@ -36,8 +36,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "json": as_json, "block": _block}
-    environment.filters["json_in_script"] = _json_in_script
+    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block}
+    environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
     environment.globals |= {"version": __version__, "fonts": fonts, "font_stack": font_stack}
     return environment
 
@@ -75,7 +75,7 @@ def code(text: str) -> str:
 
 def _json_in_script(value: Any) -> Markup:
     """JSON as it may stand in a script element of HTML, which ends at the first ``</script``."""
-    return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+    return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _block(text: str, language: str) -> str:

@@ -81,7 +81,7 @@ def write_playground(
         examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
     )
     written = {PAGE: page, CARD: _space_card(title)}
-    written |= {file: json.dumps(contents[name], ensure_ascii=False, separators=(",", ":")) for name, file in names.items()}
+    written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
     written |= {
         each.name: each.read_text(encoding="utf-8") for each in files("hub_cards").joinpath("playground_page").iterdir()
     }

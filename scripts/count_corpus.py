@@ -168,11 +168,11 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
                 raise
             if not keep:
                 _remove(work)
-        if not keep:
-            with suppress(OSError):
-                work.rmdir()
     except Timeout:
         raise SGPEError(f"{work}: another run is using this folder: wait for it, or give another --work") from None
+    finally:
+        with suppress(OSError):  # it is not empty, unless our files were removed
+            work.rmdir()
 
 
 def _is_work_folder(work: Path) -> bool:
@@ -180,18 +180,14 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Removes our files, and the folder if it is then empty."""
+    """Removes our files."""
     for name in _CONTENT:
         path = work / name
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            with suppress(
-                PermissionError
-            ):  # Windows removes the file of a lock only when it is given back, and does so itself
+            with suppress(PermissionError):  # the lock on Windows, which removes it when it is given back
                 path.unlink(missing_ok=True)
-    with suppress(OSError):
-        work.rmdir()
 
 
 # ---------------------------------------------------------------- on this machine

@@ -152,6 +152,21 @@ def test_cibuildwheel_builds_for_each_platform():
 
 
 @pytest.mark.slow
+def test_the_workflow_for_wheels_builds_each_python_and_one_for_later_ones():
+    """With what its steps have in their environments: an empty variable, too, would replace what pyproject.toml says."""
+    pytest.importorskip("cibuildwheel", reason="wheels are built by: pip install cibuildwheel")
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf-8"))
+    steps = [step for step in workflow["jobs"]["wheels"]["steps"] if "cibuildwheel --output-dir" in step.get("run", "")]
+    built = []
+    for step in steps:
+        environment = {**os.environ, **step.get("env", {})}
+        command = ["-m", "cibuildwheel", "--print-build-identifiers", "--platform", "linux", ROOT]
+        built.append({name.partition("-")[0] for name in run(sys.executable, *command, env=environment).split()})
+    assert built == [{"cp310", "cp311", "cp312", "cp313", "cp314"}, {"cp312"}]
+
+
+@pytest.mark.slow
 def test_an_installation_that_is_asked_to_be_pure_remembers_that(packages, tmp_path):
     environment = {**os.environ, "HF_SGPE_PURE": "1"}
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, packages["sdist"], env=environment)

@@ -242,7 +242,7 @@ _config: HasSplitting
 
 
 def _start(config: HasSplitting, native: bool) -> None:
-    """Args: native: Whether the main process has the native kernels, which one that it spawned would choose anew."""
+    """``native``: whether the main process has the native kernels, which one that it spawned would choose anew."""
     # Ctrl-C goes to every process of a terminal; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
