@@ -8,6 +8,7 @@ from typing import Any
 
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.trainer import TIE_BREAKS
+from hf_sgpe.bpe.unit_choice import check_cut_cost
 from hf_sgpe.counts.word_counts import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
@@ -71,8 +72,7 @@ class ExtensionConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                 raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
-        if isinstance(self.cut_cost, bool) or not isinstance(self.cut_cost, (int, float)) or not 0 <= self.cut_cost < 1e6:
-            raise SGPEError(f"cut_cost must be a number of tokens from 0 on, not {self.cut_cost!r}")
+        check_cut_cost(self.cut_cost)
         if type(self.min_frequency) is not int or self.min_frequency < 1:
             raise SGPEError(f"min_frequency must be a whole number of at least 1, not {self.min_frequency!r}")
         if self.tie_break not in TIE_BREAKS:

@@ -16,7 +16,8 @@ from hf_sgpe.bpe.confined import Confinement
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges, flat, merge_words, spell_tokens
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.trainer import learn_merges
-from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, choose_units, cover, order_units
+from hf_sgpe.bpe.unit_choice import ChosenUnits, choose_units, cover
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import AUTO, ExtensionConfig

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hf_sgpe.bpe.encoder import Pair
 from hf_sgpe.bpe.trainer import learn_merges
-from hf_sgpe.bpe.unit_tier import choose_units
+from hf_sgpe.bpe.unit_choice import choose_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.sgpe_files import to_data
@@ -19,7 +19,14 @@ from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training_config import TRAINED_ROLES, TrainingConfig
 from hf_sgpe.two_tiers import OnMerge, Track, assemble, check_counts, learn_two_tiers
 
-__all__ = ["TRAINED_ROLES", "TrainingConfig", "learn_vocabulary", "sgpe_tokenizer", "train_from_counts"]
+__all__ = [
+    "TRAINED_ROLES",
+    "TrainingConfig",
+    "learn_vocabulary",
+    "sgpe_tokenizer",
+    "train_from_counts",
+    "train_in_parity",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +58,37 @@ def train_from_counts(
         vocabulary = learn_vocabulary(counts, config, on_pair=on_merge, track=track)
         return sgpe_tokenizer(vocabulary, config, counts)
     return BPETokenizer.of(learn_two_tiers(counts, config, on_merge=on_merge, track=track))
+
+
+def train_in_parity(
+    languages: Sequence[tuple[WordCounts, WordCounts]],
+    config: TrainingConfig,
+    *,
+    on_merge: OnMerge | None = None,
+    track: Track = lambda steps, what: steps,
+) -> BPETokenizer:
+    """Learns a tokenizer by Parity-aware BPE: each merge is the one that helps the language that has the most tokens.
+
+    Units are chosen from all languages together, as `train_from_counts` does.
+
+    Args:
+        languages: The words of each language, and those of its held-out text; the texts are translations of each other.
+        on_merge: As for `train_from_counts`; counts are those of the language that chose the merge.
+
+    Raises:
+        SGPEError: as `train_from_counts`, or the recipe is ``sgpe``, or there are no languages.
+
+    Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
+    """
+    if config.recipe == "sgpe":
+        raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
+    if not languages:
+        raise SGPEError("parity needs the words of some languages, and those of their held-out texts")
+    learning, held_out = zip(*languages, strict=True)
+    counts = sum(learning[1:], start=learning[0])
+    # Held-out counts only compare languages with each other, so their scale does not matter.
+    assert all(one.scale == 1 for one in held_out)
+    return BPETokenizer.of(learn_two_tiers(counts, config, languages=languages, on_merge=on_merge, track=track))
 
 
 def sgpe_tokenizer(vocabulary: SGPEVocabulary, config: TrainingConfig, counts: WordCounts) -> BPETokenizer:
@@ -96,8 +134,8 @@ def learn_vocabulary(
     chosen = choose_units(
         {unit: count for unit, count in units.items() if count >= (least or 0)},
         trie,
-        letter_coverage=config.letter_coverage,
-        syllable_coverage=config.syllable_coverage,
+        letter_coverage=config.letter_coverage or 0,
+        syllable_coverage=config.syllable_coverage or 0,
         min_unit_frequency=least,
     )
     symbols = [*boundary, *sorted(chosen.syllables.difference(boundary))]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hf_sgpe.bpe.trainer import TIE_BREAKS
+from hf_sgpe.bpe.unit_choice import CUT_COST, check_cut_cost
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 from hf_sgpe.counts.word_counts import checked_weights
@@ -38,9 +39,13 @@ class TrainingConfig:
         scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
         min_frequency: A pair that occurs less often is never merged.
-        letter_coverage: Share of each script's running letters that get a token of their own.
-        syllable_coverage: The same for syllables.
-        min_unit_frequency: Instead of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
+        cut_cost: How many tokens a cut letter or syllable counts as when these and learned tokens share the room of the
+            vocabulary: 0 gives the shortest text, more gives fewer cuts. None takes 2, or leaves the choice of letters and
+            syllables to the coverages alone where one of the next three is given.
+        letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
+        syllable_coverage: The same for syllables. If only one of the two is given, and no ``cut_cost``, then the other is
+            0.9999 (letters) or 0.999 (syllables), as it is for ``sgpe``.
+        min_unit_frequency: In place of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
         tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
         normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
         special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
@@ -70,8 +75,8 @@ class TrainingConfig:
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
     min_frequency: int = 2
-    letter_coverage: float = 0.9999
-    syllable_coverage: float = 0.999
+    letter_coverage: float | None = None
+    syllable_coverage: float | None = None
     min_unit_frequency: int | None = None
     tie_break: str = "smallest-pair-id"
     normalization: str | None = None
@@ -81,6 +86,7 @@ class TrainingConfig:
     bos_token: str | None = field(default=None, kw_only=True)
     eos_token: str | None = field(default=None, kw_only=True)
     pad_token: str | None = field(default=None, kw_only=True)
+    cut_cost: float | None = field(default=None, kw_only=True)
     model_max_length: int | None = field(default=None, kw_only=True)
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
@@ -115,8 +121,12 @@ class TrainingConfig:
         _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
         for name in ("letter_coverage", "syllable_coverage"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            if value is not None and (not isinstance(value, (int, float)) or not 0 <= value <= 1):
                 raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+        if self.cut_cost is not None:
+            check_cut_cost(self.cut_cost)
+        if self.recipe != "bpe":
+            self._choose_by()
         for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
             value = getattr(self, name)
             if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
@@ -134,6 +144,19 @@ class TrainingConfig:
             parts = [f"{num_bytes} bytes"] * bool(num_bytes) + [f"{len(self.special_tokens)} special tokens"]
             raise SGPEError(f"vocab_size {self.vocab_size} is too small: {' and '.join(parts)} need at least {least}")
         _ = self.splitting  # raises what is wrong with it
+
+    def _choose_by(self) -> None:
+        """Settles how letters and syllables get their tokens: by what they save, by coverage, or by both."""
+        if self.recipe == "sgpe" and self.cut_cost is not None:
+            raise SGPEError("cut_cost is for hybrid: sgpe takes its syllables by coverage or min_unit_frequency")
+        coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
+        given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]
+        if self.recipe == "hybrid" and not given and self.cut_cost is None:
+            object.__setattr__(self, "cut_cost", CUT_COST)
+        if self.cut_cost is None:
+            for name, usual in coverages.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, usual)
 
     def _check_chat_template(self, template: str) -> None:
         if not isinstance(template, str):

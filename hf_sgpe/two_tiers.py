@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Any
 
 from hf_sgpe.bpe.encoder import Pair, merge_words, spell_tokens
+from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.trainer import learn_merges
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units, order_units
+from hf_sgpe.bpe.unit_choice import ChosenUnits, choose_units, most_valuable, worth_of_units
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.chat.templates import load_template
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -29,49 +32,41 @@ def learn_two_tiers(
     counts: WordCounts,
     config: TrainingConfig,
     *,
+    languages: Sequence[tuple[WordCounts, WordCounts]] = (),
     on_merge: OnMerge | None = None,
     track: Track = lambda steps, what: steps,
 ) -> TokenizerData:
-    """Learns a tokenizer of the recipe ``hybrid`` or ``bpe``; arguments and errors as for `train_from_counts`."""
+    """Learns a tokenizer of the recipe ``hybrid`` or ``bpe``; arguments and errors as for `train_from_counts`.
+
+    Args:
+        languages: The words of each language, which are those of ``counts``, and those of its held-out text, to learn merges
+            by `learn_in_parity`.
+    """
     check_counts(counts, config)
-    words, times = list(counts), list(counts.values())
-    ordered: list[str] = []
-    if scripts := config.splitting.scripts:
-        trie = LinguisTrie(scripts)
-        units = trie.count_units(track(words, "Finding units"), times)
-        chosen = choose_units(
-            units,
-            trie,
-            letter_coverage=config.letter_coverage,
-            syllable_coverage=config.syllable_coverage,
-            min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
-        )
-        ordered = order_units(chosen, trie, characters={character for unit in units for character in unit})
-    unit_merges = build_unit_tier([unit.encode() for unit in ordered])
-
     specials = config.special_tokens or ()
+    unit_merges = _unit_merges(counts, config, track) if config.splitting.scripts else []
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
-    if num_merges < 0:
-        raise SGPEError(
-            f"vocab_size {config.vocab_size} is too small for the {len(ordered)} chosen units: give at least "
-            f"{config.vocab_size - num_merges}, or a lower letter_coverage or syllable_coverage"
-        )
-
     vocabulary = spell_tokens(BYTES, unit_merges)
-    sequences: Sequence[Sequence[int]] = words
-    if unit_merges:
-        sequences = merge_words(track(words, "Applying units"), unit_merges)
+    how: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "num_merges": num_merges,
+        "tie_break": config.tie_break,
+        "min_frequency": config.min_frequency * counts.scale,
+        "on_merge": on_merge,
+    }
+
+    def in_units(counted: WordCounts) -> CountedWords:
+        words = list(counted)
+        times = [count * (counts.scale // counted.scale) for count in counted.values()]
+        return CountedWords(merge_words(track(words, "Applying units"), unit_merges) if unit_merges else words, times)
+
     with ThreadPoolExecutor(1) as beside:
         digest = beside.submit(counts.digest)  # merging natively leaves the interpreter to others
-        learned = learn_merges(
-            sequences,
-            times,
-            vocabulary=vocabulary,
-            num_merges=num_merges,
-            tie_break=config.tie_break,
-            min_frequency=config.min_frequency * counts.scale,
-            on_merge=on_merge,
-        )
+        if languages:
+            learning, held_out = ([in_units(one) for one in side] for side in zip(*languages, strict=True))
+            learned = learn_in_parity(learning, held_out, **how)
+        else:
+            learned = learn_merges(*in_units(counts), **how)
     tokens = spell_tokens(vocabulary, learned)
     if len(learned) < num_merges:
         logger.warning(
@@ -82,6 +77,86 @@ def learn_two_tiers(
         )
     merges = [(tokens[left], tokens[right]) for left, right in unit_merges + learned]
     return assemble(tokens, merges, config, digest.result())
+
+
+def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> list[Pair]:
+    """The unit tier: characters, letters and syllables that are promised a token, and those that earn one.
+
+    Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
+    in the room of a letter or syllable.
+    """
+    words, times, trie = list(counts), list(counts.values()), LinguisTrie(config.splitting.scripts)
+    units = trie.count_units(track(words, "Finding units"), times)
+    characters = {character for unit in units for character in unit}
+    promised = choose_units(
+        units,
+        trie,
+        letter_coverage=config.letter_coverage or 0,
+        syllable_coverage=config.syllable_coverage or 0,
+        min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
+    )
+    # As many as there can be: without a limit the whole text could be learned.
+    most = min(config.vocab_size - len(BYTES) - len(config.special_tokens or ()), sum(map(len, words)))
+
+    def tier(*groups: Iterable[str]) -> list[Pair]:
+        syllables, letters = promised.syllables.union(*groups), promised.letters
+        return build_unit_tier(
+            unit.encode() for unit in order_units(ChosenUnits(syllables, letters), trie, characters=characters)
+        )
+
+    least = tier()
+    if len(least) > most:
+        few = config.letter_coverage is config.syllable_coverage is config.min_unit_frequency is None
+        raise SGPEError(
+            f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
+            f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
+            f"{len(least) + len(BYTES) + len(config.special_tokens or ())}"
+            + ("" if few else ", or a lower letter_coverage or syllable_coverage")
+        )
+    if config.cut_cost is None or not units:
+        return least
+    worth = worth_of_units(units, trie, config.cut_cost)
+    worth |= dict.fromkeys(promised.syllables | promised.letters, inf)
+    alone = build_unit_tier(character.encode() for character in sorted(characters))
+    room = most - len(alone)
+    gains = _gains(words, times, alone, room, config, counts.scale, track, without=worth)
+    while len(chosen := tier(most_valuable(worth, gains, room))) > most:
+        room -= len(chosen) - most  # what the chosen ones are built from takes room, too
+    return chosen
+
+
+def _gains(
+    words: Sequence[bytes],
+    times: Sequence[int],
+    characters: Sequence[Pair],
+    most: int,
+    config: TrainingConfig,
+    scale: int,
+    track: Track,
+    *,
+    without: Collection[str],
+) -> list[int]:
+    """How many tokens each token saves that would be learned if only characters were whole; units are left out."""
+    vocabulary = spell_tokens(BYTES, characters)
+    steps = iter(track(range(most), "Weighing units"))
+    counts: list[int] = []
+
+    def note(id: int, pair: Pair, count: int) -> None:
+        next(steps, None)
+        counts.append(count)
+
+    learned = learn_merges(
+        merge_words(words, characters),
+        times,
+        vocabulary=vocabulary,
+        num_merges=most,
+        tie_break=config.tie_break,
+        min_frequency=config.min_frequency * scale,
+        on_merge=note,
+    )
+    tokens = spell_tokens(vocabulary, learned)[len(vocabulary) :]
+    units = {unit.encode() for unit in without}
+    return [count for token, count in zip(tokens, counts, strict=True) if token not in units]
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:

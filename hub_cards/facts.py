@@ -105,6 +105,7 @@ class Facts:
             "Recipe": code(training["recipe"]) if "recipe" in training else "",
             "Syllables of": listed(map(str.title, self.scripts)),
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
+            "Balanced": self._balance(),
             "Words": self._words(),
         }
         return [(name, value) for name, value in facts.items() if value]
@@ -128,13 +129,27 @@ class Facts:
             yield f"end of a turn in chats {code(ends[0]) if ends else 'no special token'}"
 
     def _coverage(self) -> str:
-        training = self.training
+        training, ways = self.training, []
+        if (cost := training.get("cut_cost")) is not None:
+            ways.append(
+                f"letters and syllables that save as much as a learned token, where a cut one counts as {cost:g} tokens"
+            )
         if training.get("min_unit_frequency"):
-            return f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"
-        letters, syllables = (100 * training.get(f"{unit}_coverage", 0) for unit in ("letter", "syllable"))
+            return ", and ".join(
+                [*ways, f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"]
+            )
+        for unit in ("letter", "syllable"):
+            if share := training.get(f"{unit}_coverage"):
+                ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
+        return ", and ".join(ways)
+
+    def _balance(self) -> str:
+        if not (balance := self.tokenizer.metadata.get("balance")):
+            return ""
+        before, after = balance["before"], balance["after"]
         return (
-            f"the most frequent letters that make up {letters:.10g} % of a script's running letters, "
-            f"and the most frequent syllables that make up {syllables:.10g} % of its running syllables"
+            f"by {balance['by']}: the Gini of what its languages pay went from {before['gini']:.3f} to {after['gini']:.3f}, "
+            f"for {after['tokens'] / before['tokens'] - 1:+.1%} tokens"
         )
 
     def _words(self) -> str:

@@ -17,13 +17,17 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import regex
+
 from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.stability import small_changes
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
 TokenEnds = Callable[[str], list[int]]
 """Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
+
+# A word as its reader sees it: letters with their marks and joiners, and digits.
+_LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
 
 RENYI_ALPHA = 2.5
 """The order that agrees best with BLEU, as Zouhar et al. found (2023, "Tokenization and the Noiseless Channel")."""
@@ -60,7 +67,9 @@ class Evaluation:
     Attributes:
         fallback_tokens: Tokens that are only part of a character: their bytes are not whole UTF-8.
         token_lengths: Length in characters → how many tokens; of all but the fallback tokens.
+        whole_words: Words that are letters, marks and digits, and nothing else; single_words: those that are one token.
         token_counts: Id → how many tokens; empty if the ids are not known.
+        compared: Name of a small change (`CHANGES`) → tokens of the texts that had it; changed: those that went with it.
         vocab_size: Number of tokens in the vocabulary; 0 if it is not known.
     """
 
@@ -75,8 +84,12 @@ class Evaluation:
     cut_letters: int = 0
     fallback_tokens: int = 0
     vocab_size: int = 0
+    whole_words: int = 0
+    single_words: int = 0
     token_lengths: Counter[int] = field(default_factory=Counter, repr=False)
     token_counts: Counter[int] = field(default_factory=Counter, repr=False)
+    compared: Counter[str] = field(default_factory=Counter, repr=False)
+    changed: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
     def tokens_per_word(self) -> float | None:
@@ -107,6 +120,16 @@ class Evaluation:
     def fallback_rate(self) -> float | None:
         """Share of the tokens that are only part of a character, 0 to 1."""
         return self.fallback_tokens / self.tokens if self.tokens else None
+
+    @property
+    def single_token_words(self) -> float | None:
+        """Share of the words that are one token, 0 to 1: the single-token retention rate (STRR)."""
+        return self.single_words / self.whole_words if self.whole_words else None
+
+    @property
+    def changed_tokens(self) -> float | None:
+        """Share of the tokens that change when one word in ten has a small change (`CHANGES`), 0 to 1."""
+        return self.changed.total() / self.compared.total() if self.compared else None
 
     @property
     def renyi_efficiency(self) -> float | None:
@@ -142,10 +165,30 @@ class Evaluation:
         self.cut_letters += sum(ends_inside(ends, *span) for span in pairwise(places))
         return True
 
+    def add_words(self, text: str, ends: Sequence[int]) -> None:
+        """Counts the words of ``text`` that consist of letters, and those that are one token, with or without the space in
+        front of them."""
+        places = _byte_offsets(text)
+        known = {0, *ends}
+        for word in _LETTERS.finditer(text):
+            start, stop = places[word.start()], places[word.end()]
+            self.whole_words += 1
+            begins = start in known or (text[word.start() - 1 : word.start()] == " " and start - 1 in known)
+            self.single_words += stop in known and begins and not ends_inside(ends, start, stop)
+
+    def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
+        """Counts the tokens of ``text``, which are ``ids``, that change with each of `small_changes`."""
+        before = Counter(ids)
+        for change, changed in small_changes(text):
+            self.compared[change] += len(ids)
+            self.changed[change] += (before - Counter(form.encode(changed)[0])).total()
+
     def to_dict(self) -> dict[str, Any]:
         """Returns sums, measures and the distribution of lengths as plain JSON values."""
-        sums = {name: value for name, value in vars(self).items() if name not in ("token_counts", "token_lengths")}
+        counters = ("token_counts", "token_lengths", "compared", "changed")
+        sums = {name: value for name, value in vars(self).items() if name not in counters}
         lengths = dict(sorted(self.token_lengths.items()))
+        sums["changed_by"] = {change: self.changed[change] / total for change, total in self.compared.items()}
         return {**sums, **{name: getattr(self, name) for name in MEASURES}, "token_lengths": lengths}
 
 
@@ -185,6 +228,9 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
                 result.fallback_tokens += number
             else:
                 result.token_lengths[length] += number
+        result.add_words(text, ends)
+        if ids:
+            result.add_changes(text, ids, form)
         for syllable, start, stop in syllable_spans(trie, text):
             result.add_syllable(trie.letters(syllable), ends, start, stop, lambda letter: len(letter.encode()))
     return result
@@ -220,24 +266,6 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
     return log(sum((count / total) ** alpha for count in counts)) / (1 - alpha)
 
 
-def gini(costs: Iterable[float]) -> float | None:
-    """Returns how unequal costs are: 0 if all are the same, towards 1 if one of them is all there is; None without costs.
-
-    The mean difference of two costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. Here a cost is what a
-    language pays for the same text: tokens per line of line-aligned text.
-
-    >>> gini([1, 1, 1]), gini([0, 0, 3])
-    (0.0, 0.6666666666666666)
-    """
-    ascending = sorted(costs)
-    total = sum(ascending)
-    if not total:
-        return None
-    n = len(ascending)
-    # The same sum without a double loop: the k-th smallest is the greater of two k - 1 times, and the lesser n - k times.
-    return sum((2 * place - n - 1) * cost for place, cost in enumerate(ascending, 1)) / (n * total)
-
-
 def gini_of(evaluations: Iterable[Evaluation]) -> float | None:
     """Returns the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
     evaluations = list(evaluations)
@@ -260,7 +288,7 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
         start = stop
 
 
-def ends_inside(ends: list[int], start: int, stop: int) -> bool:
+def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
     """Whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop

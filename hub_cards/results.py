@@ -107,6 +107,13 @@ MEASURES = tuple(
         ("cut_syllable_share", "cut syllables", "%", "share of the written syllables with a token end inside"),
         ("cut_letter_share", "cut letters", "%", "share of what a reader sees as one letter with a token end inside"),
         ("fallback_rate", "fallback", "%", "share of the tokens that are only part of a character: bytes, not text"),
+        ("single_token_words", "single-token words", "%", "share of the words that are one token (STRR); more is better"),
+        (
+            "changed_tokens",
+            "changed tokens",
+            "%",
+            "share that changes with a small change in one word of ten; fewer is better",
+        ),
         ("renyi_efficiency", "Rényi efficiency", ".3f", "how evenly tokens are used: entropy of order 2.5 over its maximum"),
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
     )

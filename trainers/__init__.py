@@ -7,6 +7,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import ExtensionConfig
 from hf_sgpe.training import train_from_counts
 from hf_sgpe.training_config import TrainingConfig
+from trainers.balance import Balanced, train_balanced
 from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from trainers.counting import count_files, count_texts, read_files, read_iterator
 from trainers.counting_on_disk import add_files, count_to_file
@@ -18,6 +19,7 @@ from trainers.tokenizer import TokenizerTrainer, train_bpe
 
 __all__ = [
     "SAMPLE",
+    "Balanced",
     "CorpusFile",
     "ExtensionConfig",
     "MergeStep",
@@ -40,6 +42,7 @@ __all__ = [
     "read_texts",
     "size_of",
     "source_of",
+    "train_balanced",
     "train_bpe",
     "train_from_counts",
 ]

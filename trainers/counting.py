@@ -68,7 +68,7 @@ def count_files(
         SGPEError: a file cannot be read, or a weight matches no file.
     """
     files = list(files)
-    weigh = _weights(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
+    weigh = weights_of(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
     size = sum(map(size_of, files))
     if workers is None:
         workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
@@ -110,8 +110,12 @@ def _load(file: Path, config: HasSplitting) -> WordCounts:
     return WordCounts.load(file)
 
 
-def _weights(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
-    """Returns a function that gives the weight of a file by `TrainingConfig.weights`."""
+def weights_of(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
+    """Returns a function that gives the weight of a file by `TrainingConfig.weights`.
+
+    Raises:
+        SGPEError: a weight matches no file.
+    """
 
     def matches(file: CorpusFile, name: str) -> bool:
         # A file name may have characters that are special in a glob, so compare as it is first.

@@ -101,7 +101,7 @@ class TokenizerTrainer:
                 counts,
                 self.config,
                 on_merge=None if hidden else on_merge,
-                track=lambda steps, what: tqdm(steps, desc=what, unit=" words", unit_scale=True, **show),
+                track=lambda steps, what: tqdm(steps, desc=what, unit="", unit_scale=True, **show),
             )
         finally:
             for bar in merging:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
 lexicographically greatest byte strings, or with the greatest ids."""
 
 
-_MOST = 1 << 62
+MOST = 1 << 62
+"""There can be no more of anything than this: the native kernels count in 64 bits."""
 
 
 class Word:
@@ -87,6 +88,72 @@ class MergeJob(NamedTuple):
     pair: Pair
 
 
+class PairCounts:
+    """Words in their present state, how often each pair stands in them, and how many symbols they have, all weighted.
+
+    Args:
+        words: Token ids of each word; not changed.
+        counts: How often each word occurs.
+    """
+
+    def __init__(self, words: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
+        self.words = [Word(list(ids)) for ids in words]
+        self.times = list(counts)
+        self.symbols = sum(len(word.ids) * times for word, times in zip(self.words, self.times, strict=True))
+        self.counts: dict[Pair, int] = defaultdict(int)
+        self._where: dict[Pair, set[int]] = defaultdict(set)
+        for index, word in enumerate(self.words):
+            for pair in word.pairs():
+                self.counts[pair] += self.times[index]
+                self._where[pair].add(index)
+
+    def merge(self, pair: Pair, new_id: int) -> set[Pair]:
+        """Does a merge wherever its pair stands, and returns the pairs that it makes."""
+        appeared: set[Pair] = set()
+        for index in self._where.pop(pair, ()):
+            word, times = self.words[index], self.times[index]
+            before = len(word.ids)
+            for changed, change in word.merge_pair(pair, new_id):
+                self.counts[changed] += change * times
+                if change > 0:
+                    appeared.add(changed)
+                    self._where[changed].add(index)
+            self.symbols -= (before - len(word.ids)) * times
+        self.counts.pop(pair, None)
+        return appeared
+
+
+class MergeQueue:
+    """The pairs of some words in the order in which they are merged.
+
+    Args:
+        state: The words; merges are done there, and the pairs that they make are told to `add`.
+        tie_key: Pair → a key, the smallest of which goes first among pairs of the same count.
+    """
+
+    def __init__(self, state: PairCounts, tie_key: Callable[[Pair], Any]) -> None:
+        self._state, self._tie_key = state, tie_key
+        self._heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in state.counts.items() if count > 0]
+        heapq.heapify(self._heap)
+
+    def add(self, pairs: Iterable[Pair]) -> None:
+        """Takes in pairs that a merge made."""
+        for pair in pairs:
+            if (count := self._state.counts[pair]) > 0:
+                heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
+
+    def next(self) -> tuple[Pair, int] | None:
+        """Takes out the pair to merge next, with its count; None if there is none."""
+        while self._heap:
+            job = heapq.heappop(self._heap)
+            count = self._state.counts.get(job.pair, 0)
+            if count == -job.negative_count:
+                return job.pair, count
+            if count > 0:
+                heapq.heappush(self._heap, job._replace(negative_count=-count))
+        return None
+
+
 def learn_merges(
     words: Sequence[Sequence[int]],
     counts: Sequence[int],
@@ -130,10 +197,9 @@ def learn_merges(
     for name, number in {"num_merges": num_merges, "min_frequency": min_frequency}.items():
         if not isinstance(number, int):
             raise SGPEError(f"{name} must be a whole number, not {number!r}")
-    # More than there can be of either; the native kernel counts in 64 bits.
-    num_merges, min_frequency = min(num_merges, _MOST), min(min_frequency, _MOST)
+    num_merges, min_frequency = min(num_merges, MOST), min(min_frequency, MOST)
     token_bytes = list(vocabulary)
-    tie_key = _tie_key(tie_break, token_bytes)
+    tie_key = tie_key_of(tie_break, token_bytes)
     if kernel.is_native():
         import hf_sgpe._native as _native
 
@@ -144,61 +210,28 @@ def learn_merges(
         except ValueError as error:
             raise SGPEError(str(error)) from None
     kernel.note_slow_use(sum(map(len, words)))
-    state = [Word(list(ids)) for ids in words]
-    pair_counts, where_to_update = _count_pairs(state, counts)
-
-    def merge(pair: Pair) -> set[Pair]:
-        """Does a merge, and gives the pairs that it makes."""
-        new_id = len(token_bytes)
-        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
-        appeared: set[Pair] = set()
-        for index in where_to_update.pop(pair):
-            for changed, change in state[index].merge_pair(pair, new_id):
-                pair_counts[changed] += change * counts[index]
-                if change > 0:
-                    appeared.add(changed)
-                    where_to_update[changed].add(index)
-        del pair_counts[pair]
-        return appeared
-
+    state = PairCounts(words, counts)
     for rank, pair in enumerate(merged):
-        if pair_counts.get(pair, 0) < max(min_frequency, 1):
+        if state.counts.get(pair, 0) < max(min_frequency, 1):
             raise SGPEError(f"merge {rank} is not one of these words")
-        merge(pair)
-    heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in pair_counts.items() if count > 0]
-    heapq.heapify(heap)
-
+        state.merge(pair, len(token_bytes))
+        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
+    jobs = MergeQueue(state, tie_key)
     merges: list[Pair] = []
-    while heap and len(merges) < num_merges:
-        job = heapq.heappop(heap)
-        pair, count = job.pair, pair_counts.get(job.pair, 0)
-        if count != -job.negative_count:
-            if count > 0:
-                heapq.heappush(heap, job._replace(negative_count=-count))
-            continue
+    while len(merges) < num_merges and (best := jobs.next()):
+        pair, count = best
         if count < min_frequency:
             break
-
         merges.append(pair)
+        new_id = len(token_bytes)
         if on_merge:
-            on_merge(len(token_bytes), pair, count)
-        for new_pair in merge(pair):
-            if pair_counts[new_pair] > 0:
-                heapq.heappush(heap, MergeJob(-pair_counts[new_pair], tie_key(new_pair), new_pair))
+            on_merge(new_id, pair, count)
+        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
+        jobs.add(state.merge(pair, new_id))
     return merges
 
 
-def _count_pairs(words: Sequence[Word], counts: Sequence[int]) -> tuple[dict[Pair, int], dict[Pair, set[int]]]:
-    pair_counts: dict[Pair, int] = defaultdict(int)
-    where_to_update: dict[Pair, set[int]] = defaultdict(set)
-    for index, word in enumerate(words):
-        for pair in word.pairs():
-            pair_counts[pair] += counts[index]
-            where_to_update[pair].add(index)
-    return pair_counts, where_to_update
-
-
-def _tie_key(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
+def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
     """A key under which the pair to prefer is the smallest."""
     if tie_break == "smallest-pair-id":
         return lambda pair: pair

@@ -1,19 +1,18 @@
 """The unit tier: merges that only ever build whole units out of bytes, ranked before everything learned from statistics.
 
-`choose_units` says which letters and syllables are worth a token, `order_units` what has to be built on the way to them, and
-`build_unit_tier` turns it all into merges. Why this works:
+`order_units` says what has to be built on the way to the letters and syllables that get a token, and `build_unit_tier` turns
+it all into merges; which ones do is chosen elsewhere. Why this works:
 a unit that comes out whole stays whole, since merges added later have higher ranks; and no merge crosses a syllable
 boundary, since its left part begins a unit and its right part continues it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
+from hf_sgpe.bpe.unit_choice import ChosenUnits
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
@@ -45,51 +44,6 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     return merges
 
 
-class ChosenUnits(NamedTuple):
-    """What is to have a token of its own: syllables, each with its leading space if it has one, and letters."""
-
-    syllables: set[str]
-    letters: set[str]
-
-
-def choose_units(
-    units: Mapping[str, int],
-    trie: LinguisTrie,
-    *,
-    letter_coverage: float,
-    syllable_coverage: float,
-    min_unit_frequency: int | None = None,
-) -> ChosenUnits:
-    """Which units get a token.
-
-    Letters and syllables are chosen script by script: the most frequent ones that together make up the given share of that
-    script's running text, as SentencePiece's ``character_coverage`` does for characters.
-
-    Args:
-        units: Syllables, each with its leading space if it has one, with their counts. Units that begin in none of the
-            trie's scripts (SGPE's single characters) are all chosen.
-        letter_coverage: Share of the running letters, 0 to 1.
-        syllable_coverage: Share of the running syllables, 0 to 1.
-        min_unit_frequency: Instead of both shares: choose what occurs at least so often.
-    """
-    syllables_of: dict[str | None, Counter[str]] = {}
-    letters_of: dict[str | None, Counter[str]] = {}
-    for unit, count in units.items():
-        script = trie.script_of(unit)
-        syllables_of.setdefault(script, Counter())[unit] += count
-        if script is not None:
-            letters = letters_of.setdefault(script, Counter())
-            for letter in trie.letters(unit):
-                letters[letter] += count
-
-    syllables: set[str] = set(syllables_of.pop(None, ()))
-    letters_chosen: set[str] = set()
-    for script, counted in syllables_of.items():
-        syllables.update(cover(counted, syllable_coverage, min_unit_frequency))
-        letters_chosen.update(cover(letters_of[script], letter_coverage, min_unit_frequency))
-    return ChosenUnits(syllables, letters_chosen)
-
-
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
     """The chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
 
@@ -105,22 +59,6 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     groups = (all_characters, _half_forms(letters | plain, trie), letters, plain, syllables)
     ordered = [unit for group in groups for unit in sorted(group, key=lambda unit: (len(unit.encode()), unit))]
     return list(dict.fromkeys(ordered))
-
-
-def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """The most frequent keys that make up a share of the counts, or all that reach ``min_frequency``; equals in code point
-    order."""
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    if min_frequency is not None:
-        return [unit for unit, count in ranked if count >= min_frequency]
-    wanted = coverage * sum(counts.values())
-    chosen, covered = [], 0
-    for unit, count in ranked:
-        if covered >= wanted:
-            break
-        chosen.append(unit)
-        covered += count
-    return chosen
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:

@@ -47,12 +47,17 @@ Tokenizer = Annotated[str | None, typer.Argument(help=TOKENIZER_HELP, show_defau
 OlderTokenizers = Annotated[list[str] | None, typer.Option("--tokenizer", "-t", hidden=True)]
 
 
+SEVERAL = "--balance"
+"""An option that takes all the values up to the next option, as a shell writes them for a glob."""
+
+
 class Command(TyperCommand):
     """A command that also understands ``--format json`` for ``--json``, as earlier versions wrote it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not any("--format" in option.opts for option in self.params):
             args = list(_without_format(args))
+        args = list(_one_value_each(args))
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -70,6 +75,22 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
             if form == "json":
                 yield "--json"
         else:
+            yield argument
+
+
+def _one_value_each(arguments: list[str]) -> Iterator[str]:
+    several = False
+    for place, argument in enumerate(arguments):
+        if argument == "--":
+            yield from arguments[place:]
+            return
+        if several and not argument.startswith("-"):
+            # The first value has the option in front of it already.
+            yield from (argument,) if arguments[place - 1] == SEVERAL else (SEVERAL, argument)
+        else:
+            several = argument == SEVERAL
+            if several and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
+                raise SGPEError(f"{SEVERAL} needs names of files: held-out text of each language")
             yield argument
 
 

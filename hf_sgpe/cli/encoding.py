@@ -190,10 +190,12 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
     facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts)}
     facts |= {"pattern": splitting.pattern} if splitting.pattern else {}
-    units = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
+    coverages = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
     # The rest of the configuration repeats the facts above.
-    shown = ("min_frequency", *(units if splitting.scripts else ()), "tie_break", "weights")
-    facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name)}
+    shown = ("min_frequency", *(("cut_cost", *coverages) if splitting.scripts else ()), "tie_break", "weights")
+    facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name) not in (None, {})}
+    if "balance" in loaded.metadata:
+        facts["balance"] = loaded.metadata["balance"]
     if training:
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
     for number, note in enumerate(loaded.metadata.get("extensions", ()), 1):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
+
+if TYPE_CHECKING:
+    from trainers import Balanced, CorpusFile, TokenizerTrainer
 
 
 @command(
@@ -27,11 +32,20 @@ def train(
     script: options.Script = None,
     pattern: options.Pattern = "o200k",
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
+    cut_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text (default: 2).",
+            show_default=False,
+        ),
+    ] = None,
     letter_coverage: Annotated[
-        float | None, typer.Option(help="Share of running letters that get a token (default: 0.9999).", show_default=False)
+        float | None,
+        typer.Option(help="Share of running letters that get a token, whatever it costs.", show_default=False),
     ] = None,
     syllable_coverage: Annotated[
-        float | None, typer.Option(help="Share of running syllables that get a token (default: 0.999).", show_default=False)
+        float | None,
+        typer.Option(help="Share of running syllables that get a token, whatever it costs.", show_default=False),
     ] = None,
     min_unit_frequency: Annotated[
         int | None, typer.Option(help="In place of both: letters and syllables that occur this often.", show_default=False)
@@ -64,6 +78,29 @@ def train(
             show_default=False,
         ),
     ] = None,
+    balance: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Held-out text of each language, best translations of each other: finds weights that are fair to all. "
+            "Takes all names up to the next option.",
+            metavar="FILE...",
+            show_default=False,
+        ),
+    ] = None,
+    balance_price: Annotated[
+        float | None,
+        typer.Option(help="Share of more tokens that fairness may cost (default: 0.005).", show_default=False),
+    ] = None,
+    balance_parity: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of a price: the fewest tokens with which no language costs more than so many times another.",
+            show_default=False,
+        ),
+    ] = None,
+    balance_by: Annotated[
+        str | None, typer.Option(help="weights, or merges: Parity-aware BPE (default: weights).", show_default=False)
+    ] = None,
     text_field: options.TextField = "text",
     dataset: options.Dataset = None,
     split: options.Split = None,
@@ -89,23 +126,27 @@ def train(
     options.check_dataset(dataset, split, streaming)
     if weight and not corpus and not counts:
         raise SGPEError("--weight is for files: a dataset counts once")
+    for option, value in {"price": balance_price, "parity": balance_parity, "by": balance_by}.items():
+        if value is not None and not balance:
+            raise SGPEError(f"--balance-{option} is for --balance: name held-out text of each language there")
+    if balance and dataset:
+        raise SGPEError("--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset")
     # A folder that cannot be written should be refused before an hour of training, not after.
     check_folder(out, with_chat_template=chat_template is not None)
     files = find_files(corpus or ())
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
-    given: dict[str, Any] = {
-        "letter_coverage": letter_coverage,
-        "syllable_coverage": syllable_coverage,
-        "special_tokens": special_token,
-    }
     config = TrainingConfig(
         vocab_size=vocab_size,
         recipe=recipe,
         pattern=pattern,
         min_frequency=min_frequency,
+        cut_cost=cut_cost,
+        letter_coverage=letter_coverage,
+        syllable_coverage=syllable_coverage,
         min_unit_frequency=min_unit_frequency,
+        special_tokens=special_token,
         tie_break=tie_break,
         normalization=normalization,
         special_tokens_position=special_tokens_position,
@@ -116,33 +157,79 @@ def train(
         model_max_length=model_max_length,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         **options.find_scripts(script, recipe, files=files, datasets=datasets, counts=counts or (), text_field=text_field),
-        **{name: value for name, value in given.items() if value is not None},
     )
     trainer = TokenizerTrainer(config, workers=workers)
+    found = None
     with atomic_directory(out) as folder:
-        words = WordCounts({}, config.splitting)
-        if files or counts:
-            words += trainer.count(files=files, counts=counts or (), text_field=text_field)
-        for texts in datasets:
-            words += trainer.count(iterator=texts)
-        if not len(words):
-            named = [*(corpus or ()), *map(str, counts or ()), *(dataset or ())]
-            raise SGPEError(f"{', '.join(named)}: no words to learn from")
-        tokenizer = trainer.learn(words)
+        if balance:
+            found = _balanced(
+                trainer, files, counts or (), balance, text_field, by=balance_by, price=balance_price, parity=balance_parity
+            )
+            words, tokenizer = found.words, found.tokenizer
+        else:
+            words = WordCounts({}, config.splitting)
+            if files or counts:
+                words += trainer.count(files=files, counts=counts or (), text_field=text_field)
+            for texts in datasets:
+                words += trainer.count(iterator=texts)
+            if not len(words):
+                named = [*(corpus or ()), *map(str, counts or ()), *(dataset or ())]
+                raise SGPEError(f"{', '.join(named)}: no words to learn from")
+            tokenizer = trainer.learn(words)
         write(tokenizer, folder)
     scripts = list(config.scripts) if config.recipe != "bpe" else []
     whole = f"; syllables of {', '.join(scripts)} stay whole" if scripts else ""
+    sentence = (
+        f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
+    )
     report(
-        f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}",
+        "\n".join([sentence, *_what_balance_did(found)]) if found else sentence,
         {
             "out": out,
             "tokens": tokenizer.vocab_size,
             "words": words.total(),
             "distinct_words": len(words),
             "scripts": scripts,
+            **({"balance": tokenizer.metadata["balance"], "weights": found.best.weights} if found else {}),
         },
         as_json,
     )
+
+
+def _balanced(
+    trainer: TokenizerTrainer,
+    files: Sequence[CorpusFile],
+    counts: Sequence[Path],
+    held_out: Sequence[str],
+    text_field: str,
+    **given: Any,
+) -> Balanced:
+    """Counts each file by itself, and trains so that the tokenizer is fair to the languages of the held-out texts."""
+    from dataclasses import replace
+
+    from trainers import TokenizerTrainer, find_files, read_lines, train_balanced
+
+    texts = {str(file): list(read_lines(file, text_field=text_field)) for file in find_files(held_out)}
+    alone = TokenizerTrainer(replace(trainer.config, weights={}), workers=trainer.workers)
+    words = {str(file): alone.count(files=[file], text_field=text_field) for file in files}
+    words |= {str(file): alone.count(counts=[file]) for file in counts}
+    return train_balanced(
+        words, texts, trainer.config, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def _what_balance_did(found: Balanced) -> Iterator[str]:
+    before, after = found.trials[0], found.best
+    yield (
+        f"balanced: {after.total / before.total - 1:+.2%} tokens; Gini {before.gini:.4f} → {after.gini:.4f}; "
+        f"the dearest text takes {before.parity:.2f} → {after.parity:.2f} times the cheapest"
+    )
+    for text, corpora in found.languages.items():
+        yield f"  {text}: {before.tokens[text]:,} → {after.tokens[text]:,} tokens (for {', '.join(corpora)})"
+    if after.weights != before.weights:
+        yield "the same without balancing: " + " ".join(
+            f"--weight {quote(f'{name}={weight:g}')}" for name, weight in after.weights.items() if weight != 1
+        )
 
 
 @command(

@@ -4,6 +4,8 @@
 // makes the younger of its two tokens, and from then on its count only falls, so a list is written once, and each place is
 // checked when it is read. A merge takes time proportional to the places of its pair, and all merges together at most to the
 // number of symbols, whatever the words look like; choosing the next pair takes logarithmic time.
+//
+// learn_in_parity does the same for several languages, each with its own words, as bpe/parity.py specifies it.
 
 #pragma once
 
@@ -40,7 +42,11 @@ class Trainer {
   // Symbol is any integer type.
   template <class Symbol>
   void add_word(const Symbol* ids, size_t n, int64_t count) {
-    if (n < 2 || count <= 0) return;
+    if (count <= 0) return;
+    if (n < 2) {
+      alone_ += static_cast<int64_t>(n) * count;
+      return;
+    }
     if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
     // No pair can have a greater count than this sum.
     if (count > (kMostSymbols - total_) / static_cast<int64_t>(n))
@@ -61,8 +67,7 @@ class Trainer {
   // `merged`: merges learned earlier, which are applied first and are not returned again.
   std::vector<std::pair<Id, Id>> learn(const std::vector<std::pair<Id, Id>>& merged, size_t num_merges, int64_t min_frequency,
                                        const OnMerge& on_merge) {
-    least_ = std::max<int64_t>(min_frequency, 1);
-    count_pairs();
+    start(min_frequency);
     for (size_t rank = 0; rank < merged.size(); ++rank) {
       const uint32_t known = index_.find(merged[rank].first, merged[rank].second);
       if (known == kEnd || pairs_[known].count < least_)
@@ -80,6 +85,33 @@ class Trainer {
     }
     return merges;
   }
+
+  // The same step by step, for merges that are chosen elsewhere. Pairs that occur less often than min_frequency are lost.
+  void start(int64_t min_frequency) {
+    least_ = std::max<int64_t>(min_frequency, 1);
+    count_pairs();
+  }
+
+  struct Candidate {
+    Id left, right;
+    int64_t count;  // 0: there is none
+  };
+  // The next pair that `learn` would merge; it has to be applied before the next is asked for.
+  Candidate next() {
+    const uint32_t best = take_best();
+    return best == kEnd ? Candidate{-1, -1, 0} : Candidate{pairs_[best].left, pairs_[best].right, pairs_[best].count};
+  }
+
+  // Merges a pair wherever it occurs, which may be nowhere, and returns how many symbols fewer there are, weighted.
+  int64_t apply(Id left, Id right) {
+    const uint32_t known = index_.find(left, right);
+    if (known != kEnd) return merge(known);
+    add_token(left, right);
+    return 0;
+  }
+
+  // How many symbols there were before any merge, weighted.
+  int64_t symbols() const { return total_ + alone_; }
 
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
@@ -234,12 +266,19 @@ class Trainer {
     std::push_heap(heap_.begin(), heap_.end(), [this](const Job& a, const Job& b) { return later(a, b); });
   }
 
-  void merge(uint32_t merged) {
-    const Pair pair = pairs_[merged];  // a copy, since pairs_ grows
+  Id add_token(Id left, Id right) {
     const auto new_id = static_cast<Id>(tokens_.size());
-    tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[pair.left] + tokens_[pair.right] : std::string());
+    tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[left] + tokens_[right] : std::string());
     left_.resize(tokens_.size());
     right_.resize(tokens_.size());
+    return new_id;
+  }
+
+  // Returns how many symbols fewer there are, weighted.
+  int64_t merge(uint32_t merged) {
+    const Pair pair = pairs_[merged];  // a copy, since pairs_ grows
+    const Id new_id = add_token(pair.left, pair.right);
+    int64_t fewer = 0;
     for (size_t i = 0; i < pair.size; ++i) {
       if (i + 16 < pair.size) prefetch_line(&nodes_[pair.places[i + 16]]);
       if (i + 6 < pair.size) prefetch_line(&weights_[nodes_[pair.places[i + 6]].word]);
@@ -256,6 +295,7 @@ class Trainer {
       node.id = new_id;
       node.next = second.next;
       second.id = -1;
+      fewer += weight;
     }
     // The old pairs lose what the new ones gain; a pair may appear and lose within the same merge.
     settle(left_, before_, [&](Id id) { return std::pair{id, new_id}; });
@@ -268,6 +308,7 @@ class Trainer {
     clear(left_, before_);
     clear(right_, after_);
     pairs_[merged].count = 0;
+    return fewer;
   }
 
   struct Side {
@@ -309,7 +350,7 @@ class Trainer {
 
   std::vector<std::string> tokens_;
   TieBreak tie_break_;
-  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0;
+  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0, alone_ = 0;
   std::vector<Node> nodes_;
   std::vector<int64_t> weights_;
   std::vector<Pair> pairs_;
@@ -320,5 +361,36 @@ class Trainer {
   Side before_, after_;
   std::vector<uint32_t> born_;
 };
+
+// Merges for several languages: each is the pair that the language whose held-out text has the most tokens would merge next.
+// A language drops out when it has no pair left that is frequent enough; where all have, learning ends.
+inline std::vector<std::pair<Id, Id>> learn_in_parity(std::vector<Trainer>& languages, std::vector<Trainer>& held_out,
+                                                      size_t num_merges, int64_t min_frequency, const Trainer::OnMerge& on_merge,
+                                                      Id next_id) {
+  std::vector<int64_t> tokens;
+  std::vector<bool> learns(languages.size(), true);
+  for (Trainer& trainer : languages) trainer.start(1);  // what is rare here may be merged for another language
+  for (Trainer& trainer : held_out) {
+    tokens.push_back(trainer.symbols());
+    trainer.start(1);
+  }
+  std::vector<std::pair<Id, Id>> merges;
+  while (merges.size() < num_merges) {
+    size_t dearest = languages.size();
+    for (size_t i = 0; i < languages.size(); ++i)
+      if (learns[i] && (dearest == languages.size() || tokens[i] > tokens[dearest])) dearest = i;
+    if (dearest == languages.size()) break;
+    const Trainer::Candidate pair = languages[dearest].next();
+    if (pair.count < std::max<int64_t>(min_frequency, 1)) {
+      learns[dearest] = false;
+      continue;
+    }
+    if (on_merge) on_merge(next_id + static_cast<Id>(merges.size()), pair.left, pair.right, pair.count);
+    merges.emplace_back(pair.left, pair.right);
+    for (Trainer& trainer : languages) trainer.apply(pair.left, pair.right);
+    for (size_t i = 0; i < held_out.size(); ++i) tokens[i] -= held_out[i].apply(pair.left, pair.right);
+  }
+  return merges;
+}
 
 }  // namespace hf_sgpe

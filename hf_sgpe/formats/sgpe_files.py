@@ -10,7 +10,8 @@ from typing import Any
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import spell_tokens
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.bpe.unit_choice import ChosenUnits
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.json_files import read_json
 from hf_sgpe.special_tokens import cls_sep_template

@@ -17,7 +17,8 @@ from hf_sgpe import (
     WordCounts,
     train_from_counts,
 )
-from hf_sgpe.bpe.unit_tier import ChosenUnits, choose_units, order_units
+from hf_sgpe.bpe.unit_choice import ChosenUnits, choose_units
+from hf_sgpe.bpe.unit_tier import order_units
 from hf_sgpe.splitting.normalization import prepare
 
 
@@ -305,3 +306,89 @@ def test_one_text_is_no_iterable_of_texts():
 def test_an_empty_corpus_is_named():
     with pytest.raises(SGPEError, match="the corpus is empty"):
         train([])
+
+
+# ---------------------------------------------------------------- units that earn their place
+
+
+@pytest.fixture(scope="module")
+def some_sinhala(sample):
+    return [sample["si"], sample["en"]]
+
+
+def cut_syllables(tokenizer, text):
+    """How many running syllables have no token of their own."""
+    units = LinguisTrie().tokenize(prepare(text, "nfc"), leading_space=True)
+    return sum(unit.strip(" ").encode() not in tokenizer.vocab for unit in units if LinguisTrie().script_of(unit))
+
+
+def test_a_higher_cut_cost_cuts_less_and_takes_more_tokens(some_sinhala):
+    costs = [0, 2, 20]
+    tokenizers = [train(some_sinhala, vocab_size=1500, cut_cost=cost) for cost in costs]
+    cuts = [cut_syllables(tokenizer, some_sinhala[0]) for tokenizer in tokenizers]
+    lengths = [sum(map(tokenizer.count_tokens, some_sinhala)) for tokenizer in tokenizers]
+    assert cuts[0] > cuts[1] > cuts[2]
+    assert lengths == sorted(lengths)
+    assert all(tokenizer.vocab_size == 1500 for tokenizer in tokenizers)
+
+
+def test_the_default_is_a_cut_cost_of_two(some_sinhala):
+    default, explicit = train(some_sinhala, vocab_size=1500), train(some_sinhala, vocab_size=1500, cut_cost=2.0)
+    assert default.merges == explicit.merges
+    assert default.metadata["training"]["cut_cost"] == 2
+    assert default.metadata["training"]["letter_coverage"] is None
+
+
+def test_units_worth_less_than_a_learned_token_have_none(some_sinhala):
+    """The last unit saves at least what the first that was left out would save, of either kind."""
+    from hf_sgpe.bpe.unit_choice import worth_of_units
+
+    gains = []
+    config = TrainingConfig(vocab_size=1500)
+    counts = WordCounts.from_texts(some_sinhala, config)
+    tokenizer = train_from_counts(counts, config, on_merge=lambda id, pair, count: gains.append(count))
+    trie = LinguisTrie()
+    worth = worth_of_units(trie.count_units(list(counts), list(counts.values())), trie, 2)
+    kept = {unit for unit in worth if unit.encode() in tokenizer.vocab}
+    dearest_left_out = max(worth[unit] for unit in worth.keys() - kept)
+    # The first pass only estimates what tokens will be learned, and some units come as steps to others.
+    assert dearest_left_out <= 1.35 * gains[-1]
+    assert sum(worth[unit] < 0.75 * gains[-1] for unit in kept) < 0.05 * len(kept)
+
+
+def test_room_for_all_units_gives_all_of_them_a_token():
+    tokenizer = train(["ශ්‍රී ලංකාව ස්ත්‍රී"] * 2, vocab_size=10_000)
+    assert cut_syllables(tokenizer, "ශ්‍රී ලංකාව ස්ත්‍රී") == 0
+
+
+@pytest.mark.parametrize("vocab_size", [300, 330, 400])
+def test_a_small_vocabulary_keeps_what_it_has_room_for(vocab_size, some_sinhala):
+    tokenizer = train(some_sinhala, vocab_size=vocab_size + 40)
+    assert tokenizer.vocab_size == vocab_size + 40
+    assert tokenizer.decode(tokenizer.encode(some_sinhala[0])) == prepare(some_sinhala[0], "nfc")
+
+
+def test_no_room_for_characters_says_how_much_they_need(some_sinhala):
+    with pytest.raises(SGPEError, match=r"vocab_size 270 is too small for the \d+ tokens that the characters") as error:
+        train(some_sinhala, vocab_size=270)
+    needed = int(str(error.value).rpartition(" ")[2])
+    assert train(some_sinhala, vocab_size=needed).vocab_size == needed
+    with pytest.raises(SGPEError, match="is too small"):
+        train(some_sinhala, vocab_size=needed - 1)
+
+
+def test_coverage_is_a_promise_beside_a_cut_cost_and_decides_alone_without_one(some_sinhala):
+    cheap = train(some_sinhala, vocab_size=1500, cut_cost=0)
+    promised = train(some_sinhala, vocab_size=1500, cut_cost=0, letter_coverage=1)
+    letters = {letter for unit in LinguisTrie().tokenize(some_sinhala[0]) for letter in LinguisTrie().letters(unit)}
+    sinhala = [letter for letter in letters if LinguisTrie().script_of(letter)]
+    assert any(letter.encode() not in cheap.vocab for letter in sinhala)
+    assert all(letter.encode() in promised.vocab for letter in sinhala)
+    alone = train(some_sinhala, vocab_size=3000, letter_coverage=0.9)
+    config = alone.metadata["training"]
+    assert (config["cut_cost"], config["letter_coverage"], config["syllable_coverage"]) == (None, 0.9, 0.999)
+
+
+def test_text_without_letters_of_the_scripts_has_no_first_pass():
+    tokenizer = train(["low lower lowest"] * 9, vocab_size=262)
+    assert tokenizer.merges == train(["low lower lowest"] * 9, vocab_size=262, recipe="bpe", normalization="nfc").merges

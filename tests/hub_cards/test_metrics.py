@@ -3,6 +3,7 @@ from collections import Counter
 from math import log
 
 import pytest
+import regex
 from hypothesis import given, strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
@@ -24,6 +25,7 @@ from hub_cards.metrics import (
     renyi_entropy,
     with_first_merges,
 )
+from hub_cards.stability import CHANGES, small_changes
 
 
 def ends_at(*ends):
@@ -171,6 +173,62 @@ def test_measures_are_those_of_a_slow_twin(tokenizer, lines):
         shares = [ids.count(id) / len(ids) for id in set(ids)]
         entropy = -2 / 3 * log(sum(share**2.5 for share in shares))
         assert result.renyi_efficiency == pytest.approx(entropy / log(tokenizer.vocab_size), abs=1e-12)
+
+
+def test_words_that_are_one_token():
+    text = 'The "ශ්‍රී" ලංකාව, x'
+    # "The", and "ලංකාව" with the space before it; "ශ්‍රී" is cut, and "x" has a token of its own after a space of its own.
+    quote, cut = len(b'The "'), len('The "ශ්'.encode())
+    closing, island = len('The "ශ්‍රී"'.encode()), len('The "ශ්‍රී" ලංකාව'.encode())
+    ends = [3, quote, cut, closing - 1, closing, island, island + 1, island + 2, island + 3]
+    result = evaluate(ends_at(*ends), [text])
+    assert (result.whole_words, result.single_words) == (4, 3)
+    assert result.single_token_words == 0.75
+    assert evaluate(ends_at(), [""]).single_token_words is None
+
+
+@given(st.lists(texts, max_size=3))
+def test_words_that_are_one_token_are_those_of_a_slow_twin(tokenizer, lines):
+    result = evaluate(tokenizer, lines)
+    single = 0
+    for line in lines:
+        tokens = [tokenizer.token_bytes(id) for id in tokenizer.encode(line)]
+        spans = {(sum(map(len, tokens[:place])), sum(map(len, tokens[: place + 1]))) for place in range(len(tokens))}
+        text = prepare(line, "nfc")
+        for word in regex.finditer(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*", text):
+            start, stop = len(text[: word.start()].encode()), len(text[: word.end()].encode())
+            single += (start, stop) in spans or (text[: word.start()].endswith(" ") and (start - 1, stop) in spans)
+    assert result.single_words == single
+
+
+def test_tokens_that_change_with_small_changes(tokenizer, sample):
+    lines = [line for line in sample["si"].splitlines() if line.strip()][:50]
+    result = evaluate(tokenizer, lines)
+    by = result.to_dict()["changed_by"]
+    assert set(by) == set(CHANGES)
+    assert 0 < result.changed_tokens < 0.5
+    assert all(0 < share < 0.5 for share in by.values())
+    assert evaluate(tokenizer, lines).changed == result.changed
+    # Where every character is a token, swapping two leaves the same tokens, and a joiner or space is one.
+    bare = BPETokenizer.train_from_iterator(lines, 256 + 0)
+    assert evaluate(bare, lines).changed["typing error"] == 0
+    assert evaluate(lambda text: [len(text.encode())], lines).changed_tokens is None
+
+
+@given(texts)
+def test_small_changes_are_small_and_always_the_same(text):
+    changes = dict(small_changes(text))
+    assert changes == dict(small_changes(text))
+    words = len(text.split())
+    for name, changed in changes.items():
+        if name == "typing error":
+            assert sorted(changed) == sorted(text)
+            assert 0 < sum(one != other for one, other in zip(changed, text, strict=True)) <= 2 * max(1, words // 10)
+        else:
+            lost = Counter(text) - Counter(changed)
+            assert not Counter(changed) - Counter(text)
+            assert set(lost) <= ({" "} if name == "missing space" else {"\u200c", "\u200d"})
+            assert lost.total() >= 1
 
 
 @given(st.integers(2, 50), st.integers(1, 9))

@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import io
 import json
 import re
@@ -182,7 +183,7 @@ def test_the_card_says_how_it_was_made(readme, tokenizer):
     (block,) = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
     assert json.loads(block) == json.loads(json.dumps(tokenizer.metadata["training"]))
     assert "`<\\|endoftext\\|>` with id" in readme
-    assert "99.99 % of a script's running letters" in readme
+    assert "letters and syllables that save as much as a learned token, where a cut one counts as 2 tokens" in readme
     (table,) = [table for table in tables(readme) if table[0][0].startswith("its tokens")]
     assert sum(int(row[1].replace(",", "")) for row in table[2:]) == len(tokenizer.vocab)
 
@@ -468,3 +469,33 @@ def test_bad_input_ends_in_one_line(saved, tmp_path, arguments, message):
     assert done.stdout == ""
     assert re.fullmatch(rf"error: .*{message}.*\n", done.stderr)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cut_cost": 0.5}, "where a cut one counts as 0.5 tokens"),
+        (
+            {"cut_cost": 1, "letter_coverage": 0.99},
+            "1 tokens, and the most frequent letters that make up 99 %",
+        ),
+        (
+            {"letter_coverage": 0.99},
+            "letters that make up 99 % of a script's running letters, and the most",
+        ),
+        ({"min_unit_frequency": 3}, "letters and syllables that occur 3 times or more"),
+    ],
+)
+def test_the_card_says_which_units_have_a_token(options, text, sample):
+    config = TrainingConfig(vocab_size=1500, scripts=("sinhala",), **options)
+    tokenizer = train_from_counts(WordCounts.from_texts([sample["si"]], config), config)
+    assert text in dict(Facts(tokenizer).table())["Tokens of their own"]
+
+
+def test_the_card_says_how_it_was_balanced(tokenizer):
+    measured = {"before": {"tokens": 1000, "gini": 0.08}, "after": {"tokens": 1004, "gini": 0.02}}
+    balanced = copy.copy(tokenizer)
+    balanced.metadata = {**tokenizer.metadata, "balance": {"by": "merges", **measured}}
+    said = dict(Facts(balanced).table())["Balanced"]
+    assert said == "by merges: the Gini of what its languages pay went from 0.080 to 0.020, for +0.4% tokens"
+    assert "Balanced" not in dict(Facts(tokenizer).table())

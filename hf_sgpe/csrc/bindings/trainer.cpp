@@ -31,32 +31,64 @@ void add_words(Trainer& trainer, const Sequence& words, const Sequence& counts) 
   }
 }
 
-Merges learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, const Merges& merged, int64_t num_merges,
-                    const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
+std::vector<std::string> tokens_of(nb::handle vocabulary) {
   std::vector<std::string> tokens;
-  const Sequence token_items(vocabulary), count_items(counts);
-  for (size_t i = 0; i < token_items.size(); ++i) {
-    const auto bytes = bytes_of(token_items[i]);
+  const Sequence items(vocabulary);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const auto bytes = bytes_of(items[i]);
     tokens.emplace_back(bytes.begin(), bytes.end());
   }
-  Trainer trainer(std::move(tokens), tie_break_of(tie_break));
+  return tokens;
+}
+
+void add_counted(Trainer& trainer, nb::handle words, nb::handle counts) {
+  const Sequence count_items(counts);
   if (Sequences* sequences = nullptr; nb::try_cast<Sequences*>(words, sequences) && sequences)
     add_words(trainer, *sequences, count_items);
   else
     add_words(trainer, Sequence(words), count_items);
+}
 
+// What is called at each merge: the caller's function, or a look now and then whether Ctrl-C was pressed.
+Trainer::OnMerge callback(const nb::object& on_merge) {
+  return [&on_merge, steps = size_t{0}](Id new_id, Id left, Id right, int64_t count) mutable {
+    if (!on_merge.is_none()) {
+      nb::gil_scoped_acquire acquire;
+      on_merge(new_id, nb::make_tuple(left, right), count);
+    } else if (++steps % 256 == 0) {
+      nb::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals()) throw nb::python_error();
+    }
+  };
+}
+
+Merges learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, const Merges& merged, int64_t num_merges,
+                    const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
+  Trainer trainer(tokens_of(vocabulary), tie_break_of(tie_break));
+  add_counted(trainer, words, counts);
   nb::gil_scoped_release release;
-  size_t steps = 0;
-  return trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency,
-                       [&](Id new_id, Id left, Id right, int64_t count) {
-                         if (!on_merge.is_none()) {
-                           nb::gil_scoped_acquire acquire;
-                           on_merge(new_id, nb::make_tuple(left, right), count);
-                         } else if (++steps % 256 == 0) {
-                           nb::gil_scoped_acquire acquire;  // for Ctrl-C
-                           if (PyErr_CheckSignals()) throw nb::python_error();
-                         }
-                       });
+  return trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency, callback(on_merge));
+}
+
+Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handle vocabulary, int64_t num_merges,
+                       const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
+  const std::vector<std::string> tokens = tokens_of(vocabulary);
+  const auto trainers_of = [&](nb::handle texts) {
+    std::vector<Trainer> trainers;
+    const Sequence items(texts);
+    for (size_t i = 0; i < items.size(); ++i) {
+      const Sequence words_and_counts(items[i]);
+      if (words_and_counts.size() != 2) throw nb::value_error("a language is its words and their counts");
+      trainers.emplace_back(tokens, tie_break_of(tie_break));
+      add_counted(trainers.back(), words_and_counts[0], words_and_counts[1]);
+    }
+    return trainers;
+  };
+  std::vector<Trainer> learning = trainers_of(languages), measured = trainers_of(held_out);
+  check_lengths(learning.size(), measured.size());
+  nb::gil_scoped_release release;
+  return learn_in_parity(learning, measured, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency,
+                                  callback(on_merge), static_cast<Id>(tokens.size()));
 }
 
 Merges build_unit_tier(ByteStrings units) {
@@ -104,6 +136,13 @@ void bind_trainer(nb::module_& m) {
         nb::sig("def learn_merges(words: collections.abc.Iterable[collections.abc.Iterable[int]],"
                 " counts: collections.abc.Iterable[int], vocabulary: collections.abc.Iterable[bytes],"
                 " merged: collections.abc.Sequence[tuple[int, int]], num_merges: int, tie_break: str, min_frequency: int,"
+                " on_merge: collections.abc.Callable[[int, tuple[int, int], int], object] | None)"
+                " -> list[tuple[int, int]]"));
+  m.def("learn_in_parity", &learn_from_languages, nb::arg("languages"), nb::arg("held_out"), nb::arg("vocabulary"),
+        nb::arg("num_merges"), nb::arg("tie_break"), nb::arg("min_frequency"), nb::arg("on_merge").none(),
+        nb::sig("def learn_in_parity(languages: collections.abc.Iterable[collections.abc.Iterable[object]],"
+                " held_out: collections.abc.Iterable[collections.abc.Iterable[object]],"
+                " vocabulary: collections.abc.Iterable[bytes], num_merges: int, tie_break: str, min_frequency: int,"
                 " on_merge: collections.abc.Callable[[int, tuple[int, int], int], object] | None)"
                 " -> list[tuple[int, int]]"));
   m.def("build_unit_tier", &build_unit_tier, nb::arg("units"));

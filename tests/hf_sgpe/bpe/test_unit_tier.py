@@ -6,7 +6,8 @@ from support.texts import indic
 
 from hf_sgpe import LinguisTrie
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges, apply_merges_by_rescan
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, choose_units, order_units
+from hf_sgpe.bpe.unit_choice import choose_units
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script
 
 

@@ -1,0 +1,102 @@
+"""Parity-aware BPE: merges for several languages, each chosen by the language that has the most tokens at that moment.
+
+Plain BPE counts the pairs of all text together, so languages with much text get long tokens and the others pay. Here each
+merge is the most frequent pair of one language: of the one whose held-out text, the same lines in every language, has the
+most tokens so far. The merge is then done in all of them. What a word is, and which units it begins with, is decided
+elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hf_sgpe import kernel
+from hf_sgpe.bpe.encoder import Pair
+from hf_sgpe.bpe.trainer import MOST, MergeQueue, PairCounts, tie_key_of
+from hf_sgpe.errors import SGPEError
+
+
+class CountedWords(NamedTuple):
+    """Words as token ids, and how often each occurs."""
+
+    words: Sequence[Sequence[int]]
+    times: Sequence[int]
+
+
+def learn_in_parity(
+    languages: Sequence[CountedWords],
+    held_out: Sequence[CountedWords],
+    *,
+    vocabulary: Sequence[bytes],
+    num_merges: int,
+    tie_break: str = "smallest-pair-id",
+    min_frequency: int = 1,
+    on_merge: Callable[[int, Pair, int], None] | None = None,
+) -> list[Pair]:
+    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
+
+    A language that has no pair left that is frequent enough drops out; where all have, learning ends. Costs grow as for
+    `learn_merges`, and with the number of languages for each merge.
+
+    Args:
+        languages: The words of each language to learn from.
+        held_out: Those of its held-out text; the texts are translations of each other.
+        vocabulary: The bytes of every token that the words may use, by id.
+        tie_break: One of `TIE_BREAKS`; of languages with equally many tokens the first goes first.
+        min_frequency: A pair that occurs less often in the language that chooses is never merged.
+        on_merge: Called at each merge with the new token's id, the pair and its count in the language that chose it.
+
+    Raises:
+        SGPEError: the tie rule is unknown, a word has an id that is not in the vocabulary, or there are not as many held-out
+            texts as languages.
+
+    Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
+
+    >>> one, other = CountedWords([list(b"aab")], [9]), CountedWords([list(b"cd")], [1])
+    >>> learn_in_parity([one, other], [one, other], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
+    [(97, 97), (256, 98)]
+    """
+    token_bytes = list(vocabulary)
+    tie_key = tie_key_of(tie_break, token_bytes)
+    if len(languages) != len(held_out):
+        raise SGPEError(f"there must be as many held-out texts as languages, not {len(held_out)} for {len(languages)}")
+    if kernel.is_native():
+        import hf_sgpe._native as _native
+
+        try:
+            return _native.learn_in_parity(
+                [tuple(one) for one in languages],
+                [tuple(one) for one in held_out],
+                token_bytes,
+                min(num_merges, MOST),
+                tie_break,
+                min(min_frequency, MOST),
+                on_merge,
+            )
+        except ValueError as error:
+            raise SGPEError(str(error)) from None
+    if any(not 0 <= id < len(token_bytes) for one in (*languages, *held_out) for word in one.words for id in word):
+        raise SGPEError("a word has an id that is not in the vocabulary")
+    states = [PairCounts(*one) for one in languages]
+    queues = [MergeQueue(state, tie_key) for state in states]
+    texts = [PairCounts(*one) for one in held_out]
+    learning = list(range(len(states)))
+    merges: list[Pair] = []
+    while learning and len(merges) < num_merges:
+        dearest = max(learning, key=lambda number: texts[number].symbols)
+        best = queues[dearest].next()
+        if best is None or best[1] < min_frequency:
+            learning.remove(dearest)
+            continue
+        pair, count = best
+        merges.append(pair)
+        new_id = len(token_bytes)
+        if on_merge:
+            on_merge(new_id, pair, count)
+        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
+        for state, queue in zip(states, queues, strict=True):
+            queue.add(state.merge(pair, new_id))
+        for text in texts:
+            text.merge(pair, new_id)
+    return merges
