@@ -61,6 +61,7 @@ def workplace(sample, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("workplace")
     texts = {"si.txt": sample["si"], "en.txt": sample["en"], "held-out.txt": sample["si"][:2000]}
+    texts |= {f"{code}-eval.txt": "\n".join(sample[code].splitlines()[-40:]) for code in ("si", "en")}
     texts["en.jsonl"] = '{"text": "one two three"}\n' * 20
     texts["pairs.tsv"] = "one two\tthree four\n" * 200
     for name, text in texts.items():
