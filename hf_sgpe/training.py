@@ -84,10 +84,8 @@ def train_in_parity(
         raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
     if not languages:
         raise SGPEError("parity needs the words of some languages, and those of their held-out texts")
-    learning, held_out = zip(*languages, strict=True)
-    counts = sum(learning[1:], start=learning[0])
-    # Held-out counts only compare languages with each other, so their scale does not matter.
-    assert all(one.scale == 1 for one in held_out)
+    learning = [words for words, _ in languages]
+    counts = WordCounts.sum(learning)
     return BPETokenizer.of(learn_two_tiers(counts, config, languages=languages, on_merge=on_merge, track=track))
 
 

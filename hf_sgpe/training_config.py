@@ -28,8 +28,9 @@ SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 class TrainingConfig:
     """Everything that decides, together with the text, which tokenizer comes out.
 
-    After construction recipe defaults are filled in. What is None then was left open: ``min_unit_frequency``,
-    ``chat_template``, ``model_max_length``, and the tokens of `roles`, which says who plays them.
+    After construction defaults are filled in, and count as given from then on (for `dataclasses.replace`, too). What is None
+    then was left open: ``chat_template``, ``model_max_length``, the tokens of `roles`, which says who plays them, and those
+    of ``cut_cost``, coverages and ``min_unit_frequency`` that have no part in choosing units.
 
     Args:
         vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
@@ -41,7 +42,7 @@ class TrainingConfig:
         min_frequency: A pair that occurs less often is never merged.
         cut_cost: How many tokens a cut letter or syllable counts as when these and learned tokens share the room of the
             vocabulary: 0 gives the shortest text, more gives fewer cuts. None takes 2, or leaves the choice of letters and
-            syllables to the coverages alone where one of the next three is given.
+            syllables to the next three alone where one of them is given. For ``hybrid`` only.
         letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
         syllable_coverage: The same for syllables. If only one of the two is given, and no ``cut_cost``, then the other is
             0.9999 (letters) or 0.999 (syllables), as it is for ``sgpe``.
@@ -148,7 +149,9 @@ class TrainingConfig:
     def _choose_by(self) -> None:
         """Settles how letters and syllables get their tokens: by what they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
-            raise SGPEError("cut_cost is for hybrid: sgpe takes its syllables by coverage or min_unit_frequency")
+            raise SGPEError(
+                "cut_cost is for hybrid: sgpe takes its syllables by coverage or min_unit_frequency, so leave it None"
+            )
         coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
         given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]
         if self.recipe == "hybrid" and not given and self.cut_cost is None:

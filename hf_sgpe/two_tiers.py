@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import inf
+from math import inf, lcm
 from typing import Any
 
 from hf_sgpe.bpe.encoder import Pair, merge_words, spell_tokens
@@ -44,6 +45,8 @@ def learn_two_tiers(
     """
     check_counts(counts, config)
     specials = config.special_tokens or ()
+    # Parts may have been weighted more finely than their sum shows, whose fractions are in lowest terms.
+    scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
     unit_merges = _unit_merges(counts, config, track) if config.splitting.scripts else []
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
     vocabulary = spell_tokens(BYTES, unit_merges)
@@ -51,13 +54,13 @@ def learn_two_tiers(
         "vocabulary": vocabulary,
         "num_merges": num_merges,
         "tie_break": config.tie_break,
-        "min_frequency": config.min_frequency * counts.scale,
+        "min_frequency": config.min_frequency * scale,
         "on_merge": on_merge,
     }
 
     def in_units(counted: WordCounts) -> CountedWords:
         words = list(counted)
-        times = [count * (counts.scale // counted.scale) for count in counted.values()]
+        times = [count * (scale // counted.scale) for count in counted.values()]
         return CountedWords(merge_words(track(words, "Applying units"), unit_merges) if unit_merges else words, times)
 
     with ThreadPoolExecutor(1) as beside:
@@ -111,7 +114,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
             f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
             f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
             f"{len(least) + len(BYTES) + len(config.special_tokens or ())}"
-            + ("" if few else ", or a lower letter_coverage or syllable_coverage")
+            + (", or promise fewer letters and syllables a token" if not few else "")
         )
     if config.cut_cost is None or not units:
         return least
@@ -120,8 +123,13 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     alone = build_unit_tier(character.encode() for character in sorted(characters))
     room = most - len(alone)
     gains = _gains(words, times, alone, room, config, counts.scale, track, without=worth)
-    while len(chosen := tier(most_valuable(worth, gains, room))) > most:
-        room -= len(chosen) - most  # what the chosen ones are built from takes room, too
+
+    def with_best(number: int) -> list[Pair]:
+        return tier(most_valuable(worth, gains, number))
+
+    chosen = with_best(room)
+    if len(chosen) > most:  # what the chosen ones are built from takes room, too
+        chosen = with_best(bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1)
     return chosen
 
 

@@ -131,9 +131,7 @@ class Facts:
     def _coverage(self) -> str:
         training, ways = self.training, []
         if (cost := training.get("cut_cost")) is not None:
-            ways.append(
-                f"letters and syllables that save as much as a learned token, where a cut one counts as {cost:g} tokens"
-            )
+            ways.append(f"letters and syllables that save as much as a learned token (cut cost {cost:g})")
         if training.get("min_unit_frequency"):
             return ", and ".join(
                 [*ways, f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"]

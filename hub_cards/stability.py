@@ -37,12 +37,18 @@ def small_changes(text: str) -> Iterator[tuple[str, str]]:
     for name, those in able.items():
         if not those:
             continue
-        random = Random(f"{name} {text}")
+        random = Random(f"{name} {text}".encode(errors="surrogatepass"))
         parts, at = [], 0
         chosen = random.sample(those, min(len(those), max(1, len(words) // _SHARE)))
         for word in sorted(chosen, key=lambda word: word.start()):
-            start = word.start() - (name == "missing space")
-            parts += [text[at:start], _swapped(word[0], random) if name == "typing error" else word[0].translate(_JOINERS)]
+            start, written = word.start(), word[0]
+            if name == "typing error":
+                written = _swapped(written, random)
+            elif name == "missing joiner":
+                written = written.translate(_JOINERS)
+            else:
+                start -= 1
+            parts += [text[at:start], written]
             at = word.end()
         yield name, "".join([*parts, text[at:]])
 

@@ -35,7 +35,8 @@ _ROUNDS = 12
 # two to four per cent of its tokens, so weights have to move much further than costs.
 _FIRST_STEP = 6.0
 _SMALLEST_STEP = 0.5
-_LEAST_WEIGHT, _GREATEST_WEIGHT = 0.001, 1000.0
+# Three digits of it are the six decimals that weights have.
+_LEAST_WEIGHT = 0.0001
 # Of a language's running words, beside the corpus that has the most. English in source code has about 0.8.
 _SHARE_OF_BEST = 0.9
 
@@ -93,7 +94,7 @@ def train_balanced(
     config: TrainingConfig,
     *,
     by: str = "weights",
-    price: float = PRICE,
+    price: float | None = None,
     parity: float | None = None,
     progress: bool | None = None,
 ) -> Balanced:
@@ -108,15 +109,17 @@ def train_balanced(
         texts: Name of a held-out text → its lines, one text for each language.
         config: What is to be trained.
         by: One of `WAYS`.
-        price: How many more tokens all texts together may take than at the start, as a share of them; for weights.
+        price: For weights: how many more tokens all texts together may take than at the start, as a share; None is `PRICE`.
         parity: In place of a price: take the fewest tokens with which no text costs more than so many times another.
         progress: Show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: there are fewer than two texts, one is empty or of no corpus's language, no weights reach ``parity``, or
-            a weight of ``config`` matches no corpus.
+        SGPEError: there are fewer than two texts, one is empty or of no corpus's language, no weights reach ``parity``, a
+            weight of ``config`` matches no corpus, or a corpus has no word of any text and so no language to choose merges.
     """
+    texts = {name: list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
+    price = PRICE if price is None else price
     weigh = weights_of(config.weights, [Path(name) for name in counts])
     given = {name: float(weigh(Path(name))) for name in counts}
     nearest, languages = _languages(counts, texts, config)
@@ -142,15 +145,22 @@ def train_balanced(
                 name: _mixture({corpus: counts[corpus] for corpus, its in nearest.items() if its == name}, given)
                 for name in texts
             }
+            if foreign := [corpus for corpus in counts if corpus not in nearest]:
+                raise SGPEError(
+                    f"{foreign[0]}: has no word of any held-out text, so no language learns from it: leave it out"
+                )
             parts = [(words[name], WordCounts.from_texts(lines, config)) for name, lines in texts.items()]
             tokenizer = train_in_parity(parts, replace(config, weights=given))
             best = trial(given, tokenizer)
             trials = [first, best]
         else:
+            known = {tuple(given.values()): first}
 
             def with_logs(logs: Mapping[str, float]) -> Trial:
                 weights = _weights(counts, languages, given, logs)
-                return trial(weights, train(weights))
+                if (key := tuple(weights.values())) not in known:
+                    known[key] = trial(weights, train(weights))
+                return known[key]
 
             trials = _search(first, with_logs, price, parity)
             best = _best(trials, price, parity)
@@ -164,7 +174,7 @@ def train_balanced(
     return Balanced(tokenizer, _mixture(counts, best.weights), languages, trials, best)
 
 
-def _check(texts: Mapping[str, Sequence[str]], by: str, price: float, parity: float | None) -> None:
+def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:
     if by not in WAYS:
         raise SGPEError(f"there is no balancing by {by!r}: known are {' and '.join(WAYS)}")
     if len(texts) < 2:
@@ -174,7 +184,10 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float, parity: fl
             raise SGPEError(f"{name}: holds no text to balance by")
     if by == "merges" and len({len(lines) for lines in texts.values()}) > 1:
         raise SGPEError("balancing by merges needs translations: texts that have the same lines in every language")
-    if not 0 <= price < inf:
+    for name, value in {"price": price, "parity": parity}.items():
+        if by == "merges" and value is not None:
+            raise SGPEError(f"a {name} is for balancing by weights: by merges, the dearest language always goes first")
+    if price is not None and not 0 <= price < inf:
         raise SGPEError(f"the price of balance must be a share of tokens from 0 on, not {price!r}")
     if parity is not None and not 1 <= parity < inf:
         raise SGPEError(f"parity must be a ratio from 1 on, not {parity!r}")
@@ -220,15 +233,14 @@ def _weights(
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
         counts[corpus].total() * weight for corpus, weight in raw.items()
     )
-    bounded = {corpus: min(max(weight * scale, _LEAST_WEIGHT), _GREATEST_WEIGHT) for corpus, weight in raw.items()}
-    return {**given, **{corpus: float(f"{weight:.3g}") for corpus, weight in bounded.items()}}
+    return {**given, **{corpus: max(float(f"{weight * scale:.3g}"), _LEAST_WEIGHT) for corpus, weight in raw.items()}}
 
 
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Each corpus and the text that has the most of its words; and each text and the corpora that serve it, which are those
-    of them that have nearly as many of its words as the best."""
+    """Each corpus that shares words with a text, and the text that has the most of them; and each text with the corpora that
+    serve it, which are those of them that have nearly as many of its words as the best."""
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
 
     def known(name: str, corpus: str) -> float:
@@ -237,7 +249,11 @@ def _languages(
     def held(name: str, corpus: str) -> int:
         return sum(counts[corpus][word] for word in words[name])
 
-    nearest = {corpus: max(texts, key=lambda name: held(name, corpus)) for corpus in counts}
+    nearest = {
+        corpus: max(texts, key=lambda name: held(name, corpus))
+        for corpus in counts
+        if any(held(name, corpus) for name in texts)
+    }
     languages: dict[str, list[str]] = {}
     for name in texts:
         shares = {corpus: known(name, corpus) for corpus, its in nearest.items() if its == name}
@@ -248,8 +264,7 @@ def _languages(
 
 
 def _mixture(counts: Mapping[str, WordCounts], weights: Mapping[str, float]) -> WordCounts:
-    parts = [counted * weights[name] for name, counted in counts.items()]
-    return sum(parts[1:], start=parts[0])
+    return WordCounts.sum(counted * weights[name] for name, counted in counts.items())
 
 
 def _tokens(tokenizer: BPETokenizer, lines: Iterable[str]) -> int:

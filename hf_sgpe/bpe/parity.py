@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hf_sgpe import kernel
 from hf_sgpe.bpe.encoder import Pair
-from hf_sgpe.bpe.trainer import MOST, MergeQueue, PairCounts, tie_key_of
+from hf_sgpe.bpe.trainer import MergeQueue, PairCounts, tie_key_of, whole_numbers
 from hf_sgpe.errors import SGPEError
 
 
@@ -48,8 +48,8 @@ def learn_in_parity(
         on_merge: Called at each merge with the new token's id, the pair and its count in the language that chose it.
 
     Raises:
-        SGPEError: the tie rule is unknown, a word has an id that is not in the vocabulary, or there are not as many held-out
-            texts as languages.
+        SGPEError: the tie rule is unknown, a number is of another type, a word has an id that is not in the vocabulary, or
+            there are not as many held-out texts as languages.
 
     Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
 
@@ -57,6 +57,7 @@ def learn_in_parity(
     >>> learn_in_parity([one, other], [one, other], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
     [(97, 97), (256, 98)]
     """
+    num_merges, min_frequency = whole_numbers(num_merges=num_merges, min_frequency=min_frequency)
     token_bytes = list(vocabulary)
     tie_key = tie_key_of(tie_break, token_bytes)
     if len(languages) != len(held_out):
@@ -69,15 +70,16 @@ def learn_in_parity(
                 [tuple(one) for one in languages],
                 [tuple(one) for one in held_out],
                 token_bytes,
-                min(num_merges, MOST),
+                num_merges,
                 tie_break,
-                min(min_frequency, MOST),
+                min_frequency,
                 on_merge,
             )
         except ValueError as error:
             raise SGPEError(str(error)) from None
     if any(not 0 <= id < len(token_bytes) for one in (*languages, *held_out) for word in one.words for id in word):
         raise SGPEError("a word has an id that is not in the vocabulary")
+    kernel.note_slow_use(sum(len(word) for one in languages for word in one.words))
     states = [PairCounts(*one) for one in languages]
     queues = [MergeQueue(state, tie_key) for state in states]
     texts = [PairCounts(*one) for one in held_out]

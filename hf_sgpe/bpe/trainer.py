@@ -22,8 +22,19 @@ TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
 lexicographically greatest byte strings, or with the greatest ids."""
 
 
-MOST = 1 << 62
-"""There can be no more of anything than this: the native kernels count in 64 bits."""
+_MOST = 1 << 62
+
+
+def whole_numbers(**numbers: int) -> list[int]:
+    """Numbers of merges or occurrences, no greater than there can be of anything: the native kernels count in 64 bits.
+
+    Raises:
+        SGPEError: one is of another type.
+    """
+    for name, number in numbers.items():
+        if not isinstance(number, int):
+            raise SGPEError(f"{name} must be a whole number, not {number!r}")
+    return [min(number, _MOST) for number in numbers.values()]
 
 
 class Word:
@@ -194,10 +205,7 @@ def learn_merges(
     >>> learn_merges([list(b"aaab"), list(b"ab")], [2, 5], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
     [(97, 98), (97, 97)]
     """
-    for name, number in {"num_merges": num_merges, "min_frequency": min_frequency}.items():
-        if not isinstance(number, int):
-            raise SGPEError(f"{name} must be a whole number, not {number!r}")
-    num_merges, min_frequency = min(num_merges, MOST), min(min_frequency, MOST)
+    num_merges, min_frequency = whole_numbers(num_merges=num_merges, min_frequency=min_frequency)
     token_bytes = list(vocabulary)
     tie_key = tie_key_of(tie_break, token_bytes)
     if kernel.is_native():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
@@ -123,11 +124,10 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
     >>> sorted(most_valuable({"a": 9, "b": 2, "c": 5}, [7, 6, 1], room=3)), sorted(most_valuable({"a": 1}, [], room=3))
     (['a'], ['a'])
     """
-    if room <= 0:
-        return set()
-    ranked = sorted([*worth.values(), *gains], reverse=True)
-    dearest_left_out = ranked[room] if room < len(ranked) else -1
-    return {unit for unit, value in worth.items() if value > dearest_left_out}
+    # Of equals a unit goes before a learned token, since it saves a cut, and units go in code point order.
+    units = ((-value, False, unit) for unit, value in worth.items())
+    ranked = sorted(chain(units, ((-gain, True, "") for gain in gains)))
+    return {unit for _, is_learned, unit in ranked[: max(room, 0)] if not is_learned}
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:

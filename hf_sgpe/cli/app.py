@@ -57,7 +57,8 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not any("--format" in option.opts for option in self.params):
             args = list(_without_format(args))
-        args = list(_one_value_each(args))
+        if any(SEVERAL in option.opts and getattr(option, "multiple", False) for option in self.params):
+            args = list(_one_value_each(args))
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 

@@ -211,8 +211,11 @@ def _balanced(
 
     texts = {str(file): list(read_lines(file, text_field=text_field)) for file in find_files(held_out)}
     alone = TokenizerTrainer(replace(trainer.config, weights={}), workers=trainer.workers)
-    words = {str(file): alone.count(files=[file], text_field=text_field) for file in files}
-    words |= {str(file): alone.count(counts=[file]) for file in counts}
+    # Weights are published with the tokenizer, so folders are named only where they tell files apart.
+    names = [file.name for file in (*files, *counts)]
+    short = len(set(names)) == len(names)
+    words = {file.name if short else str(file): alone.count(files=[file], text_field=text_field) for file in files}
+    words |= {file.name if short else str(file): alone.count(counts=[file]) for file in counts}
     return train_balanced(
         words, texts, trainer.config, **{name: value for name, value in given.items() if value is not None}
     )

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from math import gcd, isfinite, lcm
 
 from hf_sgpe.counts.counters import in_batches, make_word_counter, only_texts
@@ -103,17 +104,31 @@ class WordCounts:
             counter.add(batch)
         return cls(counter.counts(), config.splitting)
 
-    def __add__(self, other: WordCounts) -> WordCounts:
-        if setting := self.splitting.difference(other.splitting):
-            ours, theirs = (one.to_dict()[setting] for one in (self.splitting, other.splitting))
-            name = setting.replace("_", " ")
-            raise SGPEError(f"word counts cannot be added: {name} {ours!r} and {theirs!r} cut other words")
-        scale = lcm(self.scale, other.scale)
+    @classmethod
+    def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
+        """Adds up counts as ``+`` does, in one go: time grows with the words of all parts.
+
+        Raises:
+            SGPEError: there are none, or they were cut in different ways.
+        """
+        parts = list(parts)
+        if not parts:
+            raise SGPEError("there are no word counts to add up")
+        first = parts[0]
+        for other in parts[1:]:
+            if setting := first.splitting.difference(other.splitting):
+                ours, theirs = (one.to_dict()[setting] for one in (first.splitting, other.splitting))
+                name = setting.replace("_", " ")
+                raise SGPEError(f"word counts cannot be added: {name} {ours!r} and {theirs!r} cut other words")
+        scale = lcm(*(counts.scale for counts in parts))
         total: Counter[bytes] = Counter()
-        for counts in (self, other):
+        for counts in parts:
             factor = scale // counts.scale
             total.update(counts._counts if factor == 1 else {word: n * factor for word, n in counts.items()})
-        return WordCounts(total, self.splitting, scale=scale, sources=self.sources + other.sources)
+        return cls(total, first.splitting, scale=scale, sources=chain.from_iterable(counts.sources for counts in parts))
+
+    def __add__(self, other: WordCounts) -> WordCounts:
+        return WordCounts.sum([self, other])
 
     def __mul__(self, weight: float) -> WordCounts:
         """The same words, each ``weight`` times as often; any number above 0 with up to six decimals.

@@ -42,16 +42,13 @@ class Trainer {
   // Symbol is any integer type.
   template <class Symbol>
   void add_word(const Symbol* ids, size_t n, int64_t count) {
-    if (count <= 0) return;
-    if (n < 2) {
-      alone_ += static_cast<int64_t>(n) * count;
-      return;
-    }
-    if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
+    if (n == 0 || count <= 0) return;
     // No pair can have a greater count than this sum.
     if (count > (kMostSymbols - total_) / static_cast<int64_t>(n))
       throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
     total_ += count * static_cast<int64_t>(n);
+    if (n < 2) return;
+    if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
     const auto word = static_cast<uint32_t>(weights_.size());
     weights_.push_back(count);
     for (size_t i = 0; i < n; ++i) {
@@ -111,7 +108,7 @@ class Trainer {
   }
 
   // How many symbols there were before any merge, weighted.
-  int64_t symbols() const { return total_ + alone_; }
+  int64_t symbols() const { return total_; }
 
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
@@ -350,7 +347,7 @@ class Trainer {
 
   std::vector<std::string> tokens_;
   TieBreak tie_break_;
-  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0, alone_ = 0;
+  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0;
   std::vector<Node> nodes_;
   std::vector<int64_t> weights_;
   std::vector<Pair> pairs_;

@@ -550,7 +550,8 @@ def test_extend_and_compare_ids(tmp_path, sample):
     for language in ("si", "en"):
         (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="")
     corpus = tmp_path / "si.txt"
-    done = hf_sgpe("extend", base, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
+    # Its --balance is a number, and what follows it a file.
+    done = hf_sgpe("extend", base, "--balance", 0.4, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
     assert re.match(
         r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala, "
         r"whose words in this text have "

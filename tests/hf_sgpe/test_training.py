@@ -392,3 +392,14 @@ def test_coverage_is_a_promise_beside_a_cut_cost_and_decides_alone_without_one(s
 def test_text_without_letters_of_the_scripts_has_no_first_pass():
     tokenizer = train(["low lower lowest"] * 9, vocab_size=262)
     assert tokenizer.merges == train(["low lower lowest"] * 9, vocab_size=262, recipe="bpe", normalization="nfc").merges
+
+
+def test_what_units_are_built_from_takes_room_too():
+    """Stacks of five consonants need many steps each: as many are kept as there is room for, and learning fills the rest."""
+    import itertools
+
+    stacks = ["्".join(one) for one in itertools.islice(itertools.permutations("कखगघङचछजझञट", 5), 600)]
+    tokenizer = train([" ".join(stacks)] * 3, vocab_size=1000, scripts=("devanagari",))
+    kept = sum(stack.encode() in tokenizer.vocab for stack in stacks)
+    assert tokenizer.vocab_size > 990
+    assert kept > 300

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 import regex
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from support.data import DATA, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -216,6 +216,8 @@ def test_tokens_that_change_with_small_changes(tokenizer, sample):
 
 
 @given(texts)
+@example(" \u200c")
+@example("මේ ශ්‍රී")
 def test_small_changes_are_small_and_always_the_same(text):
     changes = dict(small_changes(text))
     assert changes == dict(small_changes(text))

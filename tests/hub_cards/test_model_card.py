@@ -183,7 +183,7 @@ def test_the_card_says_how_it_was_made(readme, tokenizer):
     (block,) = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
     assert json.loads(block) == json.loads(json.dumps(tokenizer.metadata["training"]))
     assert "`<\\|endoftext\\|>` with id" in readme
-    assert "letters and syllables that save as much as a learned token, where a cut one counts as 2 tokens" in readme
+    assert "letters and syllables that save as much as a learned token (cut cost 2)" in readme
     (table,) = [table for table in tables(readme) if table[0][0].startswith("its tokens")]
     assert sum(int(row[1].replace(",", "")) for row in table[2:]) == len(tokenizer.vocab)
 
@@ -474,10 +474,10 @@ def test_bad_input_ends_in_one_line(saved, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"cut_cost": 0.5}, "where a cut one counts as 0.5 tokens"),
+        ({"cut_cost": 0.5}, "save as much as a learned token (cut cost 0.5)"),
         (
             {"cut_cost": 1, "letter_coverage": 0.99},
-            "1 tokens, and the most frequent letters that make up 99 %",
+            "(cut cost 1), and the most frequent letters that make up 99 %",
         ),
         (
             {"letter_coverage": 0.99},

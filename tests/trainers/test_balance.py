@@ -174,3 +174,30 @@ def test_bad_command_lines(arguments, message, tmp_path):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parity_of_parts_whose_fractions_cancel(held_out, config):
+    """Half of a corpus, twice, is the corpus: the sum has no halves left."""
+    from dataclasses import replace
+
+    from hf_sgpe.training import train_in_parity
+
+    small = replace(config, vocab_size=800)
+    lines = held_out["eval-si"]
+    half = WordCounts.from_texts(lines, small) * 0.5
+    text = WordCounts.from_texts(lines, small)
+    found = train_in_parity([(half, text), (half, text * 0.5)], small)
+    assert len(found.merges) > 400  # until no pair occurs twice in its language
+
+
+def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
+    foreign = {"zz.txt": WordCounts.from_texts(["zzqx qqzz"], config)}
+    with pytest.raises(SGPEError, match=r"zz\.txt: has no word of any held-out text"):
+        train_balanced(counts | foreign, held_out, config, by="merges")
+    assert train_balanced(counts | foreign, held_out, config).best.weights["zz.txt"] == 1
+
+
+@pytest.mark.parametrize("options", [{"price": 0.1}, {"parity": 1.1}])
+def test_a_price_is_for_weights(counts, held_out, config, options):
+    with pytest.raises(SGPEError, match="is for balancing by weights"):
+        train_balanced(counts, held_out, config, by="merges", **options)

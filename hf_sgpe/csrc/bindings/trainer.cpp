@@ -1,4 +1,4 @@
-// Learning merges: learn_merges and build_unit_tier, and the Sequences that training may begin with.
+// Learning merges: learn_merges, learn_in_parity and build_unit_tier, and the Sequences that training may begin with.
 
 #include "trainer.h"
 
@@ -71,7 +71,7 @@ Merges learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, 
 }
 
 Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handle vocabulary, int64_t num_merges,
-                       const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
+                            const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
   const std::vector<std::string> tokens = tokens_of(vocabulary);
   const auto trainers_of = [&](nb::handle texts) {
     std::vector<Trainer> trainers;
@@ -88,7 +88,7 @@ Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handl
   check_lengths(learning.size(), measured.size());
   nb::gil_scoped_release release;
   return learn_in_parity(learning, measured, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency,
-                                  callback(on_merge), static_cast<Id>(tokens.size()));
+                         callback(on_merge), static_cast<Id>(tokens.size()));
 }
 
 Merges build_unit_tier(ByteStrings units) {
