@@ -62,7 +62,7 @@ class TrainingConfig:
             its texts by ``<|endoftext|>`` with those needs another one.
         model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
         weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
-            glob → number. Of several that fit a file the first counts; without one it counts once.
+            glob → number. Of several that fit a file its own path counts, or else the first; without one it counts once.
 
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known ones.

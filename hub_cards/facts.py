@@ -182,9 +182,11 @@ class Facts:
                 "bytes, so that a syllable that has a token is never cut; a rarer one falls apart at its letters. All "
                 "further merges were "
             )
+        in_parity = self.tokenizer.metadata.get("balance", {}).get("by") == "merges"
+        which = "each time in the language that had the most tokens (Parity-aware BPE), " if in_parity else ""
         merges += (
             "learned by byte-pair encoding: again and again the most frequent pair of neighbouring tokens became a token, "
-            f"and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
+            f"{which}and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
         )
         return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 

@@ -7,6 +7,7 @@ Which corpora serve which text is seen in the words that they share.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import exp, inf, log
@@ -24,6 +25,8 @@ from hf_sgpe.training import train_from_counts, train_in_parity
 from hf_sgpe.training_config import TrainingConfig
 from trainers.counting import weights_of
 
+logger = logging.getLogger(__name__)
+
 PRICE = 0.005
 """Share of more tokens, over all held-out texts, that fairness may cost unless the user says otherwise."""
 
@@ -39,6 +42,8 @@ _SMALLEST_STEP = 0.5
 _LEAST_WEIGHT = 0.0001
 # Of a language's running words, beside the corpus that has the most. English in source code has about 0.8.
 _SHARE_OF_BEST = 0.9
+# Of a text's running words that its corpora must have. Of another language they have up to 0.2: numbers, punctuation, names.
+_LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
@@ -117,7 +122,7 @@ def train_balanced(
         SGPEError: there are fewer than two texts, one is empty or of no corpus's language, no weights reach ``parity``, a
             weight of ``config`` matches no corpus, or a corpus has no word of any text and so no language to choose merges.
     """
-    texts = {name: list(lines) for name, lines in texts.items()}
+    texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
     price = PRICE if price is None else price
     weigh = weights_of(config.weights, [Path(name) for name in counts])
@@ -127,6 +132,7 @@ def train_balanced(
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
         alone = dict.fromkeys(texts, 1.0)
         if len({len(lines) for lines in texts.values()}) > 1:
+            logger.warning("the held-out texts differ in their numbers of lines, so they are not taken for translations")
             for name, corpora in languages.items():
                 own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
                 alone[name] = _tokens(own, texts[name])
@@ -180,6 +186,8 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
     if len(texts) < 2:
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():
+        if isinstance(lines, str):
+            raise SGPEError(f"{name}: give its lines, not one text")
         if not any(line.strip() for line in lines):
             raise SGPEError(f"{name}: holds no text to balance by")
     if by == "merges" and len({len(lines) for lines in texts.values()}) > 1:
@@ -187,6 +195,8 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
     for name, value in {"price": price, "parity": parity}.items():
         if by == "merges" and value is not None:
             raise SGPEError(f"a {name} is for balancing by weights: by merges, the dearest language always goes first")
+    if price is not None and parity is not None:
+        raise SGPEError("give a price of balance or a parity, not both")
     if price is not None and not 0 <= price < inf:
         raise SGPEError(f"the price of balance must be a share of tokens from 0 on, not {price!r}")
     if parity is not None and not 1 <= parity < inf:
@@ -257,8 +267,11 @@ def _languages(
     languages: dict[str, list[str]] = {}
     for name in texts:
         shares = {corpus: known(name, corpus) for corpus, its in nearest.items() if its == name}
-        if not any(shares.values()):
-            raise SGPEError(f"{name}: no corpus is in its language; give text to train on in this language, or leave it out")
+        if max(shares.values(), default=0) < _LEAST_SHARE:
+            raise SGPEError(
+                f"{name}: no corpus is in its language, or another text has it: give each language one held-out text, and "
+                "what to train on in files of its own"
+            )
         languages[name] = [corpus for corpus, share in shares.items() if share >= _SHARE_OF_BEST * max(shares.values())]
     return nearest, languages
 

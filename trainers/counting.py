@@ -125,7 +125,9 @@ def weights_of(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Cal
     for name in weights:
         if not any(name in names for names in names_of.values()):
             raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
-    return lambda file: weights[names_of[file][0]] if names_of[file] else 1
+    # A file's own path says more than a name or glob that fits other files, too.
+    chosen = {file: str(file) if str(file) in weights else names[0] for file, names in names_of.items() if names}
+    return lambda file: weights[chosen[file]] if file in chosen else 1
 
 
 def count_texts(

@@ -30,7 +30,7 @@ def check_cut_cost(value: object) -> None:
     Raises:
         SGPEError: it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
         raise SGPEError(f"cut_cost must be a number of tokens from 0 on, not {value!r}")
 
 

@@ -41,11 +41,17 @@ def train(
     ] = None,
     letter_coverage: Annotated[
         float | None,
-        typer.Option(help="Share of running letters that get a token, whatever it costs.", show_default=False),
+        typer.Option(
+            help="Share of running letters that get a token, whatever it costs. Without --cut-cost it decides alone.",
+            show_default=False,
+        ),
     ] = None,
     syllable_coverage: Annotated[
         float | None,
-        typer.Option(help="Share of running syllables that get a token, whatever it costs.", show_default=False),
+        typer.Option(
+            help="Share of running syllables that get a token, whatever it costs. Without --cut-cost it decides alone.",
+            show_default=False,
+        ),
     ] = None,
     min_unit_frequency: Annotated[
         int | None, typer.Option(help="In place of both: letters and syllables that occur this often.", show_default=False)
@@ -122,7 +128,8 @@ def train(
     from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
 
     if not corpus and not counts and not dataset:
-        raise SGPEError("nothing to train on: give text, a dataset, or words counted before by --counts")
+        hint = "; --balance takes all names up to the next option, so name the text first" if balance else ""
+        raise SGPEError(f"nothing to train on: give text, a dataset, or words counted before by --counts{hint}")
     options.check_dataset(dataset, split, streaming)
     if weight and not corpus and not counts:
         raise SGPEError("--weight is for files: a dataset counts once")
@@ -190,7 +197,7 @@ def train(
             "words": words.total(),
             "distinct_words": len(words),
             "scripts": scripts,
-            **({"balance": tokenizer.metadata["balance"], "weights": found.best.weights} if found else {}),
+            **(_facts_of_balance(found) if found else {}),
         },
         as_json,
     )
@@ -219,6 +226,15 @@ def _balanced(
     return train_balanced(
         words, texts, trainer.config, **{name: value for name, value in given.items() if value is not None}
     )
+
+
+def _facts_of_balance(found: Balanced) -> dict[str, Any]:
+    before, after = found.trials[0], found.best
+    texts = {
+        text: {"corpora": corpora, "tokens_before": before.tokens[text], "tokens": after.tokens[text]}
+        for text, corpora in found.languages.items()
+    }
+    return {"balance": found.tokenizer.metadata["balance"], "texts": texts, "weights": after.weights}
 
 
 def _what_balance_did(found: Balanced) -> Iterator[str]:

@@ -499,3 +499,5 @@ def test_the_card_says_how_it_was_balanced(tokenizer):
     said = dict(Facts(balanced).table())["Balanced"]
     assert said == "by merges: the Gini of what its languages pay went from 0.080 to 0.020, for +0.4% tokens"
     assert "Balanced" not in dict(Facts(tokenizer).table())
+    assert "in the language that had the most tokens" in Facts(balanced).making()[0]
+    assert "in the language that had the most tokens" not in Facts(tokenizer).making()[0]

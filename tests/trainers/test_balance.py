@@ -115,7 +115,11 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
     [
         (lambda texts: dict(list(texts.items())[:1]), {}, "held-out texts of at least two languages"),
         (lambda texts: {**texts, "empty": [" "]}, {}, "empty: holds no text to balance by"),
-        (lambda texts: {**texts, "ta": ["தமிழ்"]}, {}, "ta: no corpus is in its language"),
+        (lambda texts: {**texts, "ta": ["தமிழ்"]}, {}, "ta: no corpus is in its language, or another text has it"),
+        (lambda texts: {**texts, "again": texts["eval-si"]}, {}, "or another text has it: give each language one"),
+        (lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60}, {}, "ru: no corpus is in its language"),
+        (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give its lines, not one text"),
+        (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "give a price of balance or a parity, not both"),
         (lambda texts: texts, {"by": "magic"}, "no balancing by 'magic': known are weights and merges"),
         (lambda texts: texts, {"price": -1}, "price of balance must be a share of tokens from 0 on, not -1"),
         (lambda texts: texts, {"parity": 0.5}, "parity must be a ratio from 1 on, not 0.5"),
@@ -201,3 +205,24 @@ def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
 def test_a_price_is_for_weights(counts, held_out, config, options):
     with pytest.raises(SGPEError, match="is for balancing by weights"):
         train_balanced(counts, held_out, config, by="merges", **options)
+
+
+@pytest.mark.slow
+def test_corpora_of_the_same_name(tmp_path, lines):
+    for folder in ("", "more"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for code in CODES:
+            (tmp_path / folder / f"{code}.txt").write_text("\n".join(lines[code][:240]), encoding="utf-8")
+    (tmp_path / "more" / "si.txt").write_text("\n".join(lines["si"][:120]), encoding="utf-8")
+    for code in CODES:
+        (tmp_path / f"held-{code}.txt").write_text("\n".join(lines[code][240:]), encoding="utf-8")
+    corpora = ["si.txt", "more/si.txt", "hi.txt", "en.txt", "more/en.txt"]
+    texts = [f"held-{code}.txt" for code in CODES]
+    size = ["--vocab-size", "1200"]
+    done = hf_sgpe("train", *corpora, *size, "-o", "one", "--json", "--balance", *texts, cwd=tmp_path)
+    weights = json.loads(done.stdout)["weights"]
+    assert set(weights) == set(corpora)
+    options = [f"--weight={name}={weight}" for name, weight in weights.items()]
+    assert hf_sgpe("train", *corpora, *size, *options, "-o", "two", cwd=tmp_path).returncode == 0
+    one, two = (json.loads((tmp_path / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
+    assert one["model"] == two["model"]
