@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.command import ArgumentParser
 from hf_sgpe.counts.counters import LONGEST_WORD
@@ -132,11 +133,18 @@ class Fuzzer:
         with kernel.readable_only():
             assert merges == learn_merges(words, counts, **options)
         assert len(set(pairwise(map(tuple, merges)))) >= len(merges) - 1
+        middle = len(words) // 2
+        parts = [CountedWords(words[:middle], counts[:middle]), CountedWords(words[middle:], counts[middle:])]
+        in_parity = learn_in_parity(parts, parts[::-1], **options)
+        with kernel.readable_only():
+            assert in_parity == learn_in_parity(parts, parts[::-1], **options)
 
     def misuse(self) -> None:
         """Wrong arguments must raise an error and do no harm."""
         native = self.native
         for wrong in (
+            lambda: native.learn_in_parity([([[0, 9]], [1])], [([], [])], [b"a"], 1, "smallest-pair-id", 1, None),
+            lambda: native.learn_in_parity([([[0]],)], [([], [])], [b"a"], 1, "smallest-pair-id", 1, None),
             lambda: native.Encoder(range(255), (), (), None, (), 0),
             lambda: native.Encoder(range(256), [(1, 1 << 21, 2)], (), None, (), 0),
             lambda: native.Encoder(range(256), [(-1, 1, 2)], (), None, (), 0),
