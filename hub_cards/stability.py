@@ -24,7 +24,7 @@ def small_changes(text: str) -> Iterator[tuple[str, str]]:
     A change that no word can have is left out. Which words have it depends on the text alone.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
-    [('typing error', 'කා ba'), ('missing space', 'කාab')]
+    [('typing error', 'ාක ab'), ('missing space', 'කාab')]
     """
     words = list(_WORD.finditer(text))
     able = {
