@@ -99,7 +99,8 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
         min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
     )
     # As many as there can be: without a limit the whole text could be learned.
-    most = min(config.vocab_size - len(BYTES) - len(config.special_tokens or ()), sum(map(len, words)))
+    taken = len(BYTES) + len(config.special_tokens or ())
+    most = min(config.vocab_size - taken, sum(map(len, words)))
 
     def tier(*groups: Iterable[str]) -> list[Pair]:
         syllables, letters = promised.syllables.union(*groups), promised.letters
@@ -113,8 +114,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
         raise SGPEError(
             f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
             f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
-            f"{len(least) + len(BYTES) + len(config.special_tokens or ())}"
-            + (", or promise fewer letters and syllables a token" if not few else "")
+            f"{len(least) + taken}" + (", or promise fewer letters and syllables a token" if not few else "")
         )
     if config.cut_cost is None or not units:
         return least

@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> None:
     plain = TrainingConfig(args.vocab_size, "bpe", normalization="nfc", weights=hybrid.weights)
     results: list[dict[str, Any]] = []
     with tqdm(total=1 + len(args.costs), desc="Sweeping", disable=not somebody_watches()) as bar:
-        for config in (plain, *(replace(hybrid, cut_cost=cost) for cost in args.costs)):
-            if config.recipe == "bpe" or len(results) == 1:
-                counts = TokenizerTrainer(config, progress=False).count(files=args.corpus)
-            tokenizer = TokenizerTrainer(config, progress=False).learn(counts)
-            results.append(
-                {"cut_cost": config.cut_cost, "files": {name: measure(tokenizer, text) for name, text in lines.items()}}
-            )
-            bar.update()
+        for configs in ([plain], [replace(hybrid, cut_cost=cost) for cost in args.costs]):
+            counts = TokenizerTrainer(configs[0], progress=False).count(files=args.corpus)
+            for config in configs:
+                tokenizer = TokenizerTrainer(config, progress=False).learn(counts)
+                results.append(
+                    {"cut_cost": config.cut_cost, "files": {name: measure(tokenizer, text) for name, text in lines.items()}}
+                )
+                bar.update()
     summarize(results)
     with atomic_directory(args.out) as folder:
         (folder / "sweep.json").write_text(json.dumps(results, indent=1), encoding="utf-8", newline="\n")

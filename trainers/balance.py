@@ -128,10 +128,13 @@ def train_balanced(
     weigh = weights_of(config.weights, [Path(name) for name in counts])
     given = {name: float(weigh(Path(name))) for name in counts}
     nearest, languages = _languages(counts, texts, config)
+    foreign = [corpus for corpus in counts if corpus not in nearest]
+    if by == "merges" and foreign:
+        raise SGPEError(f"{foreign[0]}: has no word of any held-out text, so no language learns from it: leave it out")
     rounds = _ROUNDS if by == "weights" else 2
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
         alone = dict.fromkeys(texts, 1.0)
-        if len({len(lines) for lines in texts.values()}) > 1:
+        if not _translations(texts):
             logger.warning("the held-out texts differ in their numbers of lines, so they are not taken for translations")
             for name, corpora in languages.items():
                 own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
@@ -151,10 +154,6 @@ def train_balanced(
                 name: _mixture({corpus: counts[corpus] for corpus, its in nearest.items() if its == name}, given)
                 for name in texts
             }
-            if foreign := [corpus for corpus in counts if corpus not in nearest]:
-                raise SGPEError(
-                    f"{foreign[0]}: has no word of any held-out text, so no language learns from it: leave it out"
-                )
             parts = [(words[name], WordCounts.from_texts(lines, config)) for name, lines in texts.items()]
             tokenizer = train_in_parity(parts, replace(config, weights=given))
             best = trial(given, tokenizer)
@@ -190,7 +189,7 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
             raise SGPEError(f"{name}: give its lines, not one text")
         if not any(line.strip() for line in lines):
             raise SGPEError(f"{name}: holds no text to balance by")
-    if by == "merges" and len({len(lines) for lines in texts.values()}) > 1:
+    if by == "merges" and not _translations(texts):
         raise SGPEError("balancing by merges needs translations: texts that have the same lines in every language")
     for name, value in {"price": price, "parity": parity}.items():
         if by == "merges" and value is not None:
@@ -201,6 +200,10 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
         raise SGPEError(f"the price of balance must be a share of tokens from 0 on, not {price!r}")
     if parity is not None and not 1 <= parity < inf:
         raise SGPEError(f"parity must be a ratio from 1 on, not {parity!r}")
+
+
+def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
+    return len({len(lines) for lines in texts.values()}) == 1
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:

@@ -47,8 +47,8 @@ Tokenizer = Annotated[str | None, typer.Argument(help=TOKENIZER_HELP, show_defau
 OlderTokenizers = Annotated[list[str] | None, typer.Option("--tokenizer", "-t", hidden=True)]
 
 
-SEVERAL = "--balance"
-"""An option that takes all the values up to the next option, as a shell writes them for a glob."""
+SEVERAL = "FILE..."
+"""Metavar of options that take all the values up to the next option, as a shell writes them for a glob."""
 
 
 class Command(TyperCommand):
@@ -57,8 +57,9 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not any("--format" in option.opts for option in self.params):
             args = list(_without_format(args))
-        if any(SEVERAL in option.opts and getattr(option, "multiple", False) for option in self.params):
-            args = list(_one_value_each(args))
+        args = list(
+            _one_value_each(args, {name for option in self.params if option.metavar == SEVERAL for name in option.opts})
+        )
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -79,19 +80,20 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
             yield argument
 
 
-def _one_value_each(arguments: list[str]) -> Iterator[str]:
-    several = False
+def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
+    """Repeats each of the options before each of its values, as Typer wants them."""
+    option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
             yield from arguments[place:]
             return
-        if several and not argument.startswith("-"):
+        if option and not argument.startswith("-"):
             # The first value has the option in front of it already.
-            yield from (argument,) if arguments[place - 1] == SEVERAL else (SEVERAL, argument)
+            yield from (argument,) if arguments[place - 1] == option else (option, argument)
         else:
-            several = argument == SEVERAL
-            if several and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
-                raise SGPEError(f"{SEVERAL} needs names of files: held-out text of each language")
+            option = argument if argument in names else ""
+            if option and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
+                raise SGPEError(f"{option} needs names of files: held-out text of each language")
             yield argument
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hf_sgpe.cli import options
-from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, read_chat_template, report
+from hf_sgpe.cli.app import SEVERAL, Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def train(
         typer.Option(
             help="Held-out text of each language, best translations of each other: finds weights that are fair to all. "
             "Takes all names up to the next option.",
-            metavar="FILE...",
+            metavar=SEVERAL,
             show_default=False,
         ),
     ] = None,
