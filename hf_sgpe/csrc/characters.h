@@ -74,7 +74,14 @@ class NfcTable {
       for (uint32_t point = run.first; point <= run.last; ++point) kinds_[point] = entry_of(run, point);
     for (const CodeRange& range : kDecomposing)
       for (uint32_t point = range.first; point <= range.last; ++point) decomposes_[point] = true;
+    for (uint32_t point = 0; point < kCodePoints; ++point) {
+      const Entry& entry = (*this)[point];
+      if (entry.kind == 1 || (point >= 0xD800 && point < 0xE000)) roles_[point] = kAlways;
+      if (entry.kind > 1) roles_[point] = group_of(point);
+      if (entry.combining || decomposes_[point] || is_hangul_first(point)) roles_[point] |= kGroups << 8;
+    }
     for (const NfcPair& pair : kNfcPairs) {
+      roles_[pair.first] |= static_cast<uint16_t>(group_of(pair.second) << 8);
       size_t slot = pair_slot(pair_key(pair.first, pair.second));
       while (pairs_[slot]) slot = (slot + 1) % kPairSlots;
       pairs_[slot] = pair_key(pair.first, pair.second);
@@ -83,6 +90,10 @@ class NfcTable {
 
   bool touches(uint32_t point) const { return kinds_[point] != 0; }
   bool decomposes(uint32_t point) const { return decomposes_[point]; }
+  // Tells quickly of nearly all characters that NFC leaves them alone and that they are no surrogates: those for which `role & (role before >> 8 | kAlways)`
+  // is 0. Characters that may compose are in groups, by number; the upper byte has the groups that one may compose with.
+  const uint16_t* roles() const { return roles_.get(); }
+  static constexpr unsigned kAlways = 0x80, kGroups = 0x7F, kAtStart = kGroups << 8;
   const Entry& operator[](uint32_t point) const { return entries_[kinds_[point]]; }
 
   bool composes(uint32_t first, uint32_t second) const {
@@ -102,6 +113,8 @@ class NfcTable {
 
   static uint64_t pair_key(uint32_t first, uint32_t second) { return uint64_t{first} << 32 | second; }
   static size_t pair_slot(uint64_t key) { return key * 0x9E3779B97F4A7C15u >> 52; }
+  static uint16_t group_of(uint32_t point) { return static_cast<uint16_t>(1u << point % 7); }
+  static bool is_hangul_first(uint32_t point) { return (point >= 0x1100 && point <= 0x1112) || (point >= 0xAC00 && point <= 0xD7A3); }
   static bool is_hangul(uint32_t second) { return second >= 0x1161 && second <= 0x11C2; }
 
   uint8_t entry_of(const NfcRun& run, uint32_t point) {
@@ -124,6 +137,7 @@ class NfcTable {
   }
 
   std::unique_ptr<uint8_t[]> kinds_ = std::make_unique<uint8_t[]>(kCodePoints);  // index of entries_
+  std::unique_ptr<uint16_t[]> roles_ = std::make_unique<uint16_t[]>(kCodePoints);
   std::vector<bool> decomposes_ = std::vector<bool>(kCodePoints);
   Entry entries_[256];
   int used_ = 1;

@@ -7,15 +7,29 @@
 #if defined(_MSC_VER)
 #include <intrin.h>
 #define HF_SGPE_INLINE __forceinline
+#define HF_SGPE_INLINE_LAMBDA
 #else
 #define HF_SGPE_INLINE inline __attribute__((always_inline))
+#define HF_SGPE_INLINE_LAMBDA __attribute__((always_inline))
 #endif
 
 #if defined(__SSE2__) || defined(_M_X64)
-#include <emmintrin.h>
+#include <immintrin.h>
 #define HF_SGPE_SSE2 1
 #else
 #define HF_SGPE_SSE2 0
+#endif
+
+// Functions marked so may use AVX2, and may only be called where has_avx2() says that the processor has it.
+#if (defined(__x86_64__) && defined(__GNUC__)) || defined(_M_X64)
+#define HF_SGPE_AVX2 1
+#if defined(__GNUC__)
+#define HF_SGPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#else
+#define HF_SGPE_TARGET_AVX2
+#endif
+#else
+#define HF_SGPE_AVX2 0
 #endif
 
 namespace hf_sgpe {
@@ -30,6 +44,22 @@ HF_SGPE_INLINE void prefetch_line(const void* address) {
   (void)address;
 #endif
 }
+
+#if HF_SGPE_AVX2
+inline bool has_avx2() {
+#if defined(__GNUC__)
+  return __builtin_cpu_supports("avx2");
+#else
+  int registers[4];
+  __cpuid(registers, 1);
+  constexpr int kSavesAvx = 3 << 27;  // the operating system saves the registers, and there is AVX
+  if ((registers[2] & kSavesAvx) != kSavesAvx || (_xgetbv(0) & 6) != 6) return false;
+  __cpuidex(registers, 7, 0);
+  return registers[1] & 1 << 5;
+#endif
+}
+inline const bool kHasAvx2 = has_avx2();
+#endif
 
 // The exclusive or of the two halves of a product of 128 bits, computed from products of 64 bits.
 constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {

@@ -1,259 +1,13 @@
 // Scanner: text → words, for the split patterns that have a name, alone or behind the words of Indic scripts.
-//
-// Each function does without backtracking what its regular expression does; `SPLIT_PATTERNS` in patterns.py is the
-// specification. A word ends where the first alternative of the pattern that matches ends, which is not always the longest.
-// Each character is read a bounded number of times.
 
 #pragma once
 
-#include <bit>
-#include <cstring>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include <algorithm>
+#include <memory>
 
-#include "characters.h"
-#include "text.h"
+#include "boundaries.h"
 
 namespace hf_sgpe {
-
-enum class Base { kGpt2, kCl100k, kQwen2, kQwen35, kAnySpace, kTypographic, kO200k, kTekken, kBloom };
-
-namespace scan {
-
-using Pointer = const uint8_t*;
-
-inline unsigned class_at(Pointer p) { return class_table()[decode(p)]; }
-
-// How many bytes from `p` on are between `first` and `last`, both ASCII, once the bits of `fold` are set in them.
-template <uint8_t first, uint8_t last, uint8_t fold>
-inline size_t ascii_run(Pointer p, Pointer end) {
-  Pointer q = p;
-#if HF_SGPE_SSE2
-  while (end - q >= 16) {
-    const __m128i bytes = _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(q)), _mm_set1_epi8(fold));
-    const __m128i from_first = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
-    const __m128i inside = _mm_cmpeq_epi8(_mm_min_epu8(from_first, _mm_set1_epi8(last - first)), from_first);
-    const unsigned outside = ~static_cast<unsigned>(_mm_movemask_epi8(inside)) & 0xFFFF;
-    if (outside) return static_cast<size_t>(q - p) + static_cast<size_t>(std::countr_zero(outside));
-    q += 16;
-  }
-#endif
-  while (q < end && static_cast<uint8_t>((*q | fold) - first) <= last - first) ++q;
-  return static_cast<size_t>(q - p);
-}
-
-// The end of the run of characters whose classes are in `mask`.
-template <unsigned mask>
-inline Pointer run(Pointer p, Pointer end) {
-  const uint8_t* const classes = class_table();
-  while (p < end) {
-    if (*p < 0x80) {
-      if constexpr (mask == kLetters) {
-        const size_t letters = ascii_run<'a', 'z', 0x20>(p, end);
-        p += letters;
-        if (p == end || *p < 0x80) return p;
-        continue;
-      }
-      if (!(mask >> classes[*p] & 1)) return p;
-      ++p;
-    } else {
-      Pointer after = p;
-      if (!(mask >> classes[decode(after)] & 1)) return p;
-      p = after;
-    }
-  }
-  return p;
-}
-
-// Length of the s, t, re, ve, m, ll or d of a contraction, after its apostrophe; 0 if this is no contraction.
-template <bool ignore_case>
-inline size_t contraction(Pointer p, Pointer end) {
-  if (p == end) return 0;
-  constexpr uint8_t fold = ignore_case ? 0x20 : 0;
-  const auto first = static_cast<uint8_t>(*p | fold);
-  if (first == 's' || first == 't' || first == 'm' || first == 'd') return 1;
-  if (end - p < 2) return 0;
-  if (ignore_case && p[0] == 0xC5 && p[1] == 0xBF) return 2;  // U+017F folds to s
-  const auto second = static_cast<uint8_t>(p[1] | fold);
-  return (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l') ? 2 : 0;
-}
-
-// \s*[\r\n]+ (if `lines`), then \s+(?!\S)|\s+; there is white space at p.
-template <bool lines>
-inline Pointer white_space(Pointer p, Pointer end) {
-  const uint8_t* const classes = class_table();
-  Pointer last = p, after_line = nullptr, q = p;
-  while (q < end) {
-    Pointer after = q;
-    const unsigned klass = classes[decode(after)];
-    if (!(kSpaces >> klass & 1)) break;
-    last = q;
-    q = after;
-    if (klass == kNewline) after_line = after;
-  }
-  if (lines && after_line) return after_line;
-  return q == end || last == p ? q : last;
-}
-
-inline Pointer digits(Pointer p, Pointer end, int most) {
-  for (int i = 0; i < most && p < end && class_at(p) == kNumber; ++i) decode(p);
-  return p;
-}
-
-// The end of a word of the most frequent form: an optional space, then ASCII letters, all but the first in lower case if
-// `lower`, followed by an ASCII character that is neither a letter nor an apostrophe. Null for any other word.
-template <bool lower>
-HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
-  const Pointer word = p + (*p == ' ');
-  Pointer q = word;
-  if (lower) {
-    q += q < end && static_cast<uint8_t>((*q | 0x20) - 'a') <= 'z' - 'a';
-    q += ascii_run<'a', 'z', 0>(q, end);
-    // A single capital may belong to what follows.
-    if (q - word < 2) return nullptr;
-  } else {
-    q += ascii_run<'a', 'z', 0x20>(q, end);
-    if (q == word) return nullptr;
-  }
-  return q < end && *q < 0x80 && *q != '\'' ? q : nullptr;
-}
-
-inline Pointer gpt2(Pointer p, Pointer end) {
-  if (const Pointer word = plain_word<false>(p, end)) return word;
-  if (*p == '\'')
-    if (const size_t length = contraction<false>(p + 1, end)) return p + 1 + length;
-  const Pointer word = p + (*p == ' ' && p + 1 < end);
-  const unsigned klass = class_at(word);
-  if (kLetters >> klass & 1) return run<kLetters>(word, end);
-  if (klass == kNumber) return run<bit(kNumber)>(word, end);
-  if (kPunctuation >> klass & 1) return run<kPunctuation>(word, end);
-  return white_space<false>(p, end);
-}
-
-// `any_space`: any white space may stand before punctuation. `typographic`: contractions may also be written with U+2019.
-// `marks`: combining marks are letters, but for the one that a word may begin with in place of a space.
-template <int most_digits, bool any_space = false, bool typographic = false, bool marks = false>
-inline Pointer cl100k(Pointer p, Pointer end) {
-  constexpr unsigned letters = kLetters | (marks ? bit(kMark) : 0);
-  constexpr unsigned punctuation = kPunctuation & ~(marks ? bit(kMark) : 0);
-  if (const Pointer word = plain_word<false>(p, end)) return word;
-  Pointer after = p;
-  const uint32_t point = decode(after);
-  const unsigned klass = class_table()[point];
-  if (letters >> klass & 1) return run<letters>(after, end);
-  if (klass == kNumber) return digits(after, end, most_digits - 1);
-  if (point == '\'' || (typographic && point == 0x2019))
-    if (const size_t length = contraction<true>(after, end)) return after + length;
-  const unsigned next = after < end ? class_at(after) : unsigned{kNewline};
-  if (klass != kNewline && letters >> next & 1) return run<letters>(after, end);
-  const bool space_before = any_space ? (kSpaces >> klass & 1) : point == ' ';
-  if (punctuation >> klass & 1 || (space_before && after < end && punctuation >> next & 1))
-    return run<bit(kNewline)>(run<punctuation>(after, end), end);
-  return white_space<true>(p, end);
-}
-
-// The end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` becomes the end of the
-// longest run that the first part matches.
-inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
-  const uint8_t* const classes = class_table();
-  constexpr unsigned either = bit(kLetter) | bit(kMark);
-  Pointer after_either = nullptr;
-  for (;;) {
-    p += ascii_run<'A', 'Z', 0>(p, end);
-    if (p == end || *p < 0x80) break;
-    Pointer after = p;
-    const unsigned klass = classes[decode(after)];
-    if (!((either | bit(kUpper)) >> klass & 1)) break;
-    p = after;
-    if (either >> klass & 1) after_either = p;
-  }
-  capitals = p;
-  if (p == end || class_at(p) != kLower) return after_either;  // the first part leaves to the second what it can match
-  for (;;) {
-    p += ascii_run<'a', 'z', 0>(p, end);
-    if (p == end || *p < 0x80) return p;
-    Pointer after = p;
-    if (!((either | bit(kLower)) >> classes[decode(after)] & 1)) return p;
-    p = after;
-  }
-}
-
-template <bool contractions>
-inline Pointer o200k_suffix(Pointer p, Pointer end) {
-  if (contractions && p < end && *p == '\'')
-    if (const size_t length = contraction<true>(p + 1, end)) return p + 1 + length;
-  return p;
-}
-
-template <int most_digits = 3, bool contractions = true>
-inline Pointer o200k(Pointer p, Pointer end) {
-  if (const Pointer word = plain_word<true>(p, end)) return word;
-  Pointer after = p;
-  const uint32_t point = decode(after);
-  const unsigned klass = class_table()[point];
-  if (klass == kNumber) return digits(after, end, most_digits - 1);
-  const bool prefix = !((kLetters | bit(kNewline)) >> klass & 1);
-  const bool letter = (kLetters | bit(kMark)) >> klass & 1;
-  Pointer capitals = p, capitals_after_prefix = after;
-  // In the order of the pattern: with lower case, then without; and each with the optional first character, then without.
-  if (prefix)
-    if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix<contractions>(word, end);
-  if (letter)
-    if (const Pointer word = o200k_lower_word(p, end, capitals)) return o200k_suffix<contractions>(word, end);
-  if (prefix && capitals_after_prefix > after) return o200k_suffix<contractions>(capitals_after_prefix, end);
-  if (letter) return o200k_suffix<contractions>(capitals, end);
-  const bool space_before = point == ' ' && after < end && kPunctuation >> class_at(after) & 1;
-  if (kPunctuation >> klass & 1 || space_before) {
-    Pointer q = run<kPunctuation>(after, end);
-    while (q < end && (*q == '\r' || *q == '\n' || *q == '/')) ++q;
-    return q;
-  }
-  return white_space<true>(p, end);
-}
-
-inline bool in_bloom_word(uint32_t point) {
-  switch (point) {
-    case '(': case '|': case '.': case ',': case '!': case '?': case ')':
-    case 0x2026: case 0x3002: case 0xFF0C: case 0x3001: case 0x0964: case 0x06D4: case 0x060C:
-      return false;
-    default: return !(kSpaces >> class_table()[point] & 1);
-  }
-}
-
-inline bool bloom_word_at(Pointer p, Pointer end) {
-  if (*p == ' ' && ++p == end) return false;
-  return in_bloom_word(decode(p));
-}
-
-inline Pointer bloom(Pointer p, Pointer end) {
-  if (bloom_word_at(p, end)) {
-    ++p;  // a space, or the first byte of a character of the word, whose other bytes follow
-    while (p < end && (*p & 0xC0) == 0x80) ++p;
-    for (Pointer after = p; p < end && in_bloom_word(decode(after)); p = after) {
-    }
-    return p;
-  }
-  do decode(p);
-  while (p < end && !bloom_word_at(p, end));
-  return p;
-}
-
-template <Base base>
-inline Pointer next(Pointer p, Pointer end) {
-  if constexpr (base == Base::kGpt2) return gpt2(p, end);
-  if constexpr (base == Base::kCl100k) return cl100k<3>(p, end);
-  if constexpr (base == Base::kQwen2) return cl100k<1>(p, end);
-  if constexpr (base == Base::kQwen35) return cl100k<1, false, false, true>(p, end);
-  if constexpr (base == Base::kAnySpace) return cl100k<3, true>(p, end);
-  if constexpr (base == Base::kTypographic) return cl100k<3, true, true>(p, end);
-  if constexpr (base == Base::kO200k) return o200k(p, end);
-  if constexpr (base == Base::kTekken) return o200k<1, false>(p, end);
-  if constexpr (base == Base::kBloom) return bloom(p, end);
-}
-
-}  // namespace scan
 
 // {first, last} of code points, both included.
 using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
@@ -293,6 +47,11 @@ class Scanner {
     uint8_t number = 0;
     for (const Ranges& script : scripts) fill(script, ++number);
     fill(joiners, kJoiner);
+    for (size_t i = 0; i < pages_.size(); ++i) {
+      pages_[i].lead = static_cast<uint8_t>(0xE0 | i >> 5);
+      pages_[i].second = static_cast<uint8_t>(0x80 | (i & 31) << 1);
+      if (pages_[i].script == kJoiner) pages_[i].script = 0;  // of more than one script
+    }
   }
 
   // Calls emit(pointer, size) for each word in order. Together the words are the text.
@@ -327,6 +86,15 @@ class Scanner {
         lead_[bytes[0]] = true;
       }
     }
+    if (pages_.empty()) pages_.resize(512);
+    for (auto [first, last] : ranges) {
+      for (uint32_t point = first; point <= last && value != kJoiner; ++point) {
+        if (point < 0x800 || point > 0xFFFF) continue;
+        Page& page = pages_[point >> 7];
+        page.add(point);
+        page.script = page.script == 0 || page.script == value ? value : kJoiner;
+      }
+    }
     leads_ = 0;
     for (int byte = 0; byte < 256; ++byte)
       if (lead_[byte]) ++leads_, only_lead_ = byte;
@@ -334,6 +102,8 @@ class Scanner {
 
   template <Base base, class Emit>
   void words(Pointer p, Pointer end, Emit& emit) const {
+    if constexpr (has_boundaries<base>)
+      if (most_.empty()) return chunks<base>(p, end, emit);
     if (scripts_.empty()) return steps<base>(0, p, end, emit);
     while (p < end) {
       const Pointer letter = next_letter(p, end);
@@ -347,6 +117,199 @@ class Scanner {
         if (value != script && value != kJoiner) break;
       }
       emit(word, static_cast<size_t>(p - word));
+    }
+  }
+
+  // What is known of one chunk of a text.
+  struct Chunk {
+    Pointer text, end;
+    Block* blocks;  // and one more at each end, without any places
+    Starts* starts;
+    size_t n;
+
+    bool has(uint64_t Starts::*set, size_t place) const { return starts[place / kBlock].*set >> place % kBlock & 1; }
+
+    bool lines(size_t place) const { return text[place] == '\n' || text[place] == '\r'; }
+
+    // The first place of a set from `place` on, or the size of the chunk.
+    size_t next(uint64_t Starts::*set, size_t place) const {
+      const size_t size = static_cast<size_t>(end - text);
+      if (place >= size) return size;
+      size_t i = place / kBlock;
+      uint64_t left = starts[i].*set & ~uint64_t{0} << place % kBlock;
+      while (!left)
+        if (++i == n) return size; else left = starts[i].*set;
+      return i * kBlock + static_cast<size_t>(std::countr_zero(left));
+    }
+
+    // The last place of a set before `place`, which there must be.
+    size_t previous(uint64_t Starts::*set, size_t place) const {
+      size_t i = place / kBlock;
+      uint64_t left = starts[i].*set & ((uint64_t{1} << place % kBlock) - 1);
+      while (!left) left = starts[--i].*set;
+      return i * kBlock + 63 - static_cast<size_t>(std::countl_zero(left));
+    }
+  };
+
+  static constexpr size_t kChunk = 128 * kBlock;
+
+  // The words of a text, chunk by chunk, so that what is known of one stays in the processor's nearest memory.
+  template <Base base, class Emit>
+  void chunks(Pointer p, Pointer end, Emit& emit) const {
+    Block blocks[kChunk / kBlock + 2];
+    Starts starts[kChunk / kBlock];
+    while (p < end) {
+      const Pointer cut = chunk_end<base>(p, end);
+      const size_t n = (static_cast<size_t>(cut - p) + kBlock - 1) / kBlock;
+      if (n * kBlock <= kChunk) {
+        chunk<base>({p, cut, blocks, starts, n}, emit);
+      } else {
+        const auto many_blocks = std::make_unique_for_overwrite<Block[]>(n + 2);
+        const auto many_starts = std::make_unique_for_overwrite<Starts[]>(n);
+        chunk<base>({p, cut, many_blocks.get(), many_starts.get(), n}, emit);
+      }
+      p = cut;
+    }
+  }
+
+  // A place where a word begins whatever the text is, and that no word before it looks beyond: at a space before something
+  // else, or where a line ends. Text without any is one chunk.
+  template <Base base>
+  static Pointer chunk_end(Pointer p, Pointer end) {
+    const auto begins_word = [](Pointer q) {
+      if (*q == ' ') return q[1] > ' ' && (q[1] < 0x80 || !(kSpaces >> scan::class_at(q + 1) & 1));
+      if (base == Base::kGpt2) return *q == '\n' && q[-1] > ' ' && q[-1] < 0x80;
+      return q[-1] == '\n' && *q > '/' && (*q < 0x80 || !(kSpaces >> scan::class_at(q) & 1));
+    };
+    for (size_t most = kChunk;; most *= 2) {
+      if (static_cast<size_t>(end - p) <= most) return end;
+      for (Pointer q = p + most - 1; q > p + most / 2; --q)
+        if (begins_word(q)) return q;
+    }
+  }
+
+  template <Base base, class Emit>
+  void chunk(const Chunk& chunk, Emit& emit) const {
+    const size_t size = static_cast<size_t>(chunk.end - chunk.text), whole = size / kBlock;
+    chunk.blocks[0] = chunk.blocks[chunk.n + 1] = {};
+    classify(chunk.text, whole, chunk.blocks + 1);
+    uint8_t script = 0;
+    if (whole < chunk.n) {
+      uint8_t rest[kBlock] = {};
+      std::memcpy(rest, chunk.text + whole * kBlock, size % kBlock);
+      classify(rest, 1, chunk.blocks + chunk.n);
+    }
+    for (size_t i = 1; i <= chunk.n; ++i) {
+      Block& block = chunk.blocks[i];
+      if (block.wide) classify_wide(chunk, i, script);
+      block.of[kOther] = ~(block.letters() | block.of[kMark] | block.of[kNumber] | block.of[kSpace] | block.of[kNewline] | block.script);
+    }
+    chunk.blocks[chunk.n + 1] = {};
+    if (size % kBlock) chunk.blocks[chunk.n].of[kOther] &= ~uint64_t{0} >> (kBlock - size % kBlock);
+    Boundaries<base>::find(chunk.blocks, chunk.n, chunk.starts);
+    smooth<base>(chunk);
+    size_t start = 0;
+    for (size_t i = 0; i < chunk.n; ++i) {
+      for (uint64_t left = chunk.starts[i].words & ~uint64_t{i == 0}; left; left &= left - 1) {
+        const size_t place = i * kBlock + static_cast<size_t>(std::countr_zero(left));
+        emit(chunk.text + start, place - start);
+        start = place;
+      }
+    }
+    emit(chunk.text + start, size - start);
+  }
+
+  // Puts the characters of a block that are not ASCII into the sets that they are in. `script`: of the last one met.
+  void classify_wide(const Chunk& chunk, size_t i, uint8_t& script) const {
+    Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
+    const Pointer text = chunk.text + (i - 1) * kBlock;
+    const uint64_t own = block.wide & ~block.inside;  // not of a character that the block before begins
+#if HF_SGPE_AVX2
+    // Nearly all characters of a text are of one script: those are found all at once.
+    if (const Page* page = page_of(text, own); page && kHasAvx2 && chunk.end - text >= static_cast<ptrdiff_t>(kBlock + 2) &&
+                                               (script == 0 || script == page->script)) {
+      const uint64_t members = members_by_avx2(text, *page), inside = members << 1 | members << 2;
+      const uint64_t there = members >> 63 | members >> 62;
+      block.script |= members | inside;
+      block.inside |= inside;
+      after.script |= there;
+      after.inside |= there;
+      script = page->script;
+      if (classify_each(chunk, i, own & ~(members | inside), script, true)) return;
+      block.remove(own);
+      after.remove(after.wide);
+    }
+#endif
+    classify_each(chunk, i, own, script, false);
+  }
+
+  const Page* page_of(Pointer text, uint64_t own) const {
+    if (pages_.empty() || !own) return nullptr;
+    const Pointer first = text + std::countr_zero(own);
+    if ((*first & 0xF0) != 0xE0) return nullptr;
+    const Page& page = pages_[static_cast<size_t>((*first & 15) << 5 | (first[1] & 0x3F) >> 1)];
+    return page.script ? &page : nullptr;
+  }
+
+  // The same for the characters in `left`, one by one. False if one of them is of another script but may not be.
+  bool classify_each(const Chunk& chunk, size_t i, uint64_t left, uint8_t& script, bool no_other) const {
+    const Block& before = chunk.blocks[i - 1];
+    Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
+    const Pointer text = chunk.text + (i - 1) * kBlock;
+    const uint8_t* const classes = class_table();
+    const uint8_t* const scripts = scripts_.empty() ? nullptr : scripts_.data();
+    while (left) {
+      const int place = std::countr_zero(left);
+      Pointer p = text + place;
+      const uint32_t point = decode(p);
+      const auto size = static_cast<int>(p - (text + place));
+      const uint64_t bytes = (uint64_t{1} << size) - 1, here = bytes << place;
+      const uint64_t there = place + size > 64 ? bytes >> (64 - place) : 0;
+      left &= ~here;
+      block.inside |= here & (here << 1);
+      after.inside |= there;
+      uint8_t value = scripts ? scripts[point] : 0;
+      if (value == kJoiner && !((place ? block.script >> (place - 1) : before.script >> 63) & 1)) value = 0;
+      if (value) {
+        if (no_other && value != kJoiner && value != script) return false;
+        block.script |= here;
+        after.script |= there;
+        if (value == kJoiner) continue;
+        if (value != script) block.change |= uint64_t{1} << place;
+        script = value;
+      } else {
+        block.of[classes[point]] |= here;
+        after.of[classes[point]] |= there;
+      }
+    }
+    return true;
+  }
+
+  // Finds the words around rough places.
+  template <Base base>
+  void smooth(const Chunk& chunk) const {
+    const size_t size = static_cast<size_t>(chunk.end - chunk.text);
+    size_t exact = 0, piece_end = 0;  // where a word begins for sure; where the next word of a script does
+    for (size_t place = 0; (place = chunk.next(&Starts::rough, place)) < size; ) {
+      size_t start = place <= exact ? exact : chunk.previous(&Starts::words, place);
+      // A space after the end of a line begins a word only if no further line ends in the same white space.
+      while (start > exact && chunk.lines(start - 1) && !chunk.has(&Starts::scripts, start))
+        start = chunk.previous(&Starts::words, start);
+      if (chunk.has(&Starts::scripts, start)) start = chunk.next(&Starts::words, start + 1);
+      if (piece_end <= start) piece_end = chunk.next(&Starts::scripts, start);
+      for (bool again = true; again;) {
+        const Pointer after = scan::next<base>(chunk.text + start, chunk.text + piece_end);
+        const auto word_end = static_cast<size_t>(after - chunk.text);
+        again = word_end < piece_end && (word_end <= place || !chunk.has(&Starts::words, word_end));
+        for (size_t i = start + 1; i < word_end; i = (i / kBlock + 1) * kBlock) {
+          const size_t last = std::min(word_end - i, kBlock - i % kBlock);
+          chunk.starts[i / kBlock].words &= ~((~uint64_t{0} >> (kBlock - last)) << i % kBlock);
+        }
+        if (word_end < size) chunk.starts[word_end / kBlock].words |= uint64_t{1} << word_end % kBlock;
+        start = word_end;
+      }
+      exact = start;
+      place = std::max(place + 1, exact);
     }
   }
 
@@ -414,6 +377,7 @@ class Scanner {
   bool sgpe_ = false;
   Base base_ = Base::kGpt2;
   std::vector<uint8_t> scripts_;   // by code point; 0: none
+  std::vector<Page> pages_;        // of 128 code points each, those below U+0800 unused; empty: no scripts
   std::vector<uint8_t> in_steps_;  // by code point: a bit for each step that it is cut by
   std::vector<size_t> most_;       // by step: the longest run that it cuts out
   bool lead_[256] = {};           // first bytes of the characters of the scripts

@@ -9,22 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "characters.h"
+#include "text.h"
 
 namespace hf_sgpe {
-
-static_assert(std::endian::native == std::endian::little, "the kernels read bytes as little-endian numbers");
-
-inline uint64_t load8(const uint8_t* p) {
-  uint64_t value;
-  std::memcpy(&value, p, 8);
-  return value;
-}
-inline uint32_t load4(const uint8_t* p) {
-  uint32_t value;
-  std::memcpy(&value, p, 4);
-  return value;
-}
 
 // Random in each process, so that nobody can choose words that collide. No result depends on it.
 inline uint64_t hash_seed() {
@@ -67,12 +54,12 @@ template <int words>
 struct ShortKey {
   static constexpr size_t kLongest = 8 * words - 1;
 
-  uint64_t word[words] = {};
+  alignas(16) uint64_t word[words] = {};
 
   // Memory may be read up to `limit`. Keys of four words are for strings of more than 15 bytes.
   static HF_SGPE_INLINE ShortKey of(const uint8_t* p, size_t n, const uint8_t* limit) {
     uint8_t copy[8 * words];
-    if (limit - p < 8 * words) {
+    if (limit - p < 8 * words) [[unlikely]] {
       std::memset(copy, 0, sizeof copy);
       std::memcpy(copy, p, n);
       p = copy;
@@ -80,9 +67,17 @@ struct ShortKey {
     ShortKey key;
     constexpr int first = words - 2;
     for (int i = 0; i < first; ++i) key.word[i] = load8(p + 8 * i);
-    const size_t left = n - 8 * first, low = left < 8 ? left : 8, high = left - low;
+    const size_t left = n - 8 * first;
+#if HF_SGPE_SSE2
+    const auto load = [](const uint8_t* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+    const __m128i bytes = _mm_and_si128(load(p + 8 * first), load(kWindow + 16 - left));
+    const __m128i length = _mm_slli_si128(_mm_cvtsi32_si128(static_cast<int>(n)), 15);
+    _mm_store_si128(reinterpret_cast<__m128i*>(key.word + first), _mm_or_si128(bytes, length));
+#else
+    const size_t low = left < 8 ? left : 8, high = left - low;
     key.word[first] = low ? load8(p + 8 * first) & (~uint64_t{0} >> (64 - 8 * low)) : 0;
     key.word[first + 1] = (load8(p + 8 * first + 8) & ((uint64_t{1} << 8 * high) - 1)) | static_cast<uint64_t>(n) << 56;
+#endif
     return key;
   }
 
@@ -97,6 +92,10 @@ struct ShortKey {
     for (int i = 0; i < words; ++i) difference |= word[i] ^ other.word[i];
     return difference == 0;
   }
+
+ private:
+  // From its place 16 - n on it has n bytes that are set.
+  static constexpr uint8_t kWindow[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 };
 
 // The most slots that are in memory at once while a table grows to hold so many keys: old and new ones together.

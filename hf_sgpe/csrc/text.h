@@ -3,12 +3,27 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <memory>
 #include <vector>
 
-#include "characters.h"
+#include "utf8.h"
 
 namespace hf_sgpe {
+
+static_assert(std::endian::native == std::endian::little, "the kernels read bytes as little-endian numbers");
+
+inline uint64_t load8(const uint8_t* p) {
+  uint64_t value;
+  std::memcpy(&value, p, 8);
+  return value;
+}
+inline uint32_t load4(const uint8_t* p) {
+  uint32_t value;
+  std::memcpy(&value, p, 4);
+  return value;
+}
 
 // A buffer whose bytes are not cleared when it grows.
 class Scratch {
@@ -54,27 +69,6 @@ HF_SGPE_INLINE uint32_t decode(const uint8_t*& p) {
   return p += 4, point;
 }
 
-HF_SGPE_INLINE uint8_t* encode(uint32_t point, uint8_t* out) {
-  if (point < 0x80) {
-    *out++ = static_cast<uint8_t>(point);
-  } else if (point < 0x800) {
-    *out++ = static_cast<uint8_t>(0xC0 | point >> 6);
-    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
-  } else if (point < 0x10000) {
-    *out++ = static_cast<uint8_t>(0xE0 | point >> 12);
-    *out++ = static_cast<uint8_t>(0x80 | (point >> 6 & 0x3F));
-    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
-  } else {
-    *out++ = static_cast<uint8_t>(0xF0 | point >> 18);
-    *out++ = static_cast<uint8_t>(0x80 | (point >> 12 & 0x3F));
-    *out++ = static_cast<uint8_t>(0x80 | (point >> 6 & 0x3F));
-    *out++ = static_cast<uint8_t>(0x80 | (point & 0x3F));
-  }
-  return out;
-}
-
-inline bool is_surrogate(uint32_t point) { return point >= 0xD800 && point < 0xE000; }
-
 // A view of characters that take one, two or four bytes each. They must outlive it.
 class Text {
  public:
@@ -97,21 +91,9 @@ class Text {
   // The text as UTF-8, in `scratch` unless it is ASCII.
   Utf8 utf8(Scratch& scratch, bool check_nfc) const {
     if (ascii_) return {static_cast<const uint8_t*>(characters_), length_, true};
-    uint8_t* const start = scratch.reserve(length_ * (width_ == 1 ? 2 : width_ == 2 ? 3 : 4));
-    bool plain = true;
-    const uint8_t* const end = visit([&](const auto* characters) {
-      uint8_t* out = start;
-      // Latin-1 has neither surrogates nor characters that NFC touches.
-      constexpr bool wide = sizeof *characters > 1;
-      for (size_t i = 0; i < length_; ++i) {
-        const uint32_t point = characters[i];
-        out = encode(point, out);
-        if (!wide || point < 0x80) continue;
-        if (is_surrogate(point) || (check_nfc && kNfcTable.touches(point) && !nfc_stays(characters, i))) plain = false;
-      }
-      return out;
-    });
-    return {start, static_cast<size_t>(end - start), plain};
+    uint8_t* const start = scratch.reserve(length_ * (width_ == 1 ? 2 : width_ == 2 ? 3 : 4) + kUtf8Slack);
+    const Converted utf8 = visit([&](const auto* characters) { return to_utf8(characters, length_, start, check_nfc); });
+    return {start, static_cast<size_t>(utf8.end - start), utf8.plain};
   }
 
   bool has_surrogates() const {

@@ -1,0 +1,133 @@
+// Blocks: 64 bytes of UTF-8 as sets of places, one for each class of characters, so that a whole block is cut at once.
+
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "characters.h"
+#include "text.h"
+
+namespace hf_sgpe {
+
+// Sets of the places of 64 bytes. Each byte of a character is in the sets that the character is in.
+struct Block {
+  uint64_t of[8];                // by Class
+  uint64_t blank, quote, slash;  // ' ', '\'' and '/'
+  uint64_t wide;                 // bytes of characters that are not ASCII
+  uint64_t inside;               // bytes that do not begin a character
+  uint64_t script, change;       // characters of words of scripts; where one of another script than the one before begins
+
+  void remove(uint64_t places) {
+    for (uint64_t& set : of) set &= ~places;
+    inside &= ~places;
+    script &= ~places;
+    change &= ~places;
+  }
+  uint64_t letters() const { return of[kUpper] | of[kLower] | of[kLetter]; }
+};
+
+constexpr size_t kBlock = 64;
+
+// Fills the sets that ASCII characters can be in, and `wide`, of `n` blocks; kOther is left to others.
+using Classify = void (*)(const uint8_t* text, size_t n, Block* blocks);
+
+inline void classify_portably(const uint8_t* text, size_t n, Block* blocks) {
+  // The sets that a byte is in, as bits in the order below.
+  static constexpr auto sets = [] {
+    std::array<uint8_t, 256> of{};
+    for (int byte = 0; byte < 0x80; ++byte)
+      of[byte] = static_cast<uint8_t>((byte >= 'A' && byte <= 'Z') | (byte >= 'a' && byte <= 'z') << 1 |
+                                      (byte >= '0' && byte <= '9') << 2 |
+                                      (byte == ' ' || byte == '\t' || byte == '\v' || byte == '\f') << 3 |
+                                      (byte == '\r' || byte == '\n') << 4 | (byte == ' ') << 5 | (byte == '\'') << 6 |
+                                      (byte == '/') << 7);
+    return of;
+  }();
+  for (size_t i = 0; i < n; ++i, text += kBlock) {
+    Block block{};
+    uint64_t* const planes[] = {&block.of[kUpper],   &block.of[kLower], &block.of[kNumber], &block.of[kSpace],
+                                &block.of[kNewline], &block.blank,      &block.quote,       &block.slash};
+    for (size_t eighth = 0; eighth < 8; ++eighth) {
+      uint64_t rows = 0;
+      for (size_t j = 0; j < 8; ++j) rows |= static_cast<uint64_t>(sets[text[8 * eighth + j]]) << 8 * j;
+      // Bits of bytes become bytes of bits: the product gathers one bit of each byte in the topmost byte.
+      const auto gathered = [](uint64_t bits) { return (bits & 0x0101010101010101u) * 0x0102040810204080u >> 56; };
+      for (int plane = 0; plane < 8; ++plane) *planes[plane] |= gathered(rows >> plane) << 8 * eighth;
+      block.wide |= gathered(load8(text + 8 * eighth) >> 7) << 8 * eighth;
+    }
+    blocks[i] = block;
+  }
+}
+
+#if HF_SGPE_AVX2
+HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, Block* blocks) {
+  const auto in_range = [](__m256i bytes, char first, char last) HF_SGPE_TARGET_AVX2 {
+    const __m256i from_first = _mm256_sub_epi8(bytes, _mm256_set1_epi8(first));
+    return _mm256_cmpeq_epi8(_mm256_min_epu8(from_first, _mm256_set1_epi8(static_cast<char>(last - first))), from_first);
+  };
+  const auto is = [](__m256i bytes, char byte) HF_SGPE_TARGET_AVX2 { return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte)); };
+  const auto places = [](__m256i low, __m256i high) HF_SGPE_TARGET_AVX2 {
+    return static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(low))) |
+           static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(high))) << 32;
+  };
+  for (size_t i = 0; i < n; ++i, text += kBlock) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + 32));
+    Block& block = blocks[i];
+    block.of[kUpper] = places(in_range(low, 'A', 'Z'), in_range(high, 'A', 'Z'));
+    block.of[kLower] = places(in_range(low, 'a', 'z'), in_range(high, 'a', 'z'));
+    block.of[kNumber] = places(in_range(low, '0', '9'), in_range(high, '0', '9'));
+    block.blank = places(is(low, ' '), is(high, ' '));
+    block.of[kNewline] = places(is(low, '\n'), is(high, '\n')) | places(is(low, '\r'), is(high, '\r'));
+    block.of[kSpace] = (places(in_range(low, '\t', '\r'), in_range(high, '\t', '\r')) & ~block.of[kNewline]) | block.blank;
+    block.quote = places(is(low, '\''), is(high, '\''));
+    block.slash = places(is(low, '/'), is(high, '/'));
+    block.wide = places(low, high);
+    block.of[kLetter] = block.of[kMark] = block.inside = block.script = block.change = 0;
+  }
+}
+#endif
+
+// The characters of one script in 128 code points whose UTF-8 has three bytes and begins alike: for the lower four bits of the
+// last byte, a bit for each value of the two bits above them and of the lowest bit of the byte before.
+struct Page {
+  uint8_t lead, second;  // the first byte, and the second one without its lowest bit
+  uint8_t script = 0;    // 0: the page has no script, or more than one
+  alignas(16) uint8_t members[16] = {};
+
+  void add(uint32_t point) { members[point & 15] |= static_cast<uint8_t>(1u << ((point >> 4 & 3) | (point >> 6 & 1) << 2)); }
+};
+
+#if HF_SGPE_AVX2
+// The first bytes of the page's characters in a block, of which two bytes more can be read.
+HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const Page& page) {
+  const __m256i rows = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(page.members)));
+  const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+  uint64_t places = 0;
+  for (int half = 0; half < 2; ++half, text += 32) {
+    const auto load = [&](int at) HF_SGPE_TARGET_AVX2 { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + at)); };
+    const auto all = [](int byte) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi8(static_cast<char>(byte)); };
+    const __m256i second = load(1), third = load(2);
+    const __m256i row = _mm256_shuffle_epi8(rows, _mm256_and_si256(third, all(15)));
+    const __m256i which = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(third, 4), all(3)),
+                                          _mm256_slli_epi16(_mm256_and_si256(second, all(1)), 2));
+    const __m256i member = _mm256_and_si256(row, _mm256_shuffle_epi8(bits, which));
+    const __m256i here = _mm256_and_si256(_mm256_cmpeq_epi8(load(0), all(page.lead)),
+                                          _mm256_cmpeq_epi8(_mm256_and_si256(second, all(0xFE)), all(page.second)));
+    const __m256i outside = _mm256_cmpeq_epi8(member, _mm256_setzero_si256());
+    places |= static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(outside, here)))) << 32 * half;
+  }
+  return places;
+}
+#endif
+
+// The fastest form on this machine. All give the same.
+inline const Classify classify = [] {
+#if HF_SGPE_AVX2
+  if (kHasAvx2) return classify_by_avx2;
+#endif
+  return classify_portably;
+}();
+
+}  // namespace hf_sgpe
