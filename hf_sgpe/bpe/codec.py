@@ -36,7 +36,7 @@ _LONGEST_REMEMBERED = 256
 # Starting threads for less than this many characters takes longer than encoding them.
 _WORTH_THREADS = 1 << 18
 # More ids or merges the native kernels have no room for.
-_MOST_IDS = 1 << 21
+_MOST_IDS = (1 << 21) - 512
 # In place of the id of a byte that the vocabulary lacks.
 _NO_ID = -1
 

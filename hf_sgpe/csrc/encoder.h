@@ -50,9 +50,9 @@ class Ids {
 // The ids of words seen before, and buffers for encoding others. Only one thread may use it at a time.
 struct Memory {
   template <int most>
-  struct Few {  // the ids of a word that has at most so many
-    int32_t n = 0;
+  struct Few {  // the ids of a word; of one that has more than so many, ids[0] says where they are in more_ids
     Id ids[most];
+    int32_t n = 0;
   };
   using Short = ShortKey<2>;   // of up to 15 bytes: most words of Latin script
   using Middle = ShortKey<4>;  // of up to 31 bytes: most others
@@ -67,15 +67,17 @@ struct Memory {
   Merger merger;
   Scratch scratch;
   std::vector<Id> ids;  // of one word
+  std::vector<Id> more_ids;
   Ids text_ids;
-  uint64_t hits = 0, misses = 0;
+  uint64_t look_ups = 0, misses = 0;
 
-  size_t bytes() const { return short_words.bytes() + middle_words.bytes() + words.bytes(); }
+  size_t bytes() const { return short_words.bytes() + middle_words.bytes() + words.bytes() + more_ids.capacity() * sizeof(Id); }
   size_t size() const { return short_words.size() + middle_words.size() + words.size(); }
   void forget() {
     short_words.clear();
     middle_words.clear();
     words.clear();
+    more_ids = {};
   }
 
   // Frees the buffers that an unusually long text or word has made large.
@@ -93,14 +95,32 @@ class Encoder {
     if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
   }
 
-  void add_merge(Id left, Id right, Id result) { table_.add(left, right, result); }
+  void add_merge(Id left, Id right, Id result) {
+    for (const Id id : {left, right, result})
+      if (id < 0 || id >= kIds) throw std::invalid_argument("a merge has an id that is not between 0 and 2**21");
+    merges_.push_back({left, right, result});
+  }
   // A word that becomes this token, whatever the merges say.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
   // Must be called after the last merge was added.
   void finish() {
+    // The table numbers tokens in its own way.
+    std::unordered_map<Id, Id> numbers;
+    for (Id byte = 0; byte < 256; ++byte) numbers.emplace(byte_ids_[byte], byte);
+    ids_.assign(byte_ids_.begin(), byte_ids_.end());
+    for (const Merge& merge : merges_) {
+      numbers.emplace(merge.result, static_cast<Id>(ids_.size()));
+      ids_.push_back(merge.result);
+    }
+    const auto number_of = [&](Id id) {
+      const auto known = numbers.find(id);
+      return known == numbers.end() ? -1 : known->second;
+    };
+    for (const Merge& merge : merges_) table_.add(number_of(merge.left), number_of(merge.right), number_of(merge.result));
     // Where a byte that begins characters is left out, what is left of its character lies beside the one before.
     const bool complete = std::none_of(byte_ids_.begin() + 0xC2, byte_ids_.begin() + 0xF5, [](Id id) { return id < 0; });
-    within_characters_ = complete ? table_.within_characters(byte_ids_) : 0;
+    within_characters_ = complete ? within_characters() : 0;
+    merges_ = {};
   }
 
   // Appends the ids of the words of a text to `out`.
@@ -128,17 +148,13 @@ class Encoder {
     const size_t n = within_characters_ ? characters(data, size, memory) : bytes(data, size, memory.ids.data());
     if (!n) return memory.ids.clear();
     memory.ids.resize(memory.merger.merge(memory.ids.data(), n, table_));
+    for (Id& id : memory.ids) id = ids_[static_cast<size_t>(id)];
   }
 
+  static constexpr Id kIds = 1 << 21;
   static constexpr size_t kLongest = 256;  // longer words are rare, and would fill the memory
 
  private:
-  struct Waiting {
-    uint64_t hash;
-    const uint8_t* start;
-    size_t size;
-  };
-
   // Words whose ids are not looked up yet: the processor fetches their slots in the tables while further words are scanned.
   class Pipeline {
    public:
@@ -150,7 +166,8 @@ class Encoder {
       waiting.start = word;
       waiting.size = size;
       if (size <= Memory::Short::kLongest) {
-        waiting.hash = Memory::Short::of(word, size, limit_).hash(seed_);
+        waiting.key = Memory::Short::of(word, size, limit_);
+        waiting.hash = waiting.key.hash(seed_);
         memory_.short_words.prefetch(waiting.hash);
       } else if (size <= Memory::Middle::kLongest) {
         waiting.hash = Memory::Middle::of(word, size, limit_).hash(seed_);
@@ -163,35 +180,54 @@ class Encoder {
     }
 
     void flush() {
-      for (size_t i = 0; i < count_; ++i) {
+      const size_t count = std::exchange(count_, 0);  // before memory can run out below
+      for (size_t i = 0; i < count; ++i) {
         const Waiting& word = waiting_[i];
         if (word.size <= Memory::Short::kLongest)
-          known<Memory::Short>(memory_.short_words, word);
+          append(memory_.short_words, word, word.key);
         else if (word.size <= Memory::Middle::kLongest)
-          known<Memory::Middle>(memory_.middle_words, word);
+          append(memory_.middle_words, word, Memory::Middle::of(word.start, word.size, limit_));
         else
-          encoder_.rarer(word, word.hash, memory_, out_);
+          encoder_.append_long(word.hash, word.start, word.size, memory_, out_);
       }
-      count_ = 0;
+      memory_.look_ups += count;
     }
 
    private:
+    struct Waiting {
+      Memory::Short key;
+      uint64_t hash;
+      const uint8_t* start;
+      size_t size;
+    };
+
     template <class Key, int most>
-    HF_SGPE_INLINE void known(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word) {
-      const Key key = Key::of(word.start, word.size, limit_);
-      if (const Memory::Few<most>* few = table.find(word.hash, key)) {
-        ++memory_.hits;
-        std::memcpy(out_.room(most), few->ids, sizeof few->ids);  // all of them: no branch on their number
-        out_.grown(static_cast<size_t>(few->n));
-        return;
+    HF_SGPE_INLINE void append(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key) {
+      const Memory::Few<most>* few = table.find(word.hash, key);
+      if (!few) [[unlikely]] return miss(table, word, key);
+      if (few->n > most) [[unlikely]]
+        return out_.append(memory_.more_ids.data() + few->ids[0], static_cast<size_t>(few->n));
+      std::memcpy(out_.room(most + 1), few, sizeof *few);  // all of it: no branch on the number of ids
+      out_.grown(static_cast<size_t>(few->n));
+    }
+
+    template <class Key, int most>
+    void miss(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key) {
+      encoder_.merge(word.start, word.size, memory_);
+      const std::vector<Id>& ids = memory_.ids;
+      out_.append(ids.data(), ids.size());
+      encoder_.make_room(memory_);
+      Memory::Few<most> few{{}, static_cast<int32_t>(ids.size())};
+      if (ids.size() <= most) {
+        std::copy(ids.begin(), ids.end(), few.ids);
+      } else {
+        few.ids[0] = static_cast<Id>(memory_.more_ids.size());
+        memory_.more_ids.insert(memory_.more_ids.end(), ids.begin(), ids.end());
       }
-      if (!encoder_.rarer(word, hash_bytes(word.start, word.size, seed_), memory_, out_, most)) return;
-      Memory::Few<most> few{static_cast<int32_t>(memory_.ids.size()), {}};
-      std::copy(memory_.ids.begin(), memory_.ids.end(), few.ids);
       table.insert(word.hash, key, seed_) = few;
     }
 
-    static constexpr size_t kWaiting = 32;
+    static constexpr size_t kWaiting = 64;
     const Encoder& encoder_;
     Memory& memory_;
     Ids& out_;
@@ -201,35 +237,53 @@ class Encoder {
     size_t count_ = 0;
   };
 
-  // Appends the ids of a word that is not in the tables of shorter words. Returns true if it was not remembered and has at
-  // most `few` ids: then the caller remembers memory.ids in its own table; otherwise they are remembered here.
-  bool rarer(const Waiting& word, uint64_t hash, Memory& memory, Ids& out, size_t few = 0) const {
-    if (WordTable::Record* record = word.size <= kLongest ? memory.words.find(hash, word.start, word.size) : nullptr) {
-      ++memory.hits;
-      out.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
-      return false;
-    }
-    ++memory.misses;
-    merge(word.start, word.size, memory);
+  // Appends the ids of a word that is too long for the tables of shorter ones.
+  void append_long(uint64_t hash, const uint8_t* word, size_t size, Memory& memory, Ids& out) const {
+    if (WordTable::Record* record = size <= kLongest ? memory.words.find(hash, word, size) : nullptr)
+      return out.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
+    merge(word, size, memory);
     const std::vector<Id>& ids = memory.ids;
     out.append(ids.data(), ids.size());
-    if (word.size > kLongest) return false;
-    // A full memory is emptied: the words of the current text come back at once, and those of earlier texts do not stay for
-    // ever. Tables grow by doubling, so half of the room is kept free for that.
-    if (memory.bytes() * 2 > memory_bytes_) memory.forget();
-    if (ids.size() <= few) return true;
-    WordTable::Record* record = memory.words.insert(hash, word.start, word.size, ids.size() * sizeof(Id));
+    make_room(memory);
+    if (size > kLongest) return;
+    WordTable::Record* record = memory.words.insert(hash, word, size, ids.size() * sizeof(Id));
     std::memcpy(record->payload(), ids.data(), ids.size() * sizeof(Id));
-    return false;
+  }
+
+  // Called at each word that was not remembered. A full memory is emptied: the words of the current text come back at once, and
+  // those of earlier texts do not stay for ever. Tables grow by doubling, so half of the room is kept free for that.
+  void make_room(Memory& memory) const {
+    ++memory.misses;
+    if (memory.bytes() * 2 > memory_bytes_) memory.forget();
   }
 
   size_t bytes(const uint8_t* data, size_t size, Id* ids) const {
     size_t n = 0;
     for (size_t i = 0; i < size; ++i) {
-      ids[n] = byte_ids_[data[i]];
+      ids[n] = data[i];
       n += byte_ids_[data[i]] >= 0;
     }
     return n;
+  }
+
+  // How many of the first merges only build parts of one character, none of which a later merge makes again. They may be
+  // applied to each character by itself, before all others.
+  int32_t within_characters() const {
+    std::unordered_map<Id, std::vector<uint8_t>> parts;
+    for (int byte = 0x80; byte < 256; ++byte) parts[byte_ids_[byte]] = {static_cast<uint8_t>(byte)};
+    size_t count = 0;
+    for (const auto& [left, right, result] : merges_) {
+      const auto a = parts.find(left), b = parts.find(right);
+      if (a == parts.end() || b == parts.end() || parts.contains(result)) break;
+      std::vector<uint8_t> joined = a->second;
+      joined.insert(joined.end(), b->second.begin(), b->second.end());
+      if (joined.size() > 4 || std::any_of(joined.begin() + 1, joined.end(), [](uint8_t byte) { return byte >= 0xC0; })) break;
+      parts[result] = std::move(joined);
+      ++count;
+    }
+    // A token that a later merge makes again could take part in the first merges.
+    const auto again = [&](const Merge& merge) { return parts.contains(merge.result); };
+    return std::any_of(merges_.begin() + static_cast<ptrdiff_t>(count), merges_.end(), again) ? 0 : static_cast<int32_t>(count);
   }
 
   // Applies the first merges to each character of a word by itself and puts the result into memory.ids. The word must be
@@ -261,7 +315,12 @@ class Encoder {
     }
   };
 
+  struct Merge {
+    Id left, right, result;
+  };
+  std::vector<Merge> merges_;  // until finish()
   MergeTable table_;
+  std::vector<Id> ids_;  // by the number that the table has for a token
   std::unordered_map<std::string, Id, Hash, std::equal_to<>> whole_;
   std::vector<Id> byte_ids_;
   size_t memory_bytes_;

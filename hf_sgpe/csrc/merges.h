@@ -18,81 +18,80 @@ namespace hf_sgpe {
 
 using Id = int32_t;
 
-// Which pairs merge, at which rank, and into which token. A pair and its rank share eight bytes, so that the table of an
-// ordinary vocabulary fits into the processor's cache.
+// Which pairs merge, at which rank, and into which token. Tokens are numbered from the bytes on by the rank of the merge that
+// makes them first: 256 plus that. A pair and its rank share eight bytes, which lie in one of two places (cuckoo hashing), so
+// that a look-up takes no branch.
 class MergeTable {
  public:
-  static constexpr int32_t kNone = INT32_MAX;
-  static constexpr int64_t kIds = int64_t{1} << 21, kMerges = (int64_t{1} << 22) - 1;
+  static constexpr int32_t kNone = (INT32_MAX >> 6);
+  static constexpr int64_t kMerges = (int64_t{1} << 21) - 512;
+  static constexpr Id kNoId = (1 << 21) - 1;  // merges with none
 
   MergeTable() : slots_(1024, kEmpty), seed_(hash_seed()) {}
 
-  // Appends a merge after all others. Of two merges of the same pair the later one counts.
-  void add(Id left, Id right, Id result) {
-    const auto fits = [](Id id) { return id >= 0 && id < kIds; };
-    if (!fits(left) || !fits(right) || !fits(result) || size() == kMerges)
-      throw std::invalid_argument("a table of merges has room for 2**21 ids and 2**22 - 1 merges");
-    if (merges_.size() * 2 >= slots_.size()) grow();
-    slots_[place(key(left, right))] = key(left, right) << 22 | merges_.size();
-    merges_.push_back({left, right, result});
+  // Appends a merge after all others, into a token that an earlier one makes too, or into a new one. Of two merges of the same
+  // pair the later one counts.
+  void add(Id left, Id right, Id result = -1) {
+    const int32_t rank = size();
+    if (rank == kMerges) throw std::invalid_argument("a table of merges has room for 2**21 - 512 merges");
+    if (result < 0) result = 256 + rank;
+    own_results_ = own_results_ && result == 256 + rank;
+    results_.push_back(result);
+    if (left < 0 || right < 0) return;  // a token that is never made
+    if (static_cast<size_t>(rank + 1) * 2 > slots_.size()) rebuild(slots_.size() * 2);
+    const uint64_t slot = key(left, right) << 22 | static_cast<uint64_t>(rank);
+    for (const size_t place : {first_place(slot >> 22), second_place(slot >> 22)})
+      if (slots_[place] >> 22 == slot >> 22) return void(slots_[place] = slot);
+    // Rarely all places that it could move to are taken in a circle.
+    if (const uint64_t homeless = put(slot); homeless != kEmpty) rebuild(slots_.size() * 2, homeless);
   }
 
   // The rank of a pair, or kNone.
   HF_SGPE_INLINE int32_t find(Id left, Id right) const {
-    const uint64_t slot = slots_[place(key(left, right))];
-    return slot == kEmpty ? kNone : static_cast<int32_t>(slot & kMerges);
+    const uint64_t wanted = key(left, right), hash = mix(wanted ^ seed_, 0x9E3779B97F4A7C15u);
+    const uint64_t first = slots_[hash & mask()], second = slots_[hash >> 32 & mask()];
+    int32_t rank = second >> 22 == wanted ? static_cast<int32_t>(second & kRank) : kNone;
+    rank = first >> 22 == wanted ? static_cast<int32_t>(first & kRank) : rank;
+    return rank;
   }
-  HF_SGPE_INLINE void prefetch(Id left, Id right) const { prefetch_line(&slots_[first_place(key(left, right))]); }
 
-  Id result(int32_t rank) const { return merges_[static_cast<size_t>(rank)].result; }
-  int32_t size() const { return static_cast<int32_t>(merges_.size()); }
-
-  // How many of the first merges only build parts of one character, none of which a later merge makes again. They may be
-  // applied to each character by itself, before all others.
-  int32_t within_characters(const std::vector<Id>& byte_ids) const {
-    std::unordered_map<Id, std::vector<uint8_t>> parts;
-    for (int byte = 0x80; byte < 256; ++byte) parts[byte_ids[byte]] = {static_cast<uint8_t>(byte)};
-    int32_t count = 0;
-    for (const auto& [left, right, result] : merges_) {
-      const auto a = parts.find(left), b = parts.find(right);
-      if (a == parts.end() || b == parts.end() || parts.contains(result)) break;
-      std::vector<uint8_t> joined = a->second;
-      joined.insert(joined.end(), b->second.begin(), b->second.end());
-      if (joined.size() > 4 || std::any_of(joined.begin() + 1, joined.end(), [](uint8_t byte) { return byte >= 0xC0; })) break;
-      parts[result] = std::move(joined);
-      ++count;
-    }
-    // A token that a later merge makes again could take part in the first merges.
-    for (int32_t rank = count; rank < size(); ++rank)
-      if (parts.contains(result(rank))) return 0;
-    return count;
-  }
+  HF_SGPE_INLINE Id result(int32_t rank) const { return own_results_ ? 256 + rank : results_[static_cast<size_t>(rank)]; }
+  int32_t size() const { return static_cast<int32_t>(results_.size()); }
 
  private:
-  struct Merge {
-    Id left, right, result;
-  };
   static constexpr uint64_t kEmpty = UINT64_MAX;  // no rank is as great as its last 22 bits
+  static constexpr uint64_t kRank = (1 << 22) - 1;
 
   static HF_SGPE_INLINE uint64_t key(Id left, Id right) { return static_cast<uint64_t>(left) << 21 | static_cast<uint64_t>(right); }
-  HF_SGPE_INLINE size_t first_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) & (slots_.size() - 1); }
+  HF_SGPE_INLINE size_t mask() const { return slots_.size() - 1; }
+  size_t first_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) & mask(); }
+  size_t second_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) >> 32 & mask(); }
 
-  // The slot of a key, or the empty one where it would go.
-  HF_SGPE_INLINE size_t place(uint64_t key) const {
-    size_t i = first_place(key);
-    while (slots_[i] >> 22 != key && slots_[i] != kEmpty) i = (i + 1) & (slots_.size() - 1);
-    return i;
+  // Puts a slot into one of its places, what was there into its other one, and so on; returns what is left over.
+  uint64_t put(uint64_t slot) {
+    size_t place = first_place(slot >> 22);
+    for (int i = 0; i < 500 && slot != kEmpty; ++i) {
+      std::swap(slot, slots_[place]);
+      if (slot == kEmpty) break;
+      const size_t first = first_place(slot >> 22);
+      place = place == first ? second_place(slot >> 22) : first;
+    }
+    return slot;
   }
 
-  void grow() {
-    std::vector<uint64_t> old(slots_.size() * 2, kEmpty);
-    old.swap(slots_);
-    for (const uint64_t slot : old)
-      if (slot != kEmpty) slots_[place(slot >> 22)] = slot;
+  void rebuild(size_t size, uint64_t more = kEmpty) {
+    std::vector<uint64_t> old = slots_;
+    old.push_back(more);
+    for (;; size *= 2) {
+      slots_.assign(size, kEmpty);
+      if (std::all_of(old.begin(), old.end(), [&](uint64_t slot) { return slot == kEmpty || put(slot) == kEmpty; })) return;
+      seed_ = mix(seed_, 0x9E3779B97F4A7C15u);
+    }
   }
 
   std::vector<uint64_t> slots_;  // a pair of ids of 21 bits each, then a rank of 22
-  std::vector<Merge> merges_;    // by rank
+  std::vector<Id> results_;      // by rank
+  bool own_results_ = true;      // each merge makes a token of its own
   uint64_t seed_;
 };
 
@@ -104,31 +103,102 @@ class Merger {
     return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
   }
 
-  // The same for n <= kShort, by merges of ranks below `limit` only. Tokens keep their places; the place of a token that is
-  // merged into the one before it leaves the set of places.
+  // The same for n <= kShort, by merges of ranks below `limit` only.
   static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
+#if HF_SGPE_AVX2
+    if (kHasAvx2) return merge_short_by_avx2(ids, n, table, limit);
+#endif
+    return merge_few(ids, n, table, limit);
+  }
+
+  static constexpr size_t kShort = 64;
+  static_assert(MergeTable::kNone > MergeTable::kMerges);
+
+ private:
+#if HF_SGPE_AVX2
+  HF_SGPE_TARGET_AVX2 static size_t merge_short_by_avx2(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
+    if (n <= 8) return merge_in_registers<1>(ids, n, table, limit);
+    if (n <= 16) return merge_in_registers<2>(ids, n, table, limit);
+    return n <= 32 ? merge_in_registers<4>(ids, n, table, limit) : merge_few(ids, n, table, limit);
+  }
+
+  // As merge_few, but keys stay in registers, and what lies beyond both ends is a token that merges with none.
+  template <int eights>
+  HF_SGPE_TARGET_AVX2 static HF_SGPE_INLINE size_t merge_in_registers(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
     if (n < 2) return n;
-    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost.
-    uint32_t keys[kShort];
-    const auto key = [&](size_t left, size_t right) {
-      const int32_t rank = table.find(ids[left], ids[right]);
-      return rank < limit ? static_cast<uint32_t>(rank) << 6 | static_cast<uint32_t>(left) : UINT32_MAX;
+    constexpr int32_t none = MergeTable::kNone << 6;
+    Id padded[8 * eights + 2];
+    Id* const token = padded + 1;  // by place
+    std::memcpy(token, ids, n * sizeof(Id));
+    token[-1] = token[n] = MergeTable::kNoId;
+    const auto key = [&](size_t left, size_t right, size_t place) HF_SGPE_TARGET_AVX2 {
+      const int32_t rank = table.find(padded[left], padded[right]);
+      return (rank < limit ? rank << 6 : none) | static_cast<int32_t>(place);
     };
-    for (size_t i = 0; i + 1 < n; ++i) table.prefetch(ids[i], ids[i + 1]);
+    alignas(32) int32_t first[8 * eights];
+    for (size_t i = 0; i + 1 < n; ++i) first[i] = key(i + 1, i + 2, i);
+    for (size_t i = n - 1; i < 8 * eights; ++i) first[i] = none;
+    __m256i keys[eights], numbers[eights];
+    for (int i = 0; i < eights; ++i) {
+      keys[i] = _mm256_load_si256(reinterpret_cast<const __m256i*>(first + 8 * i));
+      numbers[i] = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * i));
+    }
+    const auto set = [&](size_t place, int32_t value) HF_SGPE_TARGET_AVX2 {
+      const __m256i where = _mm256_set1_epi32(static_cast<int>(place)), what = _mm256_set1_epi32(value);
+      for (int i = 0; i < eights; ++i) keys[i] = _mm256_blendv_epi8(keys[i], what, _mm256_cmpeq_epi32(numbers[i], where));
+    };
+    uint64_t places = ~uint64_t{0} >> (62 - n);  // each one later than in `ids`, and one beyond each end
+    for (;;) {
+      __m256i least = keys[0];
+      for (int i = 1; i < eights; ++i) least = _mm256_min_epi32(least, keys[i]);
+      __m128i four = _mm_min_epi32(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
+      four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+      four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+      const int32_t best = _mm_cvtsi128_si32(four);
+      if (best >= none) break;
+      const size_t place = static_cast<size_t>(best & 63) + 1;
+      const uint64_t later = places & ~uint64_t{0} << 1 << place;
+      const auto right = static_cast<size_t>(std::countr_zero(later)), next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
+      const auto previous = static_cast<size_t>(std::bit_width(places & ((uint64_t{1} << place) - 1))) - 1;
+      padded[place] = table.result(best >> 6);
+      places &= ~(uint64_t{1} << right);
+      set(right - 1, none);
+      set(previous - 1, key(previous, place, previous - 1));
+      set(place - 1, key(place, next, place - 1));
+    }
+    size_t kept = 0;
+    places &= ~uint64_t{1} & ~(uint64_t{2} << n);
+    for (uint64_t left = places; left; left &= left - 1) ids[kept++] = padded[std::countr_zero(left)];
+    return kept;
+  }
+#endif
+
+  // Tokens keep their places; the place of a token that is merged into the one before it leaves the set of places.
+  static HF_SGPE_INLINE size_t merge_few(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
+    if (n < 2) return n;
+    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost. In eights, as they are compared.
+    alignas(32) int32_t keys[kShort];
+    constexpr int32_t none = MergeTable::kNone << 6;
+    const auto key = [&](size_t left, size_t right) HF_SGPE_INLINE_LAMBDA {
+      const int32_t rank = table.find(ids[left], ids[right]);
+      return (rank < limit ? rank << 6 : none) | static_cast<int32_t>(left);
+    };
+    const size_t eights = (n + 7) & ~size_t{7};
     for (size_t i = 0; i + 1 < n; ++i) keys[i] = key(i, i + 1);
-    keys[n - 1] = UINT32_MAX;
+    for (size_t i = n - 1; i < eights; ++i) keys[i] = none;
     uint64_t places = ~uint64_t{0} >> (64 - n);
     for (;;) {
-      uint32_t best = keys[0];
-      for (size_t i = 1; i + 1 < n; ++i) best = std::min(best, keys[i]);
-      if (best == UINT32_MAX) break;
+      int32_t best = none;
+      for (size_t eight = 0; eight < eights; eight += 8)
+        for (size_t i = eight; i < eight + 8; ++i) best = keys[i] < best ? keys[i] : best;
+      if (best >= none) break;
       const size_t place = best & 63;
       const size_t right = after(places, place);
-      ids[place] = table.result(static_cast<int32_t>(best >> 6));
+      ids[place] = table.result(best >> 6);
       places &= ~(uint64_t{1} << right);
-      keys[right] = UINT32_MAX;
+      keys[right] = none;
       const size_t next = after(places, place);
-      keys[place] = next < 64 ? key(place, next) : UINT32_MAX;
+      keys[place] = next < 64 ? key(place, next) : none;
       if (const uint64_t before = places & ((uint64_t{1} << place) - 1)) {
         const size_t previous = static_cast<size_t>(std::bit_width(before)) - 1;
         keys[previous] = key(previous, place);
@@ -139,10 +209,6 @@ class Merger {
     return kept;
   }
 
-  static constexpr size_t kShort = 64;
-  static_assert(MergeTable::kMerges < int64_t{1} << 26);
-
- private:
   // The first of `places` after one of them; 64 if there is none.
   static HF_SGPE_INLINE size_t after(uint64_t places, size_t place) {
     const uint64_t later = place == 63 ? 0 : places >> (place + 1);
@@ -219,7 +285,7 @@ class UnitTier {
     size_t n = merger_.merge(ids_.data(), ids_.size(), table_);
     while (n > 1) {
       merges_.emplace_back(ids_[0], ids_[1]);
-      table_.add(ids_[0], ids_[1], 256 + table_.size());
+      table_.add(ids_[0], ids_[1]);
       n = merger_.merge(ids_.data(), n, table_);
     }
   }

@@ -114,7 +114,7 @@ class PyEncoder {
   std::tuple<uint64_t, uint64_t, uint64_t, uint64_t> memory_info() const {
     uint64_t hits = 0, misses = 0, words = 0, bytes = 0;
     for (const auto& memory : idle_) {
-      hits += memory->hits;
+      hits += memory->look_ups - memory->misses;
       misses += memory->misses;
       words += memory->size();
       bytes += memory->bytes();
