@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -18,10 +20,8 @@ BUCKETS = 1024
 
 Number = TypeVar("Number", bound=np.generic)
 
-# Words that become Python objects together, or are sorted together; a megabyte or two.
+# Words that become Python objects together; a megabyte or two.
 _ROWS = 1 << 16
-# Bytes of words that are compared as numbers, eight at a time. Only of longer ones the rest is compared as bytes.
-_COMPARED = 32
 
 
 def bucket_of(word: bytes) -> int:
@@ -97,8 +97,9 @@ class Words(Sequence[bytes]):
 
     def find(self, word: bytes) -> int | None:
         """The place of a word; None if it is not there."""
+        blob, starts = self._blob, self._starts
         first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
-        place = bisect_left(range(first, last), word, key=self.__getitem__) + first
+        place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
         return place if place < last and self[place] == word else None
 
     def bucket_starts(self) -> NDArray[np.int64]:
@@ -156,7 +157,7 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """The words of several counts, and the sum of each word's. Takes O(n log n), and little memory beside the result.
+    """The words of several counts, and the sum of each word's. Most of the memory it takes is the result's.
 
     Args:
         parts: Words, and how often each occurs: int64, or Python's numbers where these may be too small.
@@ -168,67 +169,21 @@ def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[A
     parts = [part for part in parts if len(part[0])]
     if len(parts) < 2:
         return parts[0] if parts else (Words.of([]), np.empty(0, np.int64))
-    starts = np.array([words.bucket_starts() for words, _ in parts])
-    ends = starts.sum(axis=0)
-    words_of: list[Words] = []
-    counts_of: list[NDArray[Any]] = []
-    first = 0
-    while first < BUCKETS:
-        last = max(int(np.searchsorted(ends, ends[first] + _ROWS, "right")) - 1, first + 1)
-        rows = [slice(start, end) for start, end in starts[:, [first, last]].tolist()]
-        group = np.concatenate([np.repeat(np.arange(first, last), np.diff(one[first : last + 1])) for one in starts])
-        words, counts = _sum_of_rows(
-            Words.joined(words[some] for (words, _), some in zip(parts, rows, strict=True)),
-            np.concatenate([counts[some] for (_, counts), some in zip(parts, rows, strict=True)]),
-            group,
-        )
-        words_of.append(words)
-        counts_of.append(counts)
-        first = last
-    return Words.joined(words_of), np.concatenate(counts_of)
-
-
-def _sum_of_rows(words: Words, counts: NDArray[Any], group: NDArray[np.int64]) -> tuple[Words, NDArray[Any]]:
-    """Distinct words in order, and the sum of the counts of each, from words in any order.
-
-    Args:
-        group: The bucket of each word.
-    """
-    if not len(words):
-        return words, counts
-    blob, starts = words.arrays()
-    lengths = words.lengths()
-    # What tells words apart, the most important last. Bytes that are not there are 0, and then the shorter goes first.
-    keys: list[NDArray[Any]] = [group]
-    for place in range(0, min(int(lengths.max()), _COMPARED), 8):
-        keys.insert(0, _number_at(blob, starts[:-1] + place, np.clip(lengths - place, 0, 8)))
-    keys.insert(0, np.minimum(lengths, _COMPARED + 1))
-    if len(long := np.flatnonzero(lengths > _COMPARED)):
-        rests = [words[place][_COMPARED:] for place in long.tolist()]
-        ranks = {rest: rank for rank, rest in enumerate(sorted(set(rests)))}
-        rank = np.zeros(len(words), np.int64)
-        rank[long] = [ranks[rest] for rest in rests]
-        keys.insert(0, rank)
-    order = np.lexsort(keys)
-    is_new = np.ones(len(words), bool)
-    is_new[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
-    firsts = np.flatnonzero(is_new)
-    return _picked(blob, starts[:-1][order[firsts]], lengths[order[firsts]]), np.add.reduceat(counts[order], firsts)
-
-
-def _number_at(blob: NDArray[np.uint8], places: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Up to eight bytes at each place as a number, the first byte foremost, so that numbers compare as the bytes do."""
-    number = np.zeros(len(places), np.uint64)
-    for byte in range(8):
-        is_there = lengths > byte
-        number[is_there] |= blob[places[is_there] + byte].astype(np.uint64) << np.uint64(56 - 8 * byte)
-    return number
-
-
-def _picked(blob: NDArray[np.uint8], places: NDArray[np.int64], lengths: NDArray[np.int64]) -> Words:
-    """The words that are at some places of others."""
-    starts = _starts_of(lengths)
-    return Words(blob[np.repeat(places - starts[:-1], lengths) + np.arange(starts[-1])], starts)
+    blob, lengths, counts = bytearray(), array("q"), []
+    kind = np.int64 if all(times.dtype == np.int64 for _, times in parts) else object
+    # One bucket at a time, of many words.
+    step = 1 if sum(len(words) for words, _ in parts) > _ROWS else BUCKETS
+    edges = [words.bucket_starts()[::step].tolist() for words, _ in parts]
+    for number in range(BUCKETS // step):
+        total: Counter[bytes] = Counter()
+        for (words, times), edge in zip(parts, edges, strict=True):
+            rows = slice(edge[number], edge[number + 1])
+            total.update(dict(zip(words[rows], times[rows].tolist(), strict=True)))
+        ordered = sorted(total) if step == 1 else in_order(total)
+        blob += b"".join(ordered)
+        lengths.extend(map(len, ordered))
+        counts.append(np.fromiter(map(total.__getitem__, ordered), kind, len(ordered)))
+    return Words.cut(blob, np.frombuffer(lengths, np.int64)), np.concatenate(counts)
 
 
 def _starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
