@@ -123,9 +123,9 @@ def extend_from_counts(
         metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
     )
     check_promise(base, extended, config.scripts)
-    before, after = (
-        _tokens_per_word(data, words.words, [counts[word] for word in words.words]) for data in (base, extended)
-    )
+    ours = set(words.words)
+    times = [count for word, count in counts.items() if word in ours]
+    before, after = (_tokens_per_word(data, words.words, times) for data in (base, extended))
     if after >= before:
         logger.warning(
             "words of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",

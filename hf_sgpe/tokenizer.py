@@ -115,7 +115,7 @@ class BPETokenizer(TokenizerData):
         texts = only_texts(iterator)
         while buffer := list(islice(texts, buffer_size)):
             counter.add(buffer)
-        return cls.of(learn_two_tiers(WordCounts(counter.counts(), config.splitting), config))
+        return cls.of(learn_two_tiers(WordCounts.of_counter(counter, config), config))
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:

@@ -125,7 +125,7 @@ def learn_vocabulary(
     check_counts(counts, config)
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
-    words, times = list(counts), list(counts.values())
+    words, times = counts.words(), counts.values()
     units = trie.count_units(track(words, "Finding syllables"), times, every_word=True)
     boundary = sorted(unit for unit in units if is_boundary(unit, scripts))
     least = config.min_unit_frequency and config.min_unit_frequency * counts.scale

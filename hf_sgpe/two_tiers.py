@@ -59,9 +59,10 @@ def learn_two_tiers(
     }
 
     def in_units(counted: WordCounts) -> CountedWords:
-        words = list(counted)
-        times = [count * (scale // counted.scale) for count in counted.values()]
-        return CountedWords(merge_words(track(words, "Applying units"), unit_merges) if unit_merges else words, times)
+        words = counted.words()
+        finer = scale // counted.scale
+        times = counted.values() if finer == 1 else [count * finer for count in counted.values()]
+        return CountedWords(merge_words(words, unit_merges) if unit_merges else words, times)
 
     with ThreadPoolExecutor(1) as beside:
         digest = beside.submit(counts.digest)  # merging natively leaves the interpreter to others
@@ -88,7 +89,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
     in the room of a letter or syllable.
     """
-    words, times, trie = list(counts), list(counts.values()), LinguisTrie(config.splitting.scripts)
+    words, times, trie = counts.words(), counts.values(), LinguisTrie(config.splitting.scripts)
     units = trie.count_units(track(words, "Finding units"), times)
     characters = {character for unit in units for character in unit}
     promised = choose_units(
@@ -100,7 +101,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     )
     # As many as there can be: without a limit the whole text could be learned.
     taken = len(BYTES) + len(config.special_tokens or ())
-    most = min(config.vocab_size - taken, sum(map(len, words)))
+    most = min(config.vocab_size - taken, int(words.lengths().sum()))
 
     def tier(*groups: Iterable[str]) -> list[Pair]:
         syllables, letters = promised.syllables.union(*groups), promised.letters
@@ -184,7 +185,7 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
     if scripts := config.splitting.scripts:
         others = LinguisTrie(name for name in SCRIPTS if name not in scripts)
         total = sum(counts.values())
-        running = others.count_scripts(list(counts), list(counts.values()))
+        running = others.count_scripts(counts.words(), counts.values())
         for script, count in sorted(running.items(), key=lambda item: -item[1]):
             if count and count * 100 >= total:
                 logger.warning(

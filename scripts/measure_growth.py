@@ -165,10 +165,10 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
     def note() -> None:
         path = Path(folder) / f"{Path(files[0]).name}-{len(files)}-{read}"
         table = counter.peak(0)
-        counts = WordCounts(counter.counts(), config.splitting)
+        counts = WordCounts.of_counter(counter, config)
         info = counts.save(path)
         point = {"words": info.total, "distinct": info.distinct, "file_bytes": path.stat().st_size}
-        frequencies = np.fromiter(counts.values(), np.int64, len(counts))
+        frequencies = np.asarray(counts.values())
         point |= {f"at_least_{least}": int((frequencies >= least).sum()) for least in _LEAST}
         points.append({"bytes": read, **point, "seconds": round(spent, 3), "table_bytes": table, "counts": str(path)})
 

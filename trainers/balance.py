@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import exp, inf, log
 from pathlib import Path
 from typing import NamedTuple
@@ -255,12 +256,14 @@ def _languages(
     """Each corpus that shares words with a text, and the text that has the most of them; and each text with the corpora that
     serve it, which are those of them that have nearly as many of its words as the best."""
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
+    needed = set(chain.from_iterable(words.values()))
+    there = {corpus: {word: counts[corpus][word] for word in needed} for corpus in counts}
 
     def known(name: str, corpus: str) -> float:
-        return sum(times for word, times in words[name].items() if counts[corpus][word]) / sum(words[name].values())
+        return sum(times for word, times in words[name].items() if there[corpus][word]) / sum(words[name].values())
 
     def held(name: str, corpus: str) -> int:
-        return sum(counts[corpus][word] for word in words[name])
+        return sum(there[corpus][word] for word in words[name])
 
     nearest = {
         corpus: max(texts, key=lambda name: held(name, corpus))

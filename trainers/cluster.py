@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.atomic import scratch_directory
-from hf_sgpe.counts.files import BUCKETS, CountsInfo, Source, read, read_info, write
+from hf_sgpe.counts.files import CountsInfo, Source, read, read_info, write
 from hf_sgpe.counts.sums import all_dropped, all_versions, check_same_settings, sum_of
+from hf_sgpe.counts.words import BUCKETS
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.corpora import CorpusFile, read_texts

@@ -82,7 +82,7 @@ def count_files(
             for weight in dict.fromkeys(map(weigh, files))
         ]
     parts += [_load(file, config) * weigh(file) for file in counts]
-    return sum(parts[1:], start=parts[0]) if parts else WordCounts({}, config.splitting)
+    return WordCounts.sum(parts) if parts else WordCounts({}, config.splitting)
 
 
 def read_files(
@@ -162,7 +162,7 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
     if isinstance(counter, NativeWordCounter):
         for other in others:
             counter.update(other)
-    return WordCounts(counter.counts(), config.splitting)
+    return WordCounts.of_counter(counter, config)
 
 
 def check_workers(workers: int) -> int:

@@ -7,11 +7,14 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hf_sgpe import kernel
-from hf_sgpe.counts.files import BUCKETS, bucket_of, in_order, table_of
+from hf_sgpe.counts.files import table_of
+from hf_sgpe.counts.words import BUCKETS, Words, in_order
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import any_of
 from hf_sgpe.splitting.normalization import prepare
@@ -20,6 +23,7 @@ from hf_sgpe.splitting.splitting import HasSplitting
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +118,12 @@ class WordCounter:
         """Each word (UTF-8) that was met so far, and how often."""
         return {word.encode(): count for word, count in self._counts.items()}
 
+    def columns(self) -> tuple[Words, NDArray[np.int64]]:
+        """The same as words in the order of a file, and an array of how often each was met."""
+        counts = self.counts()
+        words = in_order(counts)
+        return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
+
     def peak(self, size: int) -> int:
         """How many bytes of memory this takes, roughly and at the most, while texts of ``size`` bytes are added."""
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
@@ -124,10 +134,10 @@ class WordCounter:
         Args:
             threads: To sort words by, if the kernel can; 1 for none besides the caller's.
         """
-        words = in_order(word.encode() for word in self._counts)
-        for bucket, group in groupby(words, key=bucket_of):
-            inside = list(group)
-            yield bucket, table_of(inside, [self._counts[word.decode()] for word in inside])
+        words, counts = self.columns()
+        for bucket, (start, stop) in enumerate(pairwise(words.bucket_starts().tolist())):
+            if stop > start:
+                yield bucket, table_of(words[start:stop], counts[start:stop])
         self._counts.clear()
 
     def _prepared(self, text: str) -> list[str]:
@@ -172,41 +182,41 @@ class NativeWordCounter(WordCounter):
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
         """Yields the counts so far; see `WordCounter.take`."""
-        import pyarrow as pa
-
-        # The words of a part are in memory twice, so many words come in several parts.
-        width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
-        for first, (words, ends, counts, bucket_ends) in self._parts(width, threads):
-            # From an array of NumPy's, pyarrow would import pandas, which takes a second.
-            buffers = {"word": (pa.large_binary(), ends, words), "count": (pa.int64(), counts)}
-            table = pa.table(
-                {
-                    name: pa.Array.from_buffers(kind, len(counts), [None, *map(pa.py_buffer, parts)])
-                    for name, (kind, *parts) in buffers.items()
-                }
-            )
+        for first, words, counts, bucket_ends in self._parts(threads):
             start = 0
             for bucket, stop in enumerate(bucket_ends.tolist(), first):
                 if stop > start:
-                    yield bucket, table.slice(start, stop - start)
+                    yield bucket, table_of(words[start:stop], counts[start:stop])
                     start = stop
         self._native.clear()
 
-    def _parts(self, width: int, threads: int) -> Iterator[tuple[int, Any]]:
-        """The words of ``width`` buckets at a time: (the first bucket, arrays). Each thread is one part ahead."""
+    def columns(self) -> tuple[Words, NDArray[np.int64]]:
+        """The same as arrays; see `WordCounter.columns`."""
+        parts = [(words, counts) for _, words, counts, _ in self._parts()]
+        return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
+
+    def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
+        """The words of some buckets at a time: (the first bucket, words, their counts, after how many of them each bucket
+        ends). Each thread is one part ahead."""
+        # The words of a part are in memory twice, so many words come in several parts.
+        width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
+
+        def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:
+            blob, starts, counts, bucket_ends = self._native.part(first, first + width)
+            return first, Words(blob, starts), counts, bucket_ends
+
+        firsts = range(0, BUCKETS, width)
         if threads == 1:
-            for first in range(0, BUCKETS, width):
-                yield first, self._native.part(first, first + width)
+            yield from map(part, firsts)
             return
         with ThreadPoolExecutor(threads) as pool:
-            coming: deque[tuple[int, Future[Any]]] = deque()
-            for first in range(0, BUCKETS, width):
-                coming.append((first, pool.submit(self._native.part, first, first + width)))
+            coming: deque[Future[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]] = deque()
+            for first in firsts:
+                coming.append(pool.submit(part, first))
                 if len(coming) > threads:
-                    begun, part = coming.popleft()
-                    yield begun, part.result()
-            for begun, part in coming:
-                yield begun, part.result()
+                    yield coming.popleft().result()
+            for future in coming:
+                yield future.result()
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:

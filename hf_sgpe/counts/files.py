@@ -10,25 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 
 from hf_sgpe.atomic import atomic_file
+from hf_sgpe.counts.words import BUCKETS, Words, bucket_of
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-BUCKETS = 1024
-"""How many groups the words of a file are in; see `bucket_of`."""
 
 Source = Mapping[str, Any]
 """What was counted: ``name``, and ``bytes`` or ``split`` where there are any."""
@@ -92,20 +90,6 @@ class CountsInfo:
         )
 
 
-def bucket_of(word: bytes) -> int:
-    """Which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
-
-    >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
-    (930, 648)
-    """
-    return crc32(word) >> 22
-
-
-def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Words in the order of a file."""
-    return sorted(words, key=lambda word: (bucket_of(word), word))
-
-
 class Digest:
     """The SHA-256 of counts that come in the order of a file."""
 
@@ -137,11 +121,19 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
         raise not_installed(f"{os.fspath(path)}: files of counts need pyarrow", "pyarrow", extra="corpora") from None
 
 
-def table_of(words: Sequence[bytes], counts: Iterable[int]) -> pa.Table:
-    """Two columns, ``word`` and ``count``."""
+def table_of(words: Words, counts: Any) -> pa.Table:
+    """Two columns, ``word`` and ``count``, of words and an array of int64; without a copy."""
     import pyarrow as pa
 
-    return pa.table({"word": pa.array(words, pa.large_binary()), "count": pa.array(counts, pa.int64())})
+    blob, starts = words.arrays()
+    # From an array of NumPy's, pyarrow would import pandas, which takes a second.
+    buffers = {"word": (pa.large_binary(), starts, blob), "count": (pa.int64(), counts)}
+    return pa.table(
+        {
+            name: pa.Array.from_buffers(kind, len(counts), [None, *map(pa.py_buffer, arrays)])
+            for name, (kind, *arrays) in buffers.items()
+        }
+    )
 
 
 def write(
@@ -229,7 +221,7 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
         groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
         digest = Digest(info.splitting)
         distinct = total = 0
-        number = -1
+        number, last = -1, b""
         parts: list[pa.Table] = []
         for batch in file.iter_batches(_ROWS, groups, ["word", "count"], use_threads=False) if groups else ():
             table = pa.Table.from_batches([batch])
@@ -241,12 +233,15 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             distinct += len(counts)
             total += _total(counts)
             check_total(total)
-            numbers = np.fromiter(map(bucket_of, table["word"].to_pylist()), np.int64, len(counts))
+            listed = table["word"].to_pylist()
+            numbers = np.fromiter(map(bucket_of, listed), np.int64, len(counts))
             starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(counts)]
             for start, stop in pairwise(starts):
                 bucket = int(numbers[start])
-                if bucket < number:
+                inside = listed[start:stop]
+                if bucket < number or (bucket == number and inside[0] <= last) or not all(map(lt, inside, inside[1:])):
                     raise ValueError("its words are out of order")
+                last = inside[-1]
                 if bucket > number:
                     if parts and number in buckets:
                         yield number, pa.concat_tables(parts)
@@ -257,6 +252,13 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
         is_whole = len(groups) == len(first_buckets)
         if is_whole and (digest.hexdigest(), distinct, total) != (info.digest, info.distinct, info.total):
             raise ValueError("its words are not those that its hash is of")
+
+
+def release_unused() -> None:
+    """Gives back the memory that pyarrow keeps to read more."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def check_total(total: int) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import gcd, isfinite, lcm
+from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.counts.counters import in_batches, make_word_counter, only_texts
-from hf_sgpe.counts.files import MOST, CountsInfo, Digest, Source, in_order, read, read_info, table_of, write
+import numpy as np
+
+from hf_sgpe.counts.counters import WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.files import MOST, CountsInfo, Digest, Source, columns, read, read_info, release_unused, table_of, write
+from hf_sgpe.counts.words import Words, added, in_order
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.splitting import HasSplitting, Splitting
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _FINEST_WEIGHT = 10**6
-_ROWS = 1 << 16
 
 
 def exact_weight(weight: float) -> Fraction:
@@ -55,7 +60,7 @@ class WordCounts:
 
     Counts of parts add up to the counts of the whole, wherever and in whatever order the parts were counted; training on
     the sum gives the identical tokenizer. Counts can be weighted, exactly: ``si * 2.5 + en`` is a mixture in which every
-    word of ``si`` counts two and a half times. Memory grows with distinct words.
+    word of ``si`` counts two and a half times. Memory grows with distinct words: each takes its bytes and sixteen more.
 
     Args:
         counts: Word (UTF-8) → how often it occurs, in parts of 1 / ``scale``.
@@ -70,6 +75,8 @@ class WordCounts:
     >>> counts = WordCounts.from_texts(["a b"], splitting) + WordCounts.from_texts(["a"], splitting)
     >>> sorted(counts.items())
     [(b' b', 1), (b'a', 2)]
+    >>> counts[b"a"], counts[b"c"]
+    (2, 0)
     >>> (counts * 0.5).total()
     1.5
     """
@@ -77,17 +84,39 @@ class WordCounts:
     def __init__(
         self, counts: Mapping[bytes, int], splitting: Splitting, *, scale: int = 1, sources: Iterable[Source] = ()
     ) -> None:
+        words = in_order(counts)
+        self._set(Words.of(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
+
+    def _set(self, words: Words, counts: NDArray[Any], splitting: Splitting, scale: int, sources: Iterable[Source]) -> None:
+        """``counts``: int64, or Python's numbers where these may be too small."""
         self.splitting = splitting
         self.sources = tuple(dict(source) for source in sources)
         # In lowest terms, so that equal counts are equally written.
-        common = gcd(scale, *counts.values()) if scale > 1 else 1
+        common = gcd(scale, int(np.gcd.reduce(counts))) if scale > 1 else 1
         self.scale = scale // common
-        self._counts = {word: count // common for word, count in counts.items()} if common > 1 else dict(counts)
-        if sum(self._counts.values()) > MOST:
+        if common > 1:
+            counts = counts // common
+        self._total = _sum(counts)
+        if self._total > MOST:
             raise SGPEError(
                 "there are too many running words to be added up: give fewer files, smaller weights, or weights with fewer "
                 "decimals"
             )
+        self._words, self._counts = words, counts.astype(np.int64, copy=False)
+        self._counts.flags.writeable = False
+
+    @classmethod
+    def _of(
+        cls, words: Words, counts: NDArray[Any], splitting: Splitting, *, scale: int = 1, sources: Iterable[Source] = ()
+    ) -> WordCounts:
+        made = cls.__new__(cls)
+        made._set(words, counts, splitting, scale, sources)
+        return made
+
+    @classmethod
+    def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
+        """The words that a counter has met, which was made for ``config``."""
+        return cls._of(*counter.columns(), config.splitting)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: HasSplitting) -> WordCounts:
@@ -102,7 +131,7 @@ class WordCounts:
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):
             counter.add(batch)
-        return cls(counter.counts(), config.splitting)
+        return cls.of_counter(counter, config)
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
@@ -121,11 +150,9 @@ class WordCounts:
                 name = setting.replace("_", " ")
                 raise SGPEError(f"word counts cannot be added: {name} {ours!r} and {theirs!r} cut other words")
         scale = lcm(*(counts.scale for counts in parts))
-        total: Counter[bytes] = Counter()
-        for counts in parts:
-            factor = scale // counts.scale
-            total.update(counts._counts if factor == 1 else {word: n * factor for word, n in counts.items()})
-        return cls(total, first.splitting, scale=scale, sources=chain.from_iterable(counts.sources for counts in parts))
+        words, total = added([(counts._words, counts._times(scale // counts.scale)) for counts in parts])
+        sources = chain.from_iterable(counts.sources for counts in parts)
+        return cls._of(words, total, first.splitting, scale=scale, sources=sources)
 
     def __add__(self, other: WordCounts) -> WordCounts:
         return WordCounts.sum([self, other])
@@ -139,53 +166,65 @@ class WordCounts:
         factor = exact_weight(weight)
         if factor == 1:
             return self
-        counts = {word: count * factor.numerator for word, count in self._counts.items()}
-        return WordCounts(counts, self.splitting, scale=self.scale * factor.denominator, sources=self.sources)
+        scale = self.scale * factor.denominator
+        return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
+
+    def _times(self, factor: int) -> NDArray[Any]:
+        """The counts, each so many times: as Python's numbers if 64 bits are too few for them or their sum."""
+        if factor == 1:
+            return self._counts
+        return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
 
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        return (self.splitting, self.scale, self._counts) == (other.splitting, other.scale, other._counts)
+        return (
+            (self.splitting, self.scale) == (other.splitting, other.scale)
+            and np.array_equal(self._counts, other._counts)
+            and self._words == other._words
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         """The number of distinct words."""
-        return len(self._counts)
+        return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
-        return self._counts.get(word, 0)
+        place = self._words.find(word)
+        return 0 if place is None else int(self._counts[place])
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._counts)
+        return iter(self._words)
+
+    def words(self) -> Words:
+        """The words, in the order of a file."""
+        return self._words
 
     def items(self) -> Collection[tuple[bytes, int]]:
-        """(word, count in parts of 1 / ``scale``), in no particular order."""
-        return self._counts.items()
+        """(word, count in parts of 1 / ``scale``), in the order of `words`."""
+        return _Items(self)
 
-    def values(self) -> Collection[int]:
-        """The counts in parts of 1 / ``scale``, in the order of `items`."""
-        return self._counts.values()
+    def values(self) -> Sequence[int]:
+        """The counts in parts of 1 / ``scale``, in the order of `words`: a view of an array of 64 bits, which the native
+        kernels read where it lies."""
+        return self._counts.data
 
     def total(self) -> int | float:
         """The number of running words, weighted."""
-        parts = sum(self._counts.values())
-        return parts if self.scale == 1 else parts / self.scale
+        return self._total if self.scale == 1 else self._total / self.scale
 
     def __repr__(self) -> str:
         return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
 
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
-        import numpy as np
-
-        words = in_order(self._counts)
         digest = Digest(self.splitting, self.scale)
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        counts = np.fromiter(map(self._counts.__getitem__, words), np.int64, len(words))
-        digest.update(b"".join(words), lengths, counts)
+        for block in self._words.blocks():
+            words = self._words[block]
+            digest.update(words.joined_bytes(), words.lengths(), self._counts[block])
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> CountsInfo:
@@ -196,9 +235,7 @@ class WordCounts:
         """
         if self.scale != 1:
             raise SGPEError("weighted counts are not kept: save them as they were counted, and weight them when you train")
-        words = in_order(self._counts)
-        parts = (words[start : start + _ROWS] for start in range(0, len(words), _ROWS))
-        tables = (table_of(part, [self._counts[word] for word in part]) for part in parts)
+        tables = (table_of(self._words[block], self._counts[block]) for block in self._words.blocks())
         return write(path, tables, self.splitting, sources=self.sources)
 
     @classmethod
@@ -210,7 +247,35 @@ class WordCounts:
             OSError: the file cannot be opened.
         """
         info = read_info(path)
-        words: dict[bytes, int] = {}
+        # These grow where they are, so that no memory is left behind in pieces.
+        blob, lengths, counts = bytearray(), bytearray(), bytearray()
         for _, table in read(path):
-            words.update(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True))
-        return cls(words, info.splitting, sources=info.sources)
+            for column, values in zip((blob, lengths, counts), columns(table), strict=True):
+                column += values if isinstance(values, bytes) else values.data
+        release_unused()
+        words = Words.cut(blob, np.frombuffer(lengths, np.int64))
+        return cls._of(words, np.frombuffer(counts, np.int64), info.splitting, sources=info.sources)
+
+
+class _Items(Collection[tuple[bytes, int]]):
+    """The items of counts, one at a time."""
+
+    def __init__(self, counts: WordCounts) -> None:
+        self._counts = counts
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        return zip(self._counts, self._counts.values(), strict=True)
+
+    def __contains__(self, item: object) -> bool:
+        match item:
+            case (bytes() as word, count):
+                return word in self._counts.words() and self._counts[word] == count
+        return False
+
+
+def _sum(counts: NDArray[Any]) -> int:
+    """The sum of counts, each of which may be as large as 64 bits allow."""
+    return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())

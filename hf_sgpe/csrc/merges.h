@@ -256,25 +256,26 @@ class Merger {
   std::vector<Candidate> candidates_;
 };
 
-// Many sequences of ids in one array.
+// Many sequences of ids, each of which is made when it is asked for: together they may take more memory than all else.
 class Sequences {
  public:
-  size_t size() const { return ends_.size(); }
-  size_t ids() const { return ids_.size(); }
+  using Make = std::function<void(size_t, std::vector<Id>&)>;
 
-  void append(const std::vector<Id>& ids) {
-    ids_.insert(ids_.end(), ids.begin(), ids.end());
-    ends_.push_back(ids_.size());
-  }
+  // `symbols`: no fewer than they have together. `make` fills in the ids of a sequence.
+  Sequences(size_t size, size_t symbols, Make make) : size_(size), symbols_(symbols), make_(std::move(make)) {}
+  size_t size() const { return size_; }
+  size_t symbols() const { return symbols_; }
 
-  std::span<const Id> operator[](size_t i) const {
-    const size_t start = i ? ends_[i - 1] : 0;
-    return {ids_.data() + start, ends_[i] - start};
+  // Valid until the next call.
+  const std::vector<Id>& operator[](size_t i) {
+    make_(i, ids_);
+    return ids_;
   }
 
  private:
+  size_t size_, symbols_;
+  Make make_;
   std::vector<Id> ids_;
-  std::vector<size_t> ends_;
 };
 
 // For each unit, the merges that turn its bytes into one token, as bpe/unit_tier.py specifies it.

@@ -1,16 +1,22 @@
 // Trainer: words with counts → merges, as bpe/trainer.py specifies it.
 //
-// All symbols are in one array. Every pair keeps a list of the places where it occurs. All of them appear in the step that
-// makes the younger of its two tokens, and from then on its count only falls, so a list is written once, and each place is
-// checked when it is read. A merge takes time proportional to the places of its pair, and all merges together at most to the
-// number of symbols, whatever the words look like; choosing the next pair takes logarithmic time.
+// All symbols are in one array. Every pair that is frequent enough to be merged soon keeps a list of the places where it
+// occurs. All of them appear in the step that makes the younger of its two tokens, and from then on its count only falls, so
+// a list is written once, and each place is checked when it is read. A merge takes time proportional to the places of its
+// pair, and all merges together at most to the number of symbols, whatever the words look like; choosing the next pair takes
+// logarithmic time. When no pair is left that is frequent enough, less is enough, and all pairs are counted anew. That takes
+// time proportional to the symbols that are left, but only a few times, and most pairs are too rare to be ever kept in memory.
 //
 // learn_in_parity does the same for several languages, each with its own words, as bpe/parity.py specifies it.
 
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <memory>
+#include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,32 +37,35 @@ inline TieBreak tie_break_of(const std::string& name) {
 
 class Trainer {
  public:
-  // `tokens`: the bytes of every token that the words use, by id.
-  Trainer(std::vector<std::string> tokens, TieBreak tie_break) : tokens_(std::move(tokens)), tie_break_(tie_break) {}
-
-  void reserve(size_t symbols, size_t words) {
-    nodes_.reserve(symbols);
-    weights_.reserve(words);
+  // `tokens`: the bytes of every token that the words use, by id. `counts`: how often each word occurs; they must outlive this.
+  Trainer(std::vector<std::string> tokens, TieBreak tie_break, std::span<const int64_t> counts)
+      : tokens_(std::move(tokens)), tie_break_(tie_break), counts_(counts), lengths_(tokens_.size(), 1) {
+    if (counts.size() >= kMostWords) throw std::length_error("more than 1.6 billion words: train on fewer words");
+    symbols_.push_back(INT32_MIN);
   }
 
-  // Symbol is any integer type.
+  // Makes room for words of so many symbols together.
+  void reserve(size_t symbols) { symbols_.reserve(symbols + counts_.size() + 1); }
+
+  // The next word. Symbol is any integer type.
   template <class Symbol>
-  void add_word(const Symbol* ids, size_t n, int64_t count) {
+  void add_word(const Symbol* ids, size_t n) {
+    const size_t word = words_++;
+    const int64_t count = counts_[word];
     if (n == 0 || count <= 0) return;
     // No pair can have a greater count than this sum.
     if (count > (kMostSymbols - total_) / static_cast<int64_t>(n))
       throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
     total_ += count * static_cast<int64_t>(n);
     if (n < 2) return;
-    if (nodes_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
-    const auto word = static_cast<uint32_t>(weights_.size());
-    weights_.push_back(count);
+    if (n > kLongest) throw std::length_error("a word has more than 2**29 symbols: train on shorter words");
+    if (symbols_.size() + n >= kEnd) throw std::length_error("the words have more than 2**32 symbols: train on fewer words");
     for (size_t i = 0; i < n; ++i) {
-      const auto place = static_cast<uint32_t>(nodes_.size());
       if (static_cast<int64_t>(ids[i]) < 0 || static_cast<size_t>(ids[i]) >= tokens_.size())
         throw std::invalid_argument("a word has an id that is not in the vocabulary");
-      nodes_.push_back({static_cast<Id>(ids[i]), i ? place - 1 : kEnd, i + 1 < n ? place + 1 : kEnd, word});
+      symbols_.push_back(static_cast<Id>(ids[i]));
     }
+    symbols_.push_back(static_cast<Id>(INT32_MIN + static_cast<int64_t>(word)));
   }
 
   using OnMerge = std::function<void(Id, Id, Id, int64_t)>;  // new id, left, right, count
@@ -64,18 +73,18 @@ class Trainer {
   // `merged`: merges learned earlier, which are applied first and are not returned again.
   std::vector<std::pair<Id, Id>> learn(const std::vector<std::pair<Id, Id>>& merged, size_t num_merges, int64_t min_frequency,
                                        const OnMerge& on_merge) {
-    start(min_frequency);
+    start(min_frequency, /*any=*/!merged.empty());
     for (size_t rank = 0; rank < merged.size(); ++rank) {
-      const uint32_t known = index_.find(merged[rank].first, merged[rank].second);
-      if (known == kEnd || pairs_[known].count < least_)
+      const uint32_t* const known = index_.find(merged[rank].first, merged[rank].second);
+      if (!known || pairs_[*known].count < least_)
         throw std::invalid_argument("merge " + std::to_string(rank) + " is not one of these words");
-      merge(known);
+      merge(*known);
     }
     std::vector<std::pair<Id, Id>> merges;
     while (merges.size() < num_merges) {
       const uint32_t best = take_best();
       if (best == kEnd) break;
-      const Pair pair = pairs_[best];
+      const Pair& pair = pairs_[best];
       merges.emplace_back(pair.left, pair.right);
       if (on_merge) on_merge(static_cast<Id>(tokens_.size()), pair.left, pair.right, pair.count);
       merge(best);
@@ -83,9 +92,11 @@ class Trainer {
     return merges;
   }
 
-  // The same step by step, for merges that are chosen elsewhere. Pairs that occur less often than min_frequency are lost.
-  void start(int64_t min_frequency) {
+  // The same step by step. Pairs that occur less often than min_frequency are lost. `any`: merges may be chosen elsewhere, so
+  // that no other pair is too rare.
+  void start(int64_t min_frequency, bool any) {
     least_ = std::max<int64_t>(min_frequency, 1);
+    enough_ = any ? least_ : INT64_MAX;
     count_pairs();
   }
 
@@ -101,8 +112,7 @@ class Trainer {
 
   // Merges a pair wherever it occurs, which may be nowhere, and returns how many symbols fewer there are, weighted.
   int64_t apply(Id left, Id right) {
-    const uint32_t known = index_.find(left, right);
-    if (known != kEnd) return merge(known);
+    if (const uint32_t* const known = index_.find(left, right)) return merge(*known);
     add_token(left, right);
     return 0;
   }
@@ -113,17 +123,15 @@ class Trainer {
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
   static constexpr int64_t kMostSymbols = int64_t{1} << 62;
+  static constexpr size_t kLongest = size_t{1} << 29, kMostWords = 3 * kLongest;
+  static constexpr Id kEndsBelow = -static_cast<Id>(kLongest);  // what is less in symbols_ ends a word
+  static constexpr size_t kShort = 64, kAhead = 8;
+  static constexpr int64_t kStep = 8;  // by what pairs may be rarer the next time they are counted
 
-  struct Node {  // a symbol in its word
-    Id id;
-    uint32_t previous, next;  // kEnd where the word begins and ends
-    uint32_t word;
-  };
   struct Pair {
     Id left, right;
     int64_t count;
-    const uint32_t* places;
-    size_t size;
+    std::vector<uint32_t> places;
   };
   struct Job {  // a pair in the heap; its count may be out of date, but never too low
     int64_t count;
@@ -132,94 +140,155 @@ class Trainer {
   struct Neighbour {  // what one merge does to the pairs with one neighbouring token
     int64_t weight = 0;
     uint32_t births = 0;
-    uint32_t* places = nullptr;
+    uint32_t pair = kEnd;
   };
-  struct Birth {
-    Id neighbour;
-    uint32_t place;
-  };
-
-  // Memory that is handed out in pieces and freed all at once.
-  class Arena {
+  // An array that gives back the memory of what is cut off its end, where a std::vector would first copy the rest.
+  class Symbols {
    public:
-    uint32_t* take(size_t n) {
-      if (n > left_) {
-        left_ = std::max(n, size_t{1} << 18);
-        chunks_.emplace_back(new uint32_t[left_]);
-        free_ = chunks_.back().get();
-      }
-      left_ -= n;
-      return std::exchange(free_, free_ + n);
+    size_t size() const { return size_; }
+    Id& operator[](size_t i) { return data_.get()[i]; }
+    const Id& operator[](size_t i) const { return data_.get()[i]; }
+    void push_back(Id symbol) {
+      if (size_ == capacity_) allot(capacity_ + capacity_ / 2 + 64);
+      data_.get()[size_++] = symbol;
     }
+    void reserve(size_t size) { allot(std::max(size, size_)); }
+    void shrink(size_t size) { allot(size_ = size); }
 
    private:
-    std::vector<std::unique_ptr<uint32_t[]>> chunks_;
-    uint32_t* free_ = nullptr;
-    size_t left_ = 0;
+    void allot(size_t capacity) {
+      void* const grown = std::realloc(data_.get(), capacity * sizeof(Id));
+      if (!grown) throw std::bad_alloc();
+      static_cast<void>(data_.release());
+      data_.reset(static_cast<Id*>(grown));
+      capacity_ = capacity;
+    }
+    struct Free {
+      void operator()(Id* symbols) const { std::free(symbols); }
+    };
+    std::unique_ptr<Id, Free> data_;
+    size_t size_ = 0, capacity_ = 0;
   };
 
-  // Pair of ids → index in pairs_.
-  class Index {
+  // Pair of ids → a value.
+  template <class Value>
+  class PairTable {
    public:
-    Index() : slots_(1 << 12), seed_(hash_seed()) {}
-    uint32_t find(Id left, Id right) const { return slots_[place(key(left, right))].index; }
-    void add(Id left, Id right, uint32_t index) {
-      if (++size_ * 2 > slots_.size()) {
+    const Value* find(Id left, Id right) const {
+      const Slot& slot = slots_[place(key(left, right))];
+      return slot.key == kEmpty ? nullptr : &slot.value;
+    }
+    void prefetch(Id left, Id right) const { prefetch_line(&slots_[first_place(key(left, right))]); }
+    Value& operator()(Id left, Id right) {
+      if (++size_ * 3 > slots_.size() * 2) {
         std::vector<Slot> old(slots_.size() * 2);
         old.swap(slots_);
         for (const Slot& slot : old)
-          if (slot.index != kEnd) slots_[place(slot.key)] = slot;
+          if (slot.key != kEmpty) slots_[place(slot.key)] = slot;
       }
-      slots_[place(key(left, right))] = {key(left, right), index};
+      Slot& slot = slots_[place(key(left, right))];
+      size_ -= slot.key != kEmpty;
+      slot.key = key(left, right);
+      return slot.value;
+    }
+    template <class Function>
+    void each(Function&& function) const {
+      for (const Slot& slot : slots_)
+        if (slot.key != kEmpty) function(static_cast<Id>(slot.key >> 32), static_cast<Id>(slot.key), slot.value);
     }
 
    private:
+    static constexpr uint64_t kEmpty = UINT64_MAX;
     struct Slot {
-      uint64_t key = 0;
-      uint32_t index = kEnd;
+      uint64_t key = kEmpty;
+      Value value{};
     };
     static uint64_t key(Id left, Id right) { return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right); }
+    size_t first_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) & (slots_.size() - 1); }
     size_t place(uint64_t key) const {
-      size_t i = mix(key ^ seed_, 0x9E3779B97F4A7C15u) & (slots_.size() - 1);
-      while (slots_[i].index != kEnd && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
+      size_t i = first_place(key);
+      while (slots_[i].key != kEmpty && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
       return i;
     }
-    std::vector<Slot> slots_;
-    uint64_t seed_;
+    std::vector<Slot> slots_{1 << 12};
+    uint64_t seed_ = hash_seed();
     size_t size_ = 0;
   };
 
-  uint32_t add_pair(Id left, Id right, int64_t count, const uint32_t* places, size_t size) {
+  uint32_t add_pair(Id left, Id right, int64_t count) {
     const auto index = static_cast<uint32_t>(pairs_.size());
     if (index == kEnd) throw std::length_error("the words have more than 2**32 pairs: train on fewer words");
-    pairs_.push_back({left, right, count, places, size});
-    index_.add(left, right, index);
+    pairs_.push_back({left, right, count, {}});
+    index_(left, right) = index;
     return index;
   }
 
-  void count_pairs() {
-    // The pair at each place, so that each is looked up only once.
-    std::vector<uint32_t> pair_at(nodes_.size(), kEnd);
-    std::vector<uint32_t> of_bytes(256 * 256, kEnd);  // most symbols are bytes
-    for (size_t place = 0; place < nodes_.size(); ++place) {
-      const Node& node = nodes_[place];
-      if (node.next == kEnd) continue;
-      const Id left = node.id, right = nodes_[node.next].id;
-      const bool bytes = (left | right) < 256;
-      uint32_t& known = of_bytes[bytes ? static_cast<size_t>(left) << 8 | static_cast<size_t>(right) : 0];
-      uint32_t pair = bytes ? known : index_.find(left, right);
-      if (pair == kEnd) {
-        pair = add_pair(left, right, 0, nullptr, 0);
-        if (bytes) known = pair;
-      }
-      pairs_[pair].count += weights_[node.word];
-      ++pairs_[pair].size;
-      pair_at[place] = pair;
+  // The number of the word that a place is in. Those that begin far from an end look for it among the ends of long words.
+  uint32_t word_of(size_t place) const {
+    const size_t near = place + kShort;
+    while (place < near && symbols_[place] >= kEndsBelow) ++place;
+    if (place == near) place = *std::lower_bound(long_ends_.begin(), long_ends_.end(), place);
+    return static_cast<uint32_t>(symbols_[place] - static_cast<int64_t>(INT32_MIN));
+  }
+
+  // Moves symbols together. From now on each is as long as those that words began with.
+  void compact() {
+    size_t kept = 1;
+    long_ends_.clear();
+    for (size_t place = 1; place < symbols_.size(); ++place) {
+      const size_t first = kept;
+      for (; symbols_[place] >= 0; place += lengths_[static_cast<size_t>(symbols_[kept++])]) symbols_[kept] = symbols_[place];
+      if (kept - first >= kShort) long_ends_.push_back(static_cast<uint32_t>(kept));
+      if (kept - first < 2)
+        kept = first;  // a word of one symbol has no pairs
+      else
+        symbols_[kept++] = symbols_[place];
     }
-    std::vector<uint32_t*> free(pairs_.size());
-    for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i].places = free[i] = arena_.take(pairs_[i].size);
-    for (size_t place = 0; place < nodes_.size(); ++place)
-      if (pair_at[place] != kEnd) *free[pair_at[place]]++ = static_cast<uint32_t>(place);
+    symbols_.shrink(kept);
+    lengths_.assign(tokens_.size(), 1);
+  }
+
+  // Calls function(place, weight) for every pair, after `compact`.
+  template <class Function>
+  void each_pair(Function&& function) const {
+    for (size_t place = 1; place < symbols_.size(); place += 2) {
+      const int64_t weight = counts_[word_of(place)];
+      for (; symbols_[place + 1] >= 0; ++place) function(place, weight);
+    }
+  }
+
+  // Counts all pairs, and lists the places of those that are frequent enough now.
+  void count_pairs() {
+    compact();
+    pairs_.clear();
+    index_ = {};
+    std::vector<int64_t> of_bytes(256 * 256);  // most symbols are bytes at first
+    PairTable<int64_t> of_others;
+    each_pair([&](size_t place, int64_t weight) {
+      if (place + 9 < symbols_.size()) of_others.prefetch(symbols_[place + 8], symbols_[place + 9]);
+      const Id left = symbols_[place], right = symbols_[place + 1];
+      ((left | right) < 256 ? of_bytes[static_cast<size_t>(left << 8 | right)] : of_others(left, right)) += weight;
+    });
+    const auto each_count = [&](auto&& function) {
+      for (Id pair = 0; pair < 256 * 256; ++pair) function(pair >> 8, pair & 255, of_bytes[static_cast<size_t>(pair)]);
+      of_others.each(function);
+    };
+    int64_t most = 0;
+    each_count([&](Id, Id, int64_t count) { most = std::max(most, count); });
+    enough_ = std::max(least_, std::min(enough_, most) / kStep);
+    each_count([&](Id left, Id right, int64_t count) {
+      if (count >= enough_) add_pair(left, right, count);
+    });
+    of_others = {};
+    std::vector<size_t> sizes(pairs_.size());
+    const auto each_listed = [&](auto&& function) {
+      each_pair([&](size_t place, int64_t) {
+        if (const uint32_t* const pair = index_.find(symbols_[place], symbols_[place + 1])) function(*pair, place);
+      });
+    };
+    each_listed([&](uint32_t pair, size_t) { ++sizes[pair]; });
+    for (size_t i = 0; i < sizes.size(); ++i) pairs_[i].places.reserve(sizes[i]);
+    each_listed([&](uint32_t pair, size_t place) { pairs_[pair].places.push_back(static_cast<uint32_t>(place)); });
     threshold_ = INT64_MAX;
   }
 
@@ -236,7 +305,7 @@ class Trainer {
   }
 
   // The next pair to merge, or kEnd. The heap holds only pairs whose count reaches a threshold, which is lowered when the
-  // heap is empty: most pairs are rare and never enter it.
+  // heap is empty: many pairs never enter it.
   uint32_t take_best() {
     const auto order = [this](const Job& a, const Job& b) { return later(a, b); };
     for (;;) {
@@ -249,9 +318,10 @@ class Trainer {
         if (count >= threshold_) push({count, job.pair});
       }
       if (threshold_ <= least_) return kEnd;
+      if (threshold_ <= enough_) count_pairs();
       int64_t most = 0;
       for (const Pair& pair : pairs_) most = std::max(most, pair.count);
-      threshold_ = std::max(least_, std::min(threshold_, most + 1) / 2);
+      threshold_ = std::max(enough_, std::min(threshold_, most + 1) / 2);
       for (size_t i = 0; i < pairs_.size(); ++i)
         if (pairs_[i].count >= threshold_) heap_.push_back({pairs_[i].count, static_cast<uint32_t>(i)});
       std::make_heap(heap_.begin(), heap_.end(), order);
@@ -266,6 +336,7 @@ class Trainer {
   Id add_token(Id left, Id right) {
     const auto new_id = static_cast<Id>(tokens_.size());
     tokens_.push_back(tie_break_ == TieBreak::kGreatestPairBytes ? tokens_[left] + tokens_[right] : std::string());
+    lengths_.push_back(lengths_[left] + lengths_[right]);
     left_.resize(tokens_.size());
     right_.resize(tokens_.size());
     return new_id;
@@ -273,32 +344,36 @@ class Trainer {
 
   // Returns how many symbols fewer there are, weighted.
   int64_t merge(uint32_t merged) {
-    const Pair pair = pairs_[merged];  // a copy, since pairs_ grows
+    const Pair pair = std::move(pairs_[merged]);
+    const std::vector<uint32_t>& places = pair.places;
     const Id new_id = add_token(pair.left, pair.right);
+    const uint32_t left_length = lengths_[pair.left], length = lengths_[new_id];
     int64_t fewer = 0;
-    for (size_t i = 0; i < pair.size; ++i) {
-      if (i + 16 < pair.size) prefetch_line(&nodes_[pair.places[i + 16]]);
-      if (i + 6 < pair.size) prefetch_line(&weights_[nodes_[pair.places[i + 6]].word]);
-      const uint32_t place = pair.places[i];
-      Node& node = nodes_[place];
-      if (node.id != pair.left || node.next == kEnd || nodes_[node.next].id != pair.right) continue;
-      Node& second = nodes_[node.next];
-      const int64_t weight = weights_[node.word];
-      if (node.previous != kEnd) note(left_, before_, nodes_[node.previous].id, node.previous, weight);
-      if (second.next != kEnd) {
-        note(right_, after_, nodes_[second.next].id, place, weight);
-        nodes_[second.next].previous = place;
+    // Places are fetched some steps ahead, and then their words' counts.
+    uint32_t words[kAhead] = {};
+    for (size_t i = 0; i < places.size() + kAhead; ++i) {
+      if (i + kAhead < places.size()) prefetch_line(&symbols_[places[i + kAhead]]);
+      uint32_t& word = words[i % kAhead];
+      if (i >= kAhead) {
+        const uint32_t place = places[i - kAhead], second = place + left_length;
+        if (symbols_[place] == pair.left && symbols_[second] == pair.right) {
+          const int64_t weight = counts_[word];
+          if (const uint32_t previous = before(place)) note(left_, before_, symbols_[previous], weight);
+          if (const Id next = symbols_[place + length]; next >= 0) note(right_, after_, next, weight);
+          symbols_[second] = -1;
+          symbols_[place + length - 1] = -static_cast<Id>(length);
+          symbols_[place] = new_id;
+          fewer += weight;
+        }
       }
-      node.id = new_id;
-      node.next = second.next;
-      second.id = -1;
-      fewer += weight;
+      if (i < places.size() && symbols_[places[i]] == pair.left) prefetch_line(&counts_[word = word_of(places[i])]);
     }
     // The old pairs lose what the new ones gain; a pair may appear and lose within the same merge.
     settle(left_, before_, [&](Id id) { return std::pair{id, new_id}; });
     settle(right_, after_, [&](Id id) { return std::pair{new_id, id}; });
-    for (const Id id : before_.touched) lose(id, pair.left, left_[id].weight);
-    for (const Id id : after_.touched) lose(pair.right, id, right_[id].weight);
+    if (!born_.empty()) list_places(places, new_id);
+    for (const Id id : before_) lose(id, pair.left, left_[id].weight);
+    for (const Id id : after_) lose(pair.right, id, right_[id].weight);
     for (const uint32_t i : born_)
       if (pairs_[i].count >= threshold_) push({pairs_[i].count, i});
     born_.clear();
@@ -308,54 +383,73 @@ class Trainer {
     return fewer;
   }
 
-  struct Side {
-    std::vector<Birth> births;
-    std::vector<Id> touched;
-  };
-
-  static void note(std::vector<Neighbour>& neighbours, Side& side, Id id, uint32_t place, int64_t weight) {
-    Neighbour& neighbour = neighbours[id];
-    if (neighbour.births++ == 0) side.touched.push_back(id);
-    neighbour.weight += weight;
-    side.births.push_back({id, place});
+  // The place of the symbol before another one, or 0 if a word begins there.
+  uint32_t before(uint32_t place) const {
+    const Id last = symbols_[place - 1];
+    return last >= 0 ? place - 1 : last >= kEndsBelow ? place + static_cast<uint32_t>(last) : 0;
   }
 
-  // Adds the pairs that appeared on one side, with their places. Pairs below the minimum frequency never matter.
+  static void note(std::vector<Neighbour>& neighbours, std::vector<Id>& touched, Id id, int64_t weight) {
+    Neighbour& neighbour = neighbours[id];
+    if (neighbour.births++ == 0) touched.push_back(id);
+    neighbour.weight += weight;
+  }
+
+  // Adds the pairs that appeared on one side, if they are frequent enough.
   template <class PairOf>
-  void settle(std::vector<Neighbour>& neighbours, Side& side, PairOf&& pair_of) {
-    for (const Id id : side.touched) {
+  void settle(std::vector<Neighbour>& neighbours, const std::vector<Id>& touched, PairOf&& pair_of) {
+    for (const Id id : touched) {
       Neighbour& neighbour = neighbours[id];
-      if (neighbour.weight < least_) continue;
-      neighbour.places = arena_.take(neighbour.births);
+      if (neighbour.weight < enough_) continue;
       const auto [left, right] = pair_of(id);
-      born_.push_back(add_pair(left, right, neighbour.weight, neighbour.places, neighbour.births));
+      neighbour.pair = add_pair(left, right, neighbour.weight);
+      pairs_[neighbour.pair].places.reserve(neighbour.births);
+      born_.push_back(neighbour.pair);
     }
-    for (const Birth birth : side.births)
-      if (uint32_t*& places = neighbours[birth.neighbour].places) *places++ = birth.place;
+  }
+
+  // Lists the places of the pairs that appeared with a new token. Those of a pair of two such are met from its right.
+  void list_places(const std::vector<uint32_t>& places, Id new_id) {
+    const auto list = [this](const Neighbour& neighbour, uint32_t place) {
+      if (neighbour.pair != kEnd) pairs_[neighbour.pair].places.push_back(place);
+    };
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (i + kAhead < places.size()) prefetch_line(&symbols_[places[i + kAhead]]);
+      const uint32_t place = places[i];
+      if (symbols_[place] != new_id) continue;
+      if (const uint32_t previous = before(place)) list(left_[symbols_[previous]], previous);
+      if (const Id next = symbols_[place + lengths_[new_id]]; next >= 0) list(right_[next], place);
+    }
   }
 
   void lose(Id left, Id right, int64_t weight) {
-    const uint32_t i = index_.find(left, right);
-    if (i != kEnd) pairs_[i].count -= weight;
+    const uint32_t* const known = index_.find(left, right);
+    if (!known) return;
+    Pair& pair = pairs_[*known];
+    pair.count -= weight;
+    if (pair.count < enough_) std::vector<uint32_t>().swap(pair.places);
   }
 
-  static void clear(std::vector<Neighbour>& neighbours, Side& side) {
-    for (const Id id : side.touched) neighbours[id] = {};
-    side.touched.clear();
-    side.births.clear();
+  static void clear(std::vector<Neighbour>& neighbours, std::vector<Id>& touched) {
+    for (const Id id : touched) neighbours[id] = {};
+    touched.clear();
   }
 
   std::vector<std::string> tokens_;
   TieBreak tie_break_;
-  int64_t least_ = 1, threshold_ = INT64_MAX, total_ = 0;
-  std::vector<Node> nodes_;
-  std::vector<int64_t> weights_;
+  std::span<const int64_t> counts_;  // by word
+  size_t words_ = 0;
+  int64_t least_ = 1, enough_ = INT64_MAX, threshold_ = INT64_MAX, total_ = 0;
+  // The symbols of all words, each in as many places as it has symbols that a word began with: its id, then what is negative.
+  // Before the first word and after each is the number of the word, which is added to the smallest number there is.
+  Symbols symbols_;
+  std::vector<uint32_t> lengths_;  // by token
+  std::vector<uint32_t> long_ends_;
   std::vector<Pair> pairs_;
-  Index index_;
-  Arena arena_;
+  PairTable<uint32_t> index_;
   std::vector<Job> heap_;
   std::vector<Neighbour> left_, right_;  // by token
-  Side before_, after_;
+  std::vector<Id> before_, after_;       // those that a merge has met
   std::vector<uint32_t> born_;
 };
 
@@ -366,10 +460,10 @@ inline std::vector<std::pair<Id, Id>> learn_in_parity(std::vector<Trainer>& lang
                                                       Id next_id) {
   std::vector<int64_t> tokens;
   std::vector<bool> learns(languages.size(), true);
-  for (Trainer& trainer : languages) trainer.start(1);  // what is rare here may be merged for another language
+  for (Trainer& trainer : languages) trainer.start(1, /*any=*/true);
   for (Trainer& trainer : held_out) {
     tokens.push_back(trainer.symbols());
-    trainer.start(1);
+    trainer.start(1, /*any=*/true);
   }
   std::vector<std::pair<Id, Id>> merges;
   while (merges.size() < num_merges) {

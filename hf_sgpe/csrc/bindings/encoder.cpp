@@ -97,17 +97,14 @@ class PyEncoder {
     return to_list(ids.data(), ids.size());
   }
 
-  // The ids of each word by itself. No word is remembered: training does not meet any of them twice.
+  // The ids of each word by itself. No word is remembered: training meets each a few times at most.
   Sequences merge_words(ByteStrings words) {
-    const Sequence items(words);
-    Memory memory;
-    Sequences sequences;
-    for (size_t i = 0; i < items.size(); ++i) {
-      const auto word = word_of(items[i]);
-      encoder_.words().merge(word.data(), word.size(), memory);
-      sequences.append(memory.ids);
-    }
-    return sequences;
+    const auto items = std::make_shared<const WordSequence>(words);
+    for (size_t i = 0; i < items->size(); ++i) check_word((*items)[i]);
+    return Sequences(items->size(), items->bytes(), [this, items, memory = std::make_shared<Memory>()](size_t i, std::vector<Id>& ids) {
+      encoder_.words().merge((*items)[i].data(), (*items)[i].size(), *memory);
+      ids.swap(memory->ids);
+    });
   }
 
   // Hits, misses, words remembered and the bytes that these take, of all memories that are not in use.
@@ -207,7 +204,7 @@ void bind_encoder(nb::module_& m) {
       .def("encode_batch_to_numpy", &PyEncoder::encode_batch_to_numpy, nb::arg("texts"), nb::arg("nfc"),
            nb::arg("find_special"), nb::arg("threads"))
       .def("encode_words", &PyEncoder::encode_words, nb::arg("words"))
-      .def("merge_words", &PyEncoder::merge_words, nb::arg("words"))
+      .def("merge_words", &PyEncoder::merge_words, nb::arg("words"), nb::keep_alive<0, 1>())
       .def("memory_info", &PyEncoder::memory_info)
       .def("forget", &PyEncoder::forget);
 }

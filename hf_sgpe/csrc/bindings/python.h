@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,7 @@ using Texts = nb::typed<nb::iterable, nb::str>;
 using ByteStrings = nb::typed<nb::iterable, nb::bytes>;
 using Numbers = nb::typed<nb::iterable, int>;
 
+using Bytes = std::span<const uint8_t>;
 using Array8 = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 using Array32 = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
 using Array64 = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
@@ -112,18 +115,62 @@ class TextSequence {
 };
 
 // A view of a bytes object, which may be read without the GIL as long as that exists.
-inline std::span<const uint8_t> bytes_of(PyObject* bytes) {
+inline Bytes bytes_of(PyObject* bytes) {
   if (!PyBytes_Check(bytes)) throw std::invalid_argument("expected bytes, not " + type_name(bytes));
   return {reinterpret_cast<const uint8_t*>(PyBytes_AsString(bytes)), static_cast<size_t>(PyBytes_Size(bytes))};
 }
 
-// The same for words, which are text: raises Python's own error where they are not UTF-8.
-inline std::span<const uint8_t> word_of(PyObject* bytes) {
-  const std::span<const uint8_t> word = bytes_of(bytes);
+// Raises Python's own error where a word, which is text, is not UTF-8.
+inline void check_word(Bytes word) {
   if (std::any_of(word.begin(), word.end(), [](uint8_t byte) { return byte >= 0x80; }))
     steal(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(word.data()), static_cast<Py_ssize_t>(word.size()), "strict"));
-  return word;
 }
+
+// The arrays of hf_sgpe.counts.words.Words, read where they lie: the words one after another, and where each begins and the
+// last ends.
+class WordArrays {
+ public:
+  static bool in(nb::handle words) { return nb::hasattr(words, "arrays"); }
+  explicit WordArrays(nb::handle words) {
+    std::tie(bytes_, starts_) = nb::cast<std::tuple<Blob, Starts>>(words.attr("arrays")(), /*convert=*/false);
+    const int64_t* const starts = starts_.data();
+    if (starts_.size() == 0 || starts[0] < 0 || !std::is_sorted(starts, starts + starts_.size()) ||
+        static_cast<size_t>(starts[size()]) > bytes_.size())
+      throw std::invalid_argument("words must begin one after another");
+  }
+  size_t size() const { return starts_.size() - 1; }
+  size_t bytes() const { return static_cast<size_t>(starts_.data()[size()] - starts_.data()[0]); }
+  Bytes operator[](size_t i) const {
+    const int64_t* const start = starts_.data() + i;
+    return {bytes_.data() + start[0], static_cast<size_t>(start[1] - start[0])};
+  }
+
+ private:
+  using Blob = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Starts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  Blob bytes_;
+  Starts starts_;
+};
+
+// Words, or any iterable of bytes, which it owns.
+class WordSequence {
+ public:
+  explicit WordSequence(nb::handle words) {
+    if (WordArrays::in(words))
+      arrays_.emplace(words);
+    else
+      items_.emplace(words);
+    for (size_t i = 0; items_ && i < items_->size(); ++i) bytes_ += bytes_of((*items_)[i]).size();
+  }
+  size_t size() const { return arrays_ ? arrays_->size() : items_->size(); }
+  size_t bytes() const { return arrays_ ? arrays_->bytes() : bytes_; }
+  Bytes operator[](size_t i) const { return arrays_ ? (*arrays_)[i] : bytes_of((*items_)[i]); }
+
+ private:
+  std::optional<WordArrays> arrays_;
+  std::optional<Sequence> items_;
+  size_t bytes_ = 0;
+};
 
 inline std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
@@ -132,6 +179,24 @@ inline int64_t number_of(PyObject* number) {
   if (value == -1 && PyErr_Occurred()) throw nb::python_error();
   return value;
 }
+
+// The numbers of an iterable. Those of an array are read where they lie.
+class NumberSequence {
+ public:
+  explicit NumberSequence(nb::handle iterable) {
+    if (nb::try_cast(iterable, array_, /*convert=*/false)) return;
+    const Sequence items(iterable);
+    owned_.reserve(items.size());
+    for (size_t i = 0; i < items.size(); ++i) owned_.push_back(number_of(items[i]));
+  }
+  std::span<const int64_t> numbers() const {
+    return array_.is_valid() ? std::span(array_.data(), array_.size()) : std::span(owned_.data(), owned_.size());
+  }
+
+ private:
+  nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> array_;
+  std::vector<int64_t> owned_;
+};
 
 inline void check_lengths(size_t words, size_t counts) {
   if (words != counts)

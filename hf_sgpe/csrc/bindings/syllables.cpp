@@ -82,14 +82,22 @@ class PySyllables {
  private:
   template <class Function>
   static void each_word(nb::handle words, nb::handle counts, Function&& function) {
-    const Sequence word_items(words), count_items(counts);
-    check_lengths(word_items.size(), count_items.size());
+    const NumberSequence times(counts);
     std::vector<uint32_t> points;
-    for (size_t i = 0; i < word_items.size(); ++i) {
-      const auto word = word_of(word_items[i]);
+    size_t size = 0;
+    const auto take = [&](Bytes word) {
+      check_word(word);
+      if (size++ >= times.numbers().size()) return;
       decode_all(word.data(), word.size(), points);
-      function(points, number_of(count_items[i]));
+      function(points, times.numbers()[size - 1]);
+    };
+    if (WordArrays::in(words)) {
+      const WordArrays arrays(words);
+      for (size_t i = 0; i < arrays.size(); ++i) take(arrays[i]);
+    } else {  // one at a time, in little memory
+      for (const nb::handle word : nb::iter(words)) take(bytes_of(word.ptr()));
     }
+    check_lengths(size, times.numbers().size());
   }
 
   // The str of a unit. Text has few different units, so recent ones are kept: looking one up is faster than making it.

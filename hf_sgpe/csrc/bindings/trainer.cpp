@@ -9,28 +9,6 @@ namespace {
 
 using Merges = std::vector<std::pair<Id, Id>>;
 
-void add_words(Trainer& trainer, const Sequences& words, const Sequence& counts) {
-  check_lengths(words.size(), counts.size());
-  trainer.reserve(words.ids(), words.size());
-  for (size_t i = 0; i < words.size(); ++i) trainer.add_word(words[i].data(), words[i].size(), number_of(counts[i]));
-}
-
-void add_words(Trainer& trainer, const Sequence& words, const Sequence& counts) {
-  check_lengths(words.size(), counts.size());
-  std::vector<int64_t> ids;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (PyBytes_Check(words[i])) {
-      const auto bytes = bytes_of(words[i]);
-      trainer.add_word(bytes.data(), bytes.size(), number_of(counts[i]));
-      continue;
-    }
-    const Sequence word(words[i]);
-    ids.clear();
-    for (size_t j = 0; j < word.size(); ++j) ids.push_back(number_of(word[j]));
-    trainer.add_word(ids.data(), ids.size(), number_of(counts[i]));
-  }
-}
-
 std::vector<std::string> tokens_of(nb::handle vocabulary) {
   std::vector<std::string> tokens;
   const Sequence items(vocabulary);
@@ -41,12 +19,56 @@ std::vector<std::string> tokens_of(nb::handle vocabulary) {
   return tokens;
 }
 
-void add_counted(Trainer& trainer, nb::handle words, nb::handle counts) {
-  const Sequence count_items(counts);
+// A trainer and what it reads.
+struct Learner {
+  std::unique_ptr<NumberSequence> counts;
+  Trainer trainer;
+};
+
+template <class Words>
+Learner learner_of(const std::vector<std::string>& tokens, TieBreak tie_break, Words&& words, size_t symbols,
+                   nb::handle counts) {
+  auto numbers = std::make_unique<NumberSequence>(counts);
+  check_lengths(words.size(), numbers->numbers().size());
+  Trainer trainer(tokens, tie_break, numbers->numbers());
+  trainer.reserve(symbols);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto& word = words[i];
+    trainer.add_word(word.data(), word.size());
+  }
+  return {std::move(numbers), std::move(trainer)};
+}
+
+// The ids, or bytes, of each item of an iterable.
+class IdSequence {
+ public:
+  explicit IdSequence(nb::handle words) : words_(words) {}
+  size_t size() const { return words_.size(); }
+  const std::vector<int64_t>& operator[](size_t i) {
+    ids_.clear();
+    if (PyBytes_Check(words_[i])) {
+      const Bytes bytes = bytes_of(words_[i]);
+      ids_.assign(bytes.begin(), bytes.end());
+    } else {
+      const Sequence word(words_[i]);
+      for (size_t j = 0; j < word.size(); ++j) ids_.push_back(number_of(word[j]));
+    }
+    return ids_;
+  }
+
+ private:
+  Sequence words_;
+  std::vector<int64_t> ids_;
+};
+
+Learner learner_of(const std::vector<std::string>& tokens, TieBreak tie_break, nb::handle words, nb::handle counts) {
   if (Sequences* sequences = nullptr; nb::try_cast<Sequences*>(words, sequences) && sequences)
-    add_words(trainer, *sequences, count_items);
-  else
-    add_words(trainer, Sequence(words), count_items);
+    return learner_of(tokens, tie_break, *sequences, sequences->symbols(), counts);
+  if (WordArrays::in(words)) {
+    const WordArrays arrays(words);
+    return learner_of(tokens, tie_break, arrays, arrays.bytes(), counts);
+  }
+  return learner_of(tokens, tie_break, IdSequence(words), 0, counts);
 }
 
 // What is called at each merge: the caller's function, or a look now and then whether Ctrl-C was pressed.
@@ -64,23 +86,24 @@ Trainer::OnMerge callback(const nb::object& on_merge) {
 
 Merges learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, const Merges& merged, int64_t num_merges,
                     const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
-  Trainer trainer(tokens_of(vocabulary), tie_break_of(tie_break));
-  add_counted(trainer, words, counts);
+  Learner learner = learner_of(tokens_of(vocabulary), tie_break_of(tie_break), words, counts);
   nb::gil_scoped_release release;
-  return trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency, callback(on_merge));
+  return learner.trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency, callback(on_merge));
 }
 
 Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handle vocabulary, int64_t num_merges,
                             const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
   const std::vector<std::string> tokens = tokens_of(vocabulary);
+  std::vector<std::unique_ptr<NumberSequence>> counts;
   const auto trainers_of = [&](nb::handle texts) {
     std::vector<Trainer> trainers;
     const Sequence items(texts);
     for (size_t i = 0; i < items.size(); ++i) {
       const Sequence words_and_counts(items[i]);
       if (words_and_counts.size() != 2) throw nb::value_error("a language is its words and their counts");
-      trainers.emplace_back(tokens, tie_break_of(tie_break));
-      add_counted(trainers.back(), words_and_counts[0], words_and_counts[1]);
+      Learner learner = learner_of(tokens, tie_break_of(tie_break), words_and_counts[0], words_and_counts[1]);
+      counts.push_back(std::move(learner.counts));
+      trainers.push_back(std::move(learner.trainer));
     }
     return trainers;
   };
@@ -101,9 +124,9 @@ Merges build_unit_tier(ByteStrings units) {
   return tier.merges();
 }
 
-std::vector<Id> item(const Sequences& sequences, size_t i) {
+std::vector<Id> item(Sequences& sequences, size_t i) {
   if (i >= sequences.size()) throw nb::index_error();
-  return {sequences[i].begin(), sequences[i].end()};
+  return sequences[i];
 }
 
 nb::typed<nb::iterator, std::vector<Id>> iterate(nb::handle sequences) {
@@ -111,13 +134,13 @@ nb::typed<nb::iterator, std::vector<Id>> iterate(nb::handle sequences) {
 }
 
 // All ids one after another, and where those of each sequence end.
-std::tuple<Array32, Array64> arrays(const Sequences& sequences) {
+std::tuple<Array32, Array64> arrays(Sequences& sequences) {
   std::vector<Id> ids;
   std::vector<int64_t> ends;
-  ids.reserve(sequences.ids());
   ends.reserve(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
-    ids.insert(ids.end(), sequences[i].begin(), sequences[i].end());
+    const std::vector<Id>& one = sequences[i];
+    ids.insert(ids.end(), one.begin(), one.end());
     ends.push_back(static_cast<int64_t>(ids.size()));
   }
   return {to_array<Array32>(std::move(ids)), to_array<Array64>(std::move(ends))};

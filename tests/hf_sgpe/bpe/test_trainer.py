@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.naive import learn_by_recount
 
+from hf_sgpe import kernel
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
 
@@ -27,6 +28,32 @@ def test_overlaps(tie_break, text):
     options = {"vocabulary": vocabulary, "num_merges": 20, "tie_break": tie_break}
     words = [list(text.encode())]
     assert learn_merges(words, [1], **options) == learn_by_recount(words, [1], **options)
+
+
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
+@given(
+    corpus=st.lists(
+        st.tuples(
+            st.one_of(
+                st.builds(lambda unit, times: unit * times, st.lists(st.integers(0, 2), max_size=4), st.integers(0, 50)),
+                st.lists(st.integers(0, 1), min_size=60, max_size=70),  # the native kernel treats longer words otherwise
+            ),
+            st.sampled_from([0, 1, 2, 40, 1000, 10**6]),  # far apart, so that it counts pairs several times
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    num_merges=st.integers(0, 60),
+)
+@settings(max_examples=150, deadline=None)
+def test_long_words_and_counts_far_apart(tie_break, corpus, num_merges):
+    words, counts = zip(*corpus, strict=True)
+    options = {"vocabulary": LETTERS, "num_merges": num_merges, "tie_break": tie_break}
+    steps = [[], []]
+    found = learn_merges(words, counts, **options, on_merge=lambda *step: steps[0].append(step))
+    with kernel.readable_only():
+        assert found == learn_merges(words, counts, **options, on_merge=lambda *step: steps[1].append(step))
+    assert steps[0] == steps[1]
 
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)

@@ -9,6 +9,7 @@ from support.texts import COUNTS
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts import files as counts_file
+from hf_sgpe.counts.words import bucket_of
 
 pa = pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -59,7 +60,7 @@ def test_parts_by_bucket_are_the_whole(tmp_path, sample, config):
         for number, table in counts_file.read(tmp_path / "counts", buckets):
             assert number in buckets
             for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True):
-                assert counts_file.bucket_of(word) == number
+                assert bucket_of(word) == number
                 found[word] = count
     assert found == dict(counts.items())
 

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,8 @@ from support.texts import texts
 
 from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts.counters import LONGEST_WORD, pieces_of
-from hf_sgpe.counts.files import bucket_of, read_info, table_of, write
+from hf_sgpe.counts.files import read_info, table_of, write
+from hf_sgpe.counts.words import Words, bucket_of
 from trainers.counting_on_disk import add_files
 
 
@@ -131,7 +133,7 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
         lambda: counts + counts + counts,
         lambda: counts * 3,
         lambda: train_from_counts(WordCounts.load(tmp_path / "sum") + counts, config),
-        lambda: write(tmp_path / "more", [table_of([b"a", b"b"], [2**62, 2**62])], config.splitting),
+        lambda: write(tmp_path / "more", [table_of(Words.of([b"a", b"b"]), np.array([2**62, 2**62]))], config.splitting),
     ):
         with pytest.raises(SGPEError, match="too many"):
             use()

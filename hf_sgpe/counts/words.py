@@ -1,0 +1,196 @@
+"""Words: many distinct words in two arrays, in the order of a file of counts, and sums of counts of such words."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from zlib import crc32
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUCKETS = 1024
+"""How many groups the words of a file are in; see `bucket_of`."""
+
+Number = TypeVar("Number", bound=np.generic)
+
+# Words that become Python objects together; a megabyte or two.
+_ROWS = 1 << 16
+
+
+def bucket_of(word: bytes) -> int:
+    """Which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
+
+    >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
+    (930, 648)
+    """
+    return crc32(word) >> 22
+
+
+def in_order(words: Iterable[bytes]) -> list[bytes]:
+    """Words in the order of a file."""
+    return sorted(words, key=lambda word: (bucket_of(word), word))
+
+
+class Words(Sequence[bytes]):
+    """Distinct words in the order of a file: by `bucket_of`, then by their bytes. A value.
+
+    A word takes its bytes and eight more, where a list of ``bytes`` takes some fifty. The native kernels read the arrays.
+
+    Args:
+        blob: The bytes of the words, one after another (uint8).
+        starts: Where each begins, and where the last one ends (int64).
+
+    >>> words = Words.of([b"b", b"a"])
+    >>> list(words), words.find(b"a"), words.find(b"c")
+    ([b'b', b'a'], 1, None)
+    """
+
+    __slots__ = ("_blob", "_bucket_starts", "_starts")
+
+    def __init__(self, blob: NDArray[np.uint8], starts: NDArray[np.int64]) -> None:
+        self._blob, self._starts = _read_only(blob), _read_only(starts)
+        self._bucket_starts: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, words: Iterable[bytes]) -> Words:
+        """Distinct words that are in order already."""
+        listed = list(words)
+        return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
+
+    @classmethod
+    def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
+        """The same from words one after another, and the length of each in bytes."""
+        return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Words]) -> Words:
+        """The words of several, one after another."""
+        parts = list(parts)
+        blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
+        lengths = [part.lengths() for part in parts]
+        if not parts:
+            return cls.of([])
+        return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
+
+    def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The two arrays, which cannot be written to."""
+        return self._blob, self._starts
+
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of bytes of each word."""
+        return np.diff(self._starts)
+
+    def joined_bytes(self) -> bytes:
+        """The words, one after another."""
+        return self._blob[self._starts[0] : self._starts[-1]].tobytes()
+
+    def blocks(self) -> Iterator[slice]:
+        """Slices that hold all words, some at a time."""
+        return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
+
+    def find(self, word: bytes) -> int | None:
+        """The place of a word; None if it is not there."""
+        blob, starts = self._blob, self._starts
+        first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
+        place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
+        return place if place < last and self[place] == word else None
+
+    def bucket_starts(self) -> NDArray[np.int64]:
+        """The place of the first word of each bucket, and the number of words."""
+        if self._bucket_starts is None:
+            if len(self) <= _ROWS:
+                sizes = np.bincount(np.fromiter(map(bucket_of, self), np.int64, len(self)), minlength=BUCKETS)
+                self._bucket_starts = _starts_of(sizes)
+            else:
+                places, words = range(len(self)), self
+                found = [bisect_left(places, bucket, key=lambda place: bucket_of(words[place])) for bucket in range(BUCKETS)]
+                self._bucket_starts = np.array([*found, len(self)])
+        return self._bucket_starts
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Words: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Words:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError("words that are not beside each other would not stay in order")
+            return Words(self._blob, self._starts[first : max(first, last) + 1])
+        place = range(len(self))[index]
+        return self._blob[self._starts[place] : self._starts[place + 1]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self.blocks():
+            part = self[block]
+            blob, starts = part.joined_bytes(), (part._starts - part._starts[0]).tolist()
+            yield from (blob[start:end] for start, end in pairwise(starts))
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, bytes) and self.find(word) is not None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Words):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            np.array_equal(self[block].lengths(), other[block].lengths())
+            and self[block].joined_bytes() == other[block].joined_bytes()
+            for block in self.blocks()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Words({len(self):,})"
+
+
+def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
+    """The words of several counts, and the sum of each word's. Most of the memory it takes is the result's.
+
+    Args:
+        parts: Words, and how often each occurs: int64, or Python's numbers where these may be too small.
+
+    >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
+    >>> [list(column) for column in added([(one, np.array([1, 2])), (other, np.array([5]))])]
+    [[b'b', b'a'], [1, 7]]
+    """
+    parts = [part for part in parts if len(part[0])]
+    if len(parts) < 2:
+        return parts[0] if parts else (Words.of([]), np.empty(0, np.int64))
+    blob, lengths, counts = bytearray(), array("q"), []
+    kind = np.int64 if all(times.dtype == np.int64 for _, times in parts) else object
+    # One bucket at a time, of many words.
+    step = 1 if sum(len(words) for words, _ in parts) > _ROWS else BUCKETS
+    edges = [words.bucket_starts()[::step].tolist() for words, _ in parts]
+    for number in range(BUCKETS // step):
+        total: Counter[bytes] = Counter()
+        for (words, times), edge in zip(parts, edges, strict=True):
+            rows = slice(edge[number], edge[number + 1])
+            total.update(dict(zip(words[rows], times[rows].tolist(), strict=True)))
+        ordered = sorted(total) if step == 1 else in_order(total)
+        blob += b"".join(ordered)
+        lengths.extend(map(len, ordered))
+        counts.append(np.fromiter(map(total.__getitem__, ordered), kind, len(ordered)))
+    return Words.cut(blob, np.frombuffer(lengths, np.int64)), np.concatenate(counts)
+
+
+def _starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+
+def _read_only(array: NDArray[Number]) -> NDArray[Number]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
