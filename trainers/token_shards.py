@@ -366,9 +366,9 @@ class TokenizingJob:
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
     """The files in the order in which they are given, some together that are not large."""
     parts: list[list[CorpusFile]] = []
-    size = _PART_BYTES
+    size = 0
     for file in files:
-        if size + size_of(file) > _PART_BYTES:
+        if not parts or size + size_of(file) > _PART_BYTES:
             parts.append([])
             size = 0
         parts[-1].append(file)

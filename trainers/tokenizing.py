@@ -178,9 +178,12 @@ def _run_in_processes(
         try:
             numbers = {pool.submit(_run_part, number, part): number for number, part in waiting.items()}
             pending = set(numbers)
+            shown = 0
             while pending:
                 ended, pending = wait(pending, timeout=_LOOK, return_when=FIRST_COMPLETED)
-                bar.update(bar.initial + sum(read) - bar.n)
+                now = sum(read)
+                bar.update(now - shown)
+                shown = now
                 for future in ended:
                     future.result()
             return {number: future.result() for future, number in numbers.items()}
