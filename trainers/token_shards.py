@@ -154,6 +154,7 @@ class TokenizingJob:
             "lines": lines,
             "text_field": text_field,
             "shard_tokens": shard_tokens,
+            "part_bytes": _PART_BYTES,  # another version may divide the corpus otherwise
             "sources": list(map(_source, self.files)),
         }
 

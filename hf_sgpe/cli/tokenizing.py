@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,9 +26,7 @@ def tokenize(
     corpus: options.Corpus = None,
     *,
     tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=TOKENIZER_HELP, show_default=False)],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder to write: shards, and manifest.json.", show_default=False)
-    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write: shards, and manifest.json.", show_default=False)],
     form: Annotated[str, typer.Option("--format", help=_FORMATS)] = "nanogpt",
     end_token: Annotated[
         str | None,
@@ -76,7 +73,7 @@ def tokenize(
         shard_tokens=shard_tokens,
         workers=workers,
     )
-    report(_sentence(done), {**asdict(done), "out": str(out)}, as_json)
+    report(_sentence(done), {**asdict(done), "out": out}, as_json)
 
 
 def _sentence(done: Tokenized) -> str:
