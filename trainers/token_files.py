@@ -35,6 +35,10 @@ class FlatFile:
     Args:
         stem: The path without its ending.
         dtype: Name of NumPy's type of the ids.
+
+    Attributes:
+        tokens: How many are written so far.
+        file: The open file.
     """
 
     ending = ".bin"
@@ -42,8 +46,8 @@ class FlatFile:
     def __init__(self, stem: Path, dtype: str) -> None:
         self.stem = stem
         self.dtype = dtype
-        self._file = self.path(self.ending).open("wb")
-        self._tokens = 0
+        self.file = self.path(self.ending).open("wb")
+        self.tokens = 0
         self._ends: list[NDArray[np.int64]] = []
 
     def path(self, ending: str) -> Path:
@@ -57,16 +61,16 @@ class FlatFile:
             tokens: Of the writer's type.
             ends: Numbers of tokens of this block after which documents end, in order.
         """
-        tokens.astype(np.dtype(self.dtype).newbyteorder("<"), copy=False).tofile(self._file)
-        self._ends.append(ends + self._tokens)
-        self._tokens += len(tokens)
+        tokens.astype(np.dtype(self.dtype).newbyteorder("<"), copy=False).tofile(self.file)
+        self._ends.append(ends + self.tokens)
+        self.tokens += len(tokens)
 
     def finish(self) -> None:
         """Writes what can only be written once all tokens are known."""
 
     def close(self) -> None:
         """Closes the file, whether it is finished or not."""
-        self._file.close()
+        self.file.close()
 
     def _all_ends(self) -> NDArray[np.int64]:
         return np.concatenate([np.zeros(0, np.int64), *self._ends])
