@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,21 +215,19 @@ class TokenizingJob:
         shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
         return totals
 
-    def give_up(self) -> bool:
-        """Removes what says how far the job is, if no shard is complete yet; returns whether that is so."""
-        if any(self._noted(part).shards for part in range(len(self.parts))):
-            return False
-        shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
-        (self.out / MANIFEST).unlink(missing_ok=True)
-        return True
+    def give_up(self) -> None:
+        """Removes what says how far the job is, if there is no shard that another run could go on behind."""
+        if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
+            shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
+            (self.out / MANIFEST).unlink(missing_ok=True)
 
     def _check_settings(self, there: Any) -> None:
         for name, wanted in json.loads(json.dumps(self.settings)).items():
             if (found := there.get(name)) == wanted:
                 continue
             if name == "sources":
-                new = next((one["name"] for one in wanted if one not in found), "it has fewer files, or in another order")
-                said = f"of another corpus ({new})"
+                differing = next(one or other for one, other in zip_longest(wanted, found) if one != other)
+                said = f"of another corpus ({differing['name']})"
             elif name == "tokenizer":
                 said = "by another tokenizer"
             else:

@@ -296,6 +296,9 @@ def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
     with pytest.raises(SGPEError, match=rf"^out: has tokens made {said}: give another --out, or remove this folder$"):
         tokenize_corpus(out="out", **(options | changed))
     assert written(tmp_path / "out") == before
+    for files, differs in (("*.txt", "b.txt"), (["b.txt", "a.txt"], "b.txt")):
+        with pytest.raises(SGPEError, match=rf"of another corpus \({differs}\)"):
+            tokenize_corpus(out="out", **(options | {"tokenizer": mine, "files": files}))
     os.utime(tmp_path / "a.txt", ns=(1, 1))
     with pytest.raises(SGPEError, match=r"of another corpus \(a.txt\)"):
         tokenize_corpus(out="out", **options)
