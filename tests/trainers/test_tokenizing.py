@@ -209,6 +209,19 @@ def test_a_failure_keeps_complete_shards_and_another_run_goes_on(corpus, tokeniz
     assert written(tmp_path / "out") == written(tmp_path / "whole")
 
 
+def test_a_failure_between_a_shard_and_its_note_blocks_no_other_run(tokenizer, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("one two")
+
+    def failing(job, part, progress):
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr(token_shards.TokenizingJob, "_note", failing)
+        tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
+    assert tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out").documents == 1
+    assert sorted(written(tmp_path / "out")) == ["00000-00000.bin", "manifest.json"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_kill_9_loses_only_what_was_not_complete(sample, saved, tmp_path, workers):
