@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -79,6 +80,33 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path).resolve()
     with _errors_name(target), _parents(target), _temporary(target.parent, target.name, _make_folder) as folder:
         yield folder
+
+
+@contextmanager
+def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Iterator[None]:
+    """A block that one process at a time runs for a folder, which exists. Processes forked in it are one with it.
+
+    Args:
+        patience: Seconds to wait for another: the workers of a process that was killed are gone in a moment.
+
+    Raises:
+        BlockingIOError: another process is in such a block.
+    """
+    until = time.monotonic() + patience
+    while True:
+        try:
+            lock = _try_lock(Path(directory))
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                message = f"{directory}: another process writes to this folder: wait for it, or give another one"
+                raise BlockingIOError(message) from None
+            time.sleep(0.1)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:

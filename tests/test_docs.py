@@ -132,7 +132,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "WARNING" not in done.stderr
     pages = {page.parent.name: page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*/index.html")}
     assert len(pages) >= 16
-    for name in ("train", "extend", "transplant", "evaluate", "push", "counts add"):
+    for name in ("train", "tokenize", "extend", "transplant", "evaluate", "push", "counts add"):
         assert f"hf-sgpe {name}" in pages["cli"]
     assert "[bold]" not in pages["cli"]
     assert "merge_init" not in pages["api"]
@@ -156,9 +156,10 @@ def test_all_that_there_is_has_a_name_in_the_documentation():
     from hf_sgpe.splitting.patterns import PATTERNS
     from hf_sgpe.splitting.scripts import SCRIPTS
     from hf_sgpe.splitting.splitting import RECIPES
+    from trainers.token_files import TOKEN_FORMATS
 
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    missing = [name for name in (*FORMATS, *PATTERNS, *RECIPES) if f"`{name}`" not in text]
+    missing = [name for name in (*FORMATS, *TOKEN_FORMATS, *PATTERNS, *RECIPES) if f"`{name}`" not in text]
     missing += [name for name in (*SCRIPTS, *ENGINES) if name not in text.lower()]
     assert missing == []
 

@@ -1,4 +1,4 @@
-"""Training: text in files or iterators → counted words → tokenizers."""
+"""Training: text in files or iterators → counted words → tokenizers; and with one of these, text → files of token ids."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from trainers.hub_datasets import read_dataset
 from trainers.merge_steps import MergeStep, merge_steps
 from trainers.sgpe import SGPETrainer
 from trainers.tokenizer import TokenizerTrainer, train_bpe
+from trainers.tokenizing import Tokenized, tokenize_corpus
 
 __all__ = [
     "SAMPLE",
@@ -25,6 +26,7 @@ __all__ = [
     "MergeStep",
     "SGPEError",
     "SGPETrainer",
+    "Tokenized",
     "TokenizerExtender",
     "TokenizerTrainer",
     "TrainingConfig",
@@ -42,6 +44,7 @@ __all__ = [
     "read_texts",
     "size_of",
     "source_of",
+    "tokenize_corpus",
     "train_balanced",
     "train_bpe",
     "train_from_counts",

@@ -1,8 +1,10 @@
-"""Counting on many machines: pipeline steps for datatrove, which runs them on this machine, on Slurm or on Ray.
+"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs them here, on Slurm or on Ray.
 
 Each task of `CountWords` counts its share of the texts into a file. Each task of `AddCounts` adds up a range of buckets of
 all those files, and the task of `JoinCounts` joins the sums into one file. A file gets its name only when it is complete,
 so a task that was killed can be repeated without loss or double counting. All machines must see the same folders.
+
+Tokenizing is one step, `TokenizeFiles`, and then a call of `trainers.tokenize_corpus` with the same arguments.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.corpora import CorpusFile, read_texts
 from trainers.counting_on_disk import RareWords, count_to_file
 from trainers.hub_datasets import read_dataset
+from trainers.token_shards import TokenizingJob
 
 try:
     from datatrove.data import Document
     from datatrove.pipeline.base import PipelineStep
 except ImportError:
-    raise not_installed("counting on a cluster needs datatrove", "datatrove", extra="cluster") from None
+    raise not_installed("working on a cluster needs datatrove", "datatrove", extra="cluster") from None
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
@@ -161,6 +164,42 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
         self.stat_update("words", value=info.total)
         self.stat_update("distinct words", value=info.distinct)
+        yield from ()
+
+
+class TokenizeFiles(PipelineStep):  # type: ignore[misc]
+    """Tokenizes the parts of a corpus, each in one task, into the folder that `trainers.tokenize_corpus` writes.
+
+    The shards are the same. When all tasks are done, call that with the same arguments: it writes the totals, and makes what
+    may be missing. More tasks than ``parts`` have nothing to do.
+
+    Args:
+        files: As for `trainers.tokenize_corpus`, which takes the other ``options``, too.
+        tokenizer: Or what `BPETokenizer.from_pretrained` loads; it is loaded once, here.
+        out: The folder.
+        workers: Threads of a task.
+    """
+
+    name, type = "🔢 Tokenize", "🔢 TOKENS"
+
+    def __init__(self, files: Any, tokenizer: Any, out: Path, *, workers: int = 1, **options: Any) -> None:
+        super().__init__()
+        self.job = TokenizingJob(files, tokenizer, out, **options)
+        self.workers = workers
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are: files of 128 MB and more, or several smaller ones together."""
+        return len(self.job.parts)
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        there = self.job.begin()
+        for part in range(rank, self.parts, world_size):
+            done = there[part]
+            if not done.complete:
+                done = self.job.run_part(part, done, threads=self.workers)
+            self.stat_update("documents", value=done.documents)
+            self.stat_update("tokens", value=sum(shard.tokens for shard in done.shards))
         yield from ()
 
 

@@ -119,6 +119,42 @@ def read_texts(
         yield from read_text_file(path, special_tokens=special_tokens, on_progress=report)
 
 
+def read_documents(
+    path: CorpusFile,
+    *,
+    text_field: str = "text",
+    lines: bool = False,
+    special_tokens: Iterable[str] = (),
+    whole: bool = False,
+    on_progress: Progress | None = None,
+) -> Iterator[tuple[str, bool]]:
+    """Reads the documents of one file, each as a whole or in parts: (text, whether its document ends with it).
+
+    A text file is one document and comes in parts, cut only where no split pattern is affected, however long a stretch
+    without such a place is: tokens of the parts are those of the whole. Documents without text are left out.
+
+    Args:
+        text_field: As for `read_texts`; so are ``special_tokens``, ``on_progress`` and errors.
+        lines: Each line of a text file is a document.
+        whole: Never cut a document: for split patterns that nothing is known of.
+    """
+    report = on_progress or (lambda count: None)
+    if kind_of(path) != TEXT:
+        documents: Iterable[str] = read_texts(path, text_field=text_field, on_progress=report)
+    elif lines:
+        documents = _text_lines(_decoded(path, report), path)
+    elif whole:
+        documents = ["".join(_decoded(path, report))]
+    else:
+        before = ""
+        for text in cut_stream(_decoded(path, report), special_tokens):
+            if before:
+                yield before, False
+            before = text
+        documents = [before]
+    yield from ((text, True) for text in documents if text)
+
+
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
@@ -157,8 +193,12 @@ def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "tex
     else:
         texts = ([text] for text in read_texts(path, text_field=text_field))
     for parts in texts:
-        for line in _lines(parts, "\n", path):
-            yield line.removesuffix("\r")
+        yield from _text_lines(parts, path)
+
+
+def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
+    for line in _lines(parts, "\n", path):
+        yield line.removesuffix("\r")
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:

@@ -37,6 +37,7 @@ _MOST_WORKERS = 1024
 MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
 """How many others one process can wait for."""
 
+Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
@@ -72,7 +73,7 @@ def count_files(
     size = sum(map(size_of, files))
     if workers is None:
         workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
-    with _bar(size, progress) as bar:
+    with reading_bar(size, progress) as bar:
 
         def texts(files: list[CorpusFile]) -> Iterator[str]:
             return _texts(files, config, text_field, bar)
@@ -90,7 +91,7 @@ def read_files(
 ) -> Iterator[str]:
     """Reads the texts of files as `count_files` does; arguments and errors as there."""
     files = list(files)
-    with _bar(sum(map(size_of, files)), progress) as bar:
+    with reading_bar(sum(map(size_of, files)), progress) as bar:
         yield from _texts(files, config, text_field, bar)
 
 
@@ -101,8 +102,10 @@ def _texts(files: Iterable[CorpusFile], config: HasSplitting, text_field: str, b
         )
 
 
-def _bar(size: int, progress: bool | None) -> tqdm:
-    return tqdm(total=size, unit="B", unit_scale=True, desc="Reading", disable=bar_disabled(progress), leave=False)
+def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
+    """A bar of the bytes that are read, as on disk; ``done`` of them before this run."""
+    disable = bar_disabled(progress)
+    return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
 
 def _load(file: Path, config: HasSplitting) -> WordCounts:
@@ -212,10 +215,8 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
             kernel.note_slow_use(sum(map(len, batch)))
             yield batch
 
-    # A forked process starts at once and needs no importable main module; only on Linux is forking safe enough.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(
-        min(workers, MOST_PROCESSES), context, initializer=_start, initargs=(config, kernel.is_native())
+        min(workers, MOST_PROCESSES), process_context(), initializer=_start, initargs=(config, kernel.is_native())
     ) as pool:
         try:
             for counts in in_turn(pool, _count_batch, with_slow_note(), 2 * workers):
@@ -228,9 +229,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
     return WordCounts(total, config.splitting)
 
 
-def in_turn(
-    pool: Executor, work: Callable[[list[str]], Result], batches: Iterable[list[str]], ahead: int
-) -> Iterator[Result]:
+def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
     """Yields the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
     running: deque[Future[Result]] = deque()
     try:
@@ -244,17 +243,33 @@ def in_turn(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-_config: HasSplitting
+def process_context() -> multiprocessing.context.BaseContext:
+    """How worker processes start: forked where that is safe enough, which is on Linux only.
+
+    A forked process starts at once and needs no importable main module.
+    """
+    return multiprocessing.get_context("fork" if sys.platform == "linux" else None)
 
 
-def _start(config: HasSplitting, native: bool) -> None:
-    """``native``: whether the main process has the native kernels, which one that it spawned would choose anew."""
+def start_worker(native: bool) -> None:
+    """The first thing that a worker process does.
+
+    Args:
+        native: Whether the main process has the native kernels, which one that it spawned would choose anew.
+    """
     # Ctrl-C goes to every process of a terminal; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernel.leave_slow_use_to_others()
     if not native:
         kernel.stay_readable()
+
+
+_config: HasSplitting
+
+
+def _start(config: HasSplitting, native: bool) -> None:
+    start_worker(native)
     global _config
     _config = config
 

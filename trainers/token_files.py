@@ -1,0 +1,238 @@
+"""Files of token ids: the layouts that training programs read, each as one record.
+
+A corpus becomes several shards, each a file or a few whose names begin alike. A writer gets the tokens of one shard block by
+block and keeps no more than the lengths of its documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hf_sgpe.errors import SGPEError, not_installed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NARROW = "uint16"
+"""The type of ids in all layouts where they are small enough, which takes two bytes a token."""
+
+MOST_NARROW = 1 << 16
+"""How many ids `NARROW` has room for."""
+
+# Lengths of documents in Megatron's index, and places in a row group of Parquet.
+_MOST_IN_DOCUMENT = (1 << 31) - 1
+_ROW_GROUP_TOKENS = 1 << 20
+
+
+class FlatFile:
+    """Tokens one after another in little-endian order, and nothing else. The other flat layouts are this with an index.
+
+    Args:
+        stem: The path without its ending.
+        dtype: Name of NumPy's type of the ids.
+
+    Attributes:
+        tokens: How many are written so far.
+        file: The open file.
+    """
+
+    ending = ".bin"
+
+    def __init__(self, stem: Path, dtype: str) -> None:
+        self.stem = stem
+        self.dtype = dtype
+        self.file = self.path(self.ending).open("wb")
+        self.tokens = 0
+        self._ends: list[NDArray[np.int64]] = []
+
+    def path(self, ending: str) -> Path:
+        """The path of the shard's file with this ending."""
+        return self.stem.with_name(self.stem.name + ending)
+
+    def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        """Writes a block.
+
+        Args:
+            tokens: Of the writer's type.
+            ends: Numbers of tokens of this block after which documents end, in order.
+        """
+        tokens.astype(np.dtype(self.dtype).newbyteorder("<"), copy=False).tofile(self.file)
+        self._ends.append(ends + self.tokens)
+        self.tokens += len(tokens)
+
+    def finish(self) -> None:
+        """Writes what can only be written once all tokens are known."""
+
+    def close(self) -> None:
+        """Closes the file, whether it is finished or not."""
+        self.file.close()
+
+    def _all_ends(self) -> NDArray[np.int64]:
+        return np.concatenate([np.zeros(0, np.int64), *self._ends])
+
+
+class EndsFile(FlatFile):
+    """datatrove's layout: beside the tokens a file with the number of tokens up to each document's end, as uint64."""
+
+    ending = ".ds"
+
+    def finish(self) -> None:
+        """Writes the index."""
+        self._all_ends().astype("<u8").tofile(self.path(".ds.index"))
+
+
+class IndexedFile(FlatFile):
+    """Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``, a document a sequence."""
+
+    # Its numbers for the types of ids.
+    _CODES = {"int32": 4, NARROW: 8}
+
+    def finish(self) -> None:
+        """Writes the index: lengths in tokens, beginnings in bytes, and the sequences with which documents begin."""
+        lengths = np.diff(self._all_ends(), prepend=0)
+        _check_length(lengths, "the index of Megatron-LM")
+        beginnings = (np.cumsum(lengths) - lengths) * np.dtype(self.dtype).itemsize
+        with self.path(".idx").open("wb") as file:
+            file.write(b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + bytes([self._CODES[self.dtype]]))
+            file.write(len(lengths).to_bytes(8, "little") + (len(lengths) + 1).to_bytes(8, "little"))
+            lengths.astype("<i4").tofile(file)
+            beginnings.astype("<i8").tofile(file)
+            np.arange(len(lengths) + 1, dtype="<i8").tofile(file)
+
+
+class ParquetRows:
+    """A row a document, with its ids in the column ``input_ids``; arguments and methods as for `FlatFile`.
+
+    Rows wait for those that they are compressed with, so memory is that of a million tokens, or of the longest document.
+    """
+
+    def __init__(self, stem: Path, dtype: str) -> None:
+        pa, pq = _pyarrow()
+        self._schema = pa.schema([("input_ids", pa.list_(getattr(pa, dtype)()))])
+        self._file = pq.ParquetWriter(stem.with_name(stem.name + ".parquet"), self._schema, compression="zstd")
+        self._blocks: list[NDArray[Any]] = []
+        self._ends: list[NDArray[np.int64]] = []
+        self._tokens = 0
+
+    def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        """Takes a block."""
+        # Where a row group ends depends on the documents alone, and not on where blocks end.
+        while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
+            cut = int(ends[last])
+            self._take(tokens[:cut], ends[: last + 1])
+            self._flush()
+            tokens, ends = tokens[cut:], ends[last + 1 :] - cut
+        self._take(tokens, ends)
+
+    def finish(self) -> None:
+        """Writes the last rows and the footer."""
+        if sum(map(len, self._ends)):
+            self._flush()
+        self._file.close()
+
+    def close(self) -> None:
+        """Closes the file, whether it is finished or not."""
+        self._file.close()
+
+    def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        self._blocks.append(tokens)
+        self._ends.append(ends + self._tokens)
+        self._tokens += len(tokens)
+
+    def _flush(self) -> None:
+        pa, _ = _pyarrow()
+        ends = np.concatenate(self._ends)
+        _check_length(ends[-1:], "a row group of Parquet")
+        places = pa.array(np.concatenate([np.zeros(1, np.int64), ends]).astype(np.int32))
+        rows = pa.ListArray.from_arrays(places, pa.array(np.concatenate(self._blocks)))
+        self._file.write_table(pa.Table.from_arrays([rows], schema=self._schema))
+        self._blocks, self._ends, self._tokens = [], [], 0
+
+
+def _check_length(lengths: NDArray[np.int64], what: str) -> None:
+    if (longest := int(lengths.max(initial=0))) > _MOST_IN_DOCUMENT:
+        raise SGPEError(f"a document has {longest:,} tokens, and {what} has room for 2**31 - 1: take another format")
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pa, pq
+
+
+@dataclass(frozen=True)
+class TokenFormat:
+    """One layout of files of token ids.
+
+    Attributes:
+        name: As ``hf-sgpe tokenize --format`` takes it.
+        endings: Of the names of a shard's files, without which it is not complete.
+        holds: What it is for, in half a sentence.
+        writer: Path without ending, and type of the ids → an object with the methods of `FlatFile`.
+        keeps_ends: It says where documents end, so that no token has to.
+        wide: The type of ids where `NARROW` has no room for them.
+        packages: What it needs besides NumPy.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    holds: str
+    writer: Callable[[Path, str], FlatFile | ParquetRows]
+    keeps_ends: bool = True
+    wide: str = "uint32"
+    packages: tuple[str, ...] = ()
+
+    def dtype(self, ids: int) -> str:
+        """The type for ids from 0 up to, but not including, ``ids``.
+
+        >>> TOKEN_FORMATS["megatron"].dtype(65_536), TOKEN_FORMATS["megatron"].dtype(65_537)
+        ('uint16', 'int32')
+        """
+        return NARROW if ids <= MOST_NARROW else self.wide
+
+
+TOKEN_FORMATS: dict[str, TokenFormat] = {}
+"""Name → record; `add_token_format` adds to it."""
+
+
+def add_token_format(form: TokenFormat) -> None:
+    """Makes a layout known to ``hf-sgpe tokenize``.
+
+    Raises:
+        SGPEError: its name is taken.
+    """
+    if form.name in TOKEN_FORMATS:
+        raise SGPEError(f"a format of tokens cannot be called {form.name!r}: there is one of that name")
+    TOKEN_FORMATS[form.name] = form
+
+
+def token_format(name: str) -> TokenFormat:
+    """The layout of this name.
+
+    Raises:
+        SGPEError: there is none, or a package that it needs is not installed.
+    """
+    from importlib.util import find_spec
+
+    if name not in TOKEN_FORMATS:
+        raise SGPEError(f"unknown format {name!r}: known are {', '.join(TOKEN_FORMATS)}")
+    form = TOKEN_FORMATS[name]
+    for package in form.packages:
+        if find_spec(package) is None:
+            raise not_installed(f"the format {name} needs {package}", package, extra="corpora")
+    return form
+
+
+for _form in (
+    TokenFormat("nanogpt", (".bin",), "ids alone, for numpy.memmap, as nanoGPT reads them", FlatFile, keeps_ends=False),
+    TokenFormat("megatron", (".bin", ".idx"), "IndexedDataset of Megatron-LM", IndexedFile, wide="int32"),
+    TokenFormat("datatrove", (".ds", ".ds.index"), "DatatroveFileDataset, as nanotron reads it", EndsFile),
+    TokenFormat("parquet", (".parquet",), "a row a document, for datasets", ParquetRows, packages=("pyarrow",)),
+):
+    add_token_format(_form)
