@@ -203,19 +203,16 @@ def measure_processes(rows: Sequence[str], file: Path, pattern: str, size: int, 
 
     def train(row: str, *out: str) -> tuple[float, int] | None:
         arguments = [package_of(row), str(file), pattern, str(size), str(settings.threads), *out]
-        started = time.perf_counter()
         command = [settings.python(row), benchmark_peers.__file__, "train", *arguments]
         environment = {**os.environ, "RAYON_NUM_THREADS": str(settings.threads)}
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
-            _, status, usage = os.wait4(process.pid, 0)  # which alone says how much memory it took
-            process.returncode = os.waitstatus_to_exitcode(status)
-            taken = time.perf_counter() - started
-            if process.returncode == 0:
-                return taken, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-            errors.seek(0)
-            results[row] = {"failure": errors.read().decode(errors="replace").strip().splitlines()[-1][:300]}
-            return None
+        started = time.perf_counter()
+        process = subprocess.run(command, capture_output=True, text=True, env=environment)
+        taken = time.perf_counter() - started
+        if process.returncode == 0:
+            return taken, int(process.stdout.splitlines()[-1])
+        errors = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
+        results[row] = {"failure": errors[-1][:300]}
+        return None
 
     with tempfile.TemporaryDirectory() as temporary:
         for row in rows:  # not timed: writes the tokens, and has the file in memory for all

@@ -1,8 +1,9 @@
 """What `benchmark.py` measures of each package, and the process in which it does.
 
-    python benchmark_peers.py versions NAME…           the versions that this interpreter has, as JSON
-    python benchmark_peers.py work DESCRIPTOR          answers questions that come through an inherited pipe
-    python benchmark_peers.py train NAME FILE PATTERN SIZE THREADS [TOKENS]    trains once, and may write the tokens
+    python benchmark_peers.py versions NAME…    prints the versions that this interpreter has, as JSON
+    python benchmark_peers.py work DESCRIPTOR    answers questions that come through an inherited pipe
+    python benchmark_peers.py train NAME FILE PATTERN SIZE THREADS [TOKENS]
+        trains once, prints how many bytes of memory that took at its peak, and may write the tokens to a file
 
 Runs in other environments than `benchmark.py`, so it imports nothing but the standard library and, where it is used, the
 package that is measured.
@@ -596,6 +597,7 @@ def main(command: str, *arguments: str) -> None:
             name, file, pattern, size, threads, *out = arguments
             run, tokens = TRAINERS[name](Path(file), pattern, int(size), int(threads))
             result = run()
+            print(peak_bytes())
             for path in out:
                 Path(path).write_text(json.dumps([token.hex() for token in tokens(result)]), encoding="utf-8")
 
