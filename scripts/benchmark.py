@@ -32,7 +32,7 @@ import textwrap
 import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -56,7 +56,6 @@ SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
 _TIMEOUT = 900  # seconds for one answer of a package
-_LONG = 3  # seconds; a package that takes longer for a measure gets no more turns of it
 _LEGEND = """Tables of encoding give MB of UTF-8 a second, first pass / again, and below how many times as fast hf_sgpe is.
 batch: many texts in the form that costs the package least; lists: the same as Python lists; 5,000 and 200 characters: single
 texts, one by one, as lists; tok(list): in transformers, or a drop-in for its class; map: `datasets.map(batched=True)`;
@@ -76,9 +75,13 @@ class Settings:
 
     pythons: dict[str, str]
     repeats: int
+    long: float
+    """A package that takes more seconds for a measure gets no more turns of it."""
     threads: int
     core: int | None
     """Measurements with one thread are pinned to this core of the processor."""
+    cpu_time: bool
+    """Speeds with one thread are by the processor's time, in which other processes have no part."""
 
     def python(self, row: str) -> str:
         return self.pythons.get(row, sys.executable)
@@ -92,7 +95,7 @@ class Worker:
     """
 
     def __init__(self, row: str, settings: Settings, threads: int, **job: Any) -> None:
-        self.row, self.package = row, package_of(row)
+        self.row, self.package, self.threads = row, package_of(row), threads
         self.failures: dict[str, str] = {}
         environment = {
             **os.environ,
@@ -133,21 +136,23 @@ class Worker:
             self._process.wait()
 
 
-def take_turns(workers: Sequence[Worker], measure: str, docs: Docs, repeats: int, reference: str) -> Results:
+def take_turns(workers: Sequence[Worker], measure: str, docs: Docs, settings: Settings, reference: str) -> Results:
     """Of each row medians of ``cold`` and ``warm`` (MB/s), ``peak`` (bytes) and ``differs`` (share); or ``failure``.
 
     What a process has taken at its peak says something of its first measure only.
     """
     with_peak = measure in ("batch", "train")
     seconds: dict[str, dict[str, list[float]]] = {worker.row: {"cold": [], "warm": []} for worker in workers}
-    for worker in repeats * tuple(workers):
-        if max(chain(*seconds[worker.row].values()), default=0) > _LONG:
+    cpu_seconds: dict[str, dict[str, list[float]]] = {worker.row: {"cold": [], "warm": []} for worker in workers}
+    for worker in settings.repeats * tuple(workers):
+        if max(chain(*seconds[worker.row].values()), default=0) > settings.long:
             continue
         once = measure in ("train", "decode") or worker.package in WITHOUT_CACHE
         for how in ("cold",) if once else ("cold", "warm"):
             answer = worker.ask(how, measure)
             if answer is not None:
-                seconds[worker.row][how].append(answer)
+                seconds[worker.row][how].append(answer[0])
+                cpu_seconds[worker.row][how].append(answer[1])
     results: Results = {}
     outputs: dict[str, list[bytes]] = {}
     total = megabytes(docs)
@@ -157,9 +162,10 @@ def take_turns(workers: Sequence[Worker], measure: str, docs: Docs, repeats: int
         if measure in worker.failures:
             results[worker.row] = {"failure": worker.failures[measure]}
             continue
-        taken = {how: times for how, times in seconds[worker.row].items() if times}
-        speeds = {how: total / statistics.median(times) for how, times in taken.items()}
-        results[worker.row] = {**speeds, "seconds": taken, **({"peak": peak} if with_peak else {})}
+        counted = (cpu_seconds if settings.cpu_time and worker.threads == 1 else seconds)[worker.row]
+        speeds = {how: total / statistics.median(turns) for how, turns in counted.items() if turns}
+        taken = {"seconds": seconds[worker.row], "cpu seconds": cpu_seconds[worker.row]}
+        results[worker.row] = {**speeds, **taken, **({"peak": peak} if with_peak else {})}
         if output:
             outputs[worker.row] = output
     expected = outputs.get(reference) or outputs.get("hf_sgpe") or []
@@ -184,7 +190,7 @@ def measure_encoding(
             job = {"texts": docs, "folder": str(folder)}
             workers = [stack.enter_context(contextlib.closing(Worker(row, settings, threads, **job))) for row in rows]
             for measure in chosen:
-                columns[f"{measure}, {threads}"] = take_turns(workers, measure, docs, settings.repeats, "tokenizers")
+                columns[f"{measure}, {threads}"] = take_turns(workers, measure, docs, settings, "tokenizers")
     order = [f"{measure}, {threads}" for measure in measures for threads in sorted({1, settings.threads})]
     return {column: columns[column] for column in order if column in columns}
 
@@ -193,7 +199,7 @@ def measure_training(rows: Sequence[str], docs: Docs, pattern: str, size: int, s
     with contextlib.ExitStack() as stack:
         job = {"texts": docs, "pattern": pattern, "size": size}
         workers = [stack.enter_context(contextlib.closing(Worker(row, settings, threads, **job))) for row in rows]
-        return take_turns(workers, "train", docs, settings.repeats, "rustbpe")
+        return take_turns(workers, "train", docs, settings, "rustbpe")
 
 
 def measure_processes(rows: Sequence[str], file: Path, pattern: str, size: int, settings: Settings) -> Results:
@@ -503,6 +509,14 @@ def main() -> int:
         metavar="NAME[@BUILD]=FILE",
         help="the interpreter that has this package, or another build of it (repeatable)",
     )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="with one thread, count the processor's time: for machines that have other work to do",
+    )
+    parser.add_argument(
+        "--long", type=float, default=3, help="seconds after which a package gets no more turns (default: %(default)s)"
+    )
     parser.add_argument("--pin", action="store_true", help="keep what uses one thread on one core (Linux)")
     parser.add_argument(
         "--processes-megabytes", type=float, default=60, help="text for training in whole processes (default: %(default)s)"
@@ -527,8 +541,10 @@ def run(args: argparse.Namespace) -> None:
     settings = Settings(
         pythons=dict(value.split("=", 1) for value in args.python),
         repeats=args.repeats,
+        long=args.long,
         threads=args.threads or available_cores(),
         core=max(os.sched_getaffinity(0)) if args.pin else None,
+        cpu_time=args.cpu_time,
     )
     skipped = args.skip.split(",")
     parts = args.only or PARTS
@@ -538,8 +554,9 @@ def run(args: argparse.Namespace) -> None:
     report = Report(
         args.out,
         [
-            f"{machine()}. {known}. Medians of {args.repeats} turns (one where a turn takes more than {_LONG} s), "
-            f"{args.vocab_size:,} tokens{', one thread pinned to one core' if args.pin else ''}.\n\n{_LEGEND}\n"
+            f"{machine()}. {known}. Medians of {args.repeats} turns (one where a turn takes more than {args.long:g} s), "
+            f"{args.vocab_size:,} tokens{', one thread pinned to one core' if args.pin else ''}"
+            f"{', one thread by the time of the processor' if args.cpu_time else ''}.\n\n{_LEGEND}\n"
         ],
     )
     for text in args.text:
@@ -607,7 +624,7 @@ def measure_growth(
     report: Report,
 ) -> None:
     """On more sizes of one text, because caches and vocabularies make speed depend on it."""
-    one_thread = Settings(settings.pythons, settings.repeats, 1, settings.core)
+    one_thread = replace(settings, threads=1)
     pattern = patterns(kind, args)[0]
     encoding, training = {}, {}
     for size in [f"{float(size):g}" for size in args.growth.split(",")]:

@@ -503,7 +503,8 @@ TRAINERS: dict[str, Callable[[Any, str, int, int], Task]] = {
 
 
 def work(questions: Connection) -> None:
-    """Answers ``(what, measure)``: ``cold`` and ``warm`` with seconds, ``peak`` with bytes, ``check`` with what to compare.
+    """Answers ``(what, measure)``: ``cold`` and ``warm`` with seconds by the clock and the processor, ``peak`` with bytes,
+    and ``check`` with what to compare.
 
     The first message says what to do: a dict with ``name``, ``texts``, ``threads``, ``core`` (the only one to run on, or
     None), and ``folder``, or ``pattern`` and ``size`` to train. An answer that is a string says why there is none.
@@ -532,9 +533,9 @@ def work(questions: Connection) -> None:
                     if what == "cold":
                         run, comparable = make(measure)
                         gc.collect()
-                    started = time.perf_counter()
+                    started, cpu_started = time.perf_counter(), time.process_time()
                     result = run()
-                    questions.send(time.perf_counter() - started)
+                    questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
                 case "peak":
                     questions.send(peak_bytes() - before)
                 case "check":
