@@ -1,6 +1,6 @@
-"""The fast lane of `SGPETokenizerFast`: calls that return only ids, masks and lengths are answered by our kernel.
+"""The fast lane of `SGPETokenizerFast`: calls that return only ids, masks, offsets and lengths are answered by our kernel.
 
-Everything else (pairs, offsets, overflow, text already split into words) goes to the backend, and so does every tokenizer
+Everything else (pairs, overflow, text already split into words) goes to the backend, and so does every tokenizer
 that `BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``,
 ``char_to_token`` and the like; the backend makes them when they are first used. Results are equal in every field.
 """
@@ -19,6 +19,7 @@ from transformers.tokenization_utils_base import PaddingStrategy, TruncationStra
 from hf_sgpe import kernel
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import from_transformers
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
@@ -31,13 +32,16 @@ _WORTH_OPENING = 16
 # token, the backend is as fast.
 _WORTH_CHECKING = 16
 
-# Options that only the backend supports.
-_BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "return_offsets_mapping", "stride")
+# Options that only the backend supports, or that need more than ids.
+_BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "stride")
+_OFFSETS = "return_offsets_mapping"
+
+Offsets = list[tuple[int, int]]
 
 
 def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
     """The result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
-    if needs_encodings(options) or options.get("sanitize_control_tokens"):
+    if needs_encodings({**options, _OFFSETS: False}) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
     if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(entry, str) for entry in texts):
@@ -56,7 +60,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
     """Whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is left."""
-    if any(options.get(name) for name in _BACKEND_ONLY):
+    if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
     if truncation == TruncationStrategy.DO_NOT_TRUNCATE:
@@ -73,6 +77,7 @@ def from_ids(
     is_batch: bool,
     prefix: Sequence[int] = (),
     suffix: Sequence[int] = (),
+    offsets: list[Offsets] | None = None,
 ) -> BatchEncoding:
     """The result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
 
@@ -81,16 +86,19 @@ def from_ids(
         is_batch: Whether the call was for a list of texts, not for a single one.
         prefix: Ids of special tokens to put before each text.
         suffix: Ids of special tokens to put after each text.
+        offsets: Of each row, if they are wanted.
     """
     get = options.get
     max_length: Any = get("max_length")
     if get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE:
         room = max_length - len(prefix) - len(suffix)
-        left = tokenizer.truncation_side == "left"
-        rows = [row if len(row) <= room else row[-room:] if left else row[:room] for row in rows]
+        kept = slice(-room, None) if tokenizer.truncation_side == "left" else slice(room)
+        rows = [row if len(row) <= room else row[kept] for row in rows]
+        offsets = offsets and [row if len(row) <= room else row[kept] for row in offsets]
     if prefix or suffix:
         rows = [[*prefix, *row, *suffix] for row in rows]
-    data = _columns(tokenizer, rows, len(prefix), len(suffix), options)
+        offsets = offsets and [[(0, 0)] * len(prefix) + row + [(0, 0)] * len(suffix) for row in offsets]
+    data = _columns(tokenizer, rows, len(prefix), len(suffix), options, offsets)
     for row in data["input_ids"]:
         tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
     encodings = _Encodings(tokenizer, len(rows), make)
@@ -148,7 +156,7 @@ class _Lane:
         get = options.get
         add_special_tokens = get("add_special_tokens", True)
         prefix, suffix = (self.prefix, self.suffix) if add_special_tokens else ([], [])
-        if needs_encodings(options, len(prefix) + len(suffix)):
+        if needs_encodings({**options, _OFFSETS: False}, len(prefix) + len(suffix)):
             return None
         split_special = get("split_special_tokens")
         if split_special is None:
@@ -173,13 +181,27 @@ class _Lane:
                 lock.release()
 
         assert self.bpe is not None
-        rows = self.bpe.encode_batch(texts, allowed_special="none" if split_special else "all")
+        allowed = "none" if split_special else "all"
+        offsets: list[Offsets] | None = None
+        if get(_OFFSETS):
+            # The backend has another idea of where a character comes from that normalization changed.
+            if any(prepare(text, self.bpe.normalization or "none") != text for text in texts):
+                return None
+            pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]
+            rows, offsets = [ids for ids, _ in pairs], [places for _, places in pairs]
+        else:
+            rows = self.bpe.encode_batch(texts, allowed_special=allowed)
         make = _maker(tokenizer, list(texts), settings, add_special_tokens, split_special, self.fingerprint)
-        return from_ids(tokenizer, rows, options, make, is_batch=is_batch, prefix=prefix, suffix=suffix)
+        return from_ids(tokenizer, rows, options, make, is_batch=is_batch, prefix=prefix, suffix=suffix, offsets=offsets)
 
 
 def _columns(
-    tokenizer: PreTrainedTokenizerFast, rows: list[list[int]], before: int, after: int, options: Mapping[str, Any]
+    tokenizer: PreTrainedTokenizerFast,
+    rows: list[list[int]],
+    before: int,
+    after: int,
+    options: Mapping[str, Any],
+    offsets: list[Offsets] | None = None,
 ) -> dict[str, Any]:
     """The padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
     lengths = [len(row) for row in rows]
@@ -187,7 +209,7 @@ def _columns(
     pads = [max(target - length, 0) for length in lengths]
     on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
 
-    def padded(rows: list[list[int]], pad: int | None) -> list[list[Any]]:
+    def padded(rows: Sequence[list[Any]], pad: Any) -> Sequence[list[Any]]:
         if pad is None:
             return rows
         return [
@@ -211,6 +233,8 @@ def _columns(
     if wanted("special_tokens_mask", False):
         masks = [[1] * before + [0] * (length - before - after) + [1] * after for length in lengths]
         data["special_tokens_mask"] = padded(masks, pad_with(1))
+    if offsets is not None:
+        data["offset_mapping"] = padded(offsets, (0, 0))
     if wanted("length", False):
         data["length"] = [len(row) for row in data["input_ids"]]
     return data

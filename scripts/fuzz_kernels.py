@@ -15,6 +15,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, kernel
@@ -40,8 +41,10 @@ _ALPHABETS = (
 
 
 def random_text(source: random.Random) -> str:
-    """Up to 600 characters: of one alphabet, of all of them, from all of Unicode, or one character repeated."""
+    """Up to 600 characters, seldom 20,000: of one alphabet, of all, from all of Unicode, or one character repeated."""
     length = source.choice((0, 1, 2, 5, 12, 30, 80, 400)) * source.randint(1, 3) // 2
+    if source.random() < 0.002:  # scanners read some kilobytes at a time
+        length = source.randint(2_000, 20_000)
     kind = source.random()
     if kind < 0.55:
         return "".join(source.choices(source.choice(_ALPHABETS), k=length))
@@ -152,6 +155,9 @@ class Fuzzer:
             lambda: native.Encoder(range(256), (), (), None, (), 0).encode("x", False, False),
             lambda: native.Decoder([(1, b"a"), (0, b"b")], [], 2),
             lambda: native.Decoder([(5, b"a")], [], 2),
+            lambda: self.decoder.offsets(np.array([97, 98], dtype=np.int32), "a"),
+            lambda: self.decoder.offsets(np.array([97], dtype=np.int32), "ab"),
+            lambda: self.decoder.offsets(np.array([1 << 30], dtype=np.int32), "a"),
             lambda: native.Scanner("gpt3", [], []),
             lambda: native.Scanner("gpt2", [[(0xD80, 0x110000)]], []),
             lambda: native.learn_merges([[4, -1]], [1], [b"a"], [], 1, "smallest-pair-id", 1, None),

@@ -190,6 +190,22 @@ class Codec:
             if not (skip_special_tokens and id in self.special_ids):
                 yield piece
 
+    def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
+        """Which characters of a text, as it is after normalization, each of its ids has bytes of.
+
+        Returns:
+            Shape (ids, 2): the first character, and the one after the last. A token that ends inside a character has all of
+            it.
+        """
+        import numpy as np
+
+        lengths = [len(piece) for piece in self.pieces(ids.tolist())]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        encoded = np.frombuffer(text.encode(), np.uint8)
+        character_of = np.cumsum(encoded & 0xC0 != 0x80, dtype=np.int32) - 1
+        starts = ends - lengths
+        return np.stack([character_of[starts], character_of[ends - 1] + 1], axis=1).astype(np.int32).reshape(-1, 2)
+
     # ---------------------------------------------------------------- the memory of words
 
     def cache_info(self) -> CacheInfo:
@@ -229,7 +245,7 @@ class NativeCodec(Codec):
     def _scans(self) -> bool:
         return self.pre_tokenizer.scanner is not None
 
-    @property
+    @cached_property
     def _nfc(self) -> bool:
         return self.normalization == "nfc"
 
@@ -291,6 +307,10 @@ class NativeCodec(Codec):
             ids = list(ids)
         decoded = self._decoder.decode(ids, skip_special_tokens)
         return super().decode(ids, skip_special_tokens) if decoded is None else decoded
+
+    def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
+        """Which characters of a text each of its ids has bytes of; see `Codec.offsets`."""
+        return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
         """Look-ups and size of the memory of words, of all threads together."""

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "merges.h"
+#include "text.h"
 
 namespace hf_sgpe {
 
@@ -25,6 +26,29 @@ class Decoder {
     bytes_.append(reinterpret_cast<const char*>(bytes), size);
     ends_[place + 1] = bytes_.size();
     known_[place] = true;
+  }
+
+  // For each id, the characters of `text` that it has bytes of: the first, and the one after the last.
+  void offsets(const Id* ids, size_t n, const Text& text, std::vector<int32_t>& offsets) const {
+    text.visit([&](const auto* characters) {
+      const auto wrong = [] { return std::invalid_argument("the ids are not those of the text"); };
+      size_t place = 0, left = 0;  // the next character, and how many bytes of the one before it are still to come
+      for (size_t i = 0; i < n; ++i) {
+        const auto id = static_cast<size_t>(ids[i]);
+        if (id >= known_.size() || !known_[id]) throw wrong();
+        size_t bytes = ends_[id + 1] - ends_[id];
+        offsets.push_back(static_cast<int32_t>(left ? place - 1 : place));
+        while (bytes > left) {
+          bytes -= left;
+          if (place == text.length()) throw wrong();
+          const uint32_t point = characters[place++];
+          left = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+        }
+        left -= bytes;
+        offsets.push_back(static_cast<int32_t>(place));
+      }
+      if (left != 0 || place != text.length()) throw wrong();
+    });
   }
 
   void set_special(size_t id) { special_.at(id) = true; }

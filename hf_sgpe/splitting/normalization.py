@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+import regex
+
 from hf_sgpe import kernel
 
 if TYPE_CHECKING:
@@ -50,6 +52,34 @@ def prepare(text: str, normalization: str) -> str:
         pieces += [text[position:start], _nfc().normalize_str(well_formed(text[start:end]))]
         position = end
     return "".join([*pieces, text[position:]]) if pieces else text
+
+
+def aligned(text: str, normalization: str) -> tuple[str, list[tuple[int, int]] | None]:
+    r"""What `prepare` makes of a text, and where each character of that comes from.
+
+    Returns:
+        The text, and for each of its characters the stretch of the original that became it and perhaps others: the first
+        character, and the one after the last. None where nothing changed.
+
+    >>> aligned("ae\u0301", "nfc")
+    ('aé', [(0, 1), (1, 3)])
+    """
+    prepared = prepare(text, normalization)
+    if prepared == text:
+        return text, None
+    places: list[tuple[int, int]] = []
+    pieces = []
+    # What changes a character, or is joined with it, is in its grapheme cluster.
+    for cluster in regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text):
+        piece = prepare(cluster.group(), normalization)
+        if piece == cluster.group():
+            places += ((place, place + 1) for place in range(*cluster.span()))
+        else:
+            places += [cluster.span()] * len(piece)
+        pieces.append(piece)
+    if "".join(pieces) != prepared:
+        return prepared, [(0, len(text))] * len(prepared)
+    return prepared, places
 
 
 @cache

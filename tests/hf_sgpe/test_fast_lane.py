@@ -129,7 +129,8 @@ def test_the_lane_is_taken(pair):
     assert encoded.encodings._encodings is None
     assert any(word is not None for word in encoded.word_ids(0))
     assert encoded.encodings._encodings is not None
-    assert not isinstance(fast("x", return_offsets_mapping=True).encodings, fast_lane._Encodings)
+    assert isinstance(fast("x", return_offsets_mapping=True).encodings, fast_lane._Encodings)
+    assert not isinstance(fast("x", "y").encodings, fast_lane._Encodings)
 
 
 def test_spans_and_words_can_be_asked_for(pair):

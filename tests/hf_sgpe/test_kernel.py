@@ -571,7 +571,10 @@ def test_commands_say_it_beside_their_output(tokenizer, tmp_path):
 
 
 @needs_native
-def test_fuzzing_finds_nothing():
+@pytest.mark.parametrize("forms", ["", "portable"])
+def test_fuzzing_finds_nothing(forms):
     script = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "fuzz_kernels.py")  # noqa: PTH118, PTH120
-    done = subprocess.run([sys.executable, script, "--inputs", "20000"], capture_output=True, text=True)
+    environment = {**os.environ, "HF_SGPE_PORTABLE": forms} if forms else None
+    command = [sys.executable, script, "--inputs", "20000"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.stdout == "20,000 inputs, no difference\n", done.stderr

@@ -20,6 +20,7 @@ from hf_sgpe import (
 )
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
 from hf_sgpe.special_tokens import Template
+from hf_sgpe.splitting.normalization import well_formed
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
 
@@ -27,6 +28,11 @@ SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
 @pytest.fixture(scope="module")
 def plain(sample):
     return BPETokenizer.train_from_iterator(sample.values(), 2000, special_tokens=SPECIALS)
+
+
+@pytest.fixture(scope="module")
+def backend(plain):
+    return SGPETokenizerFast.from_bpe(plain).backend_tokenizer
 
 
 def slow_encode(tokenizer, text):
@@ -55,6 +61,55 @@ def test_encode_equals_its_slow_twin_and_round_trips(plain, text):
 @settings(max_examples=500)
 def test_hybrid_encode_equals_its_slow_twin(tokenizer, text):
     assert tokenizer.encode(text) == slow_encode(tokenizer, text)
+
+
+@given(text=texts, allowed=st.sampled_from(["all", "none"]))
+@settings(max_examples=300)
+def test_offsets_are_those_of_the_backend(plain, backend, text, allowed):
+    ids, offsets = plain.encode_with_offsets(text, allowed_special=allowed)
+    assert ids == plain.encode(text, allowed_special=allowed)
+    if allowed == "all" and well_formed(text) == text:
+        encoding = backend.encode(text, add_special_tokens=False)
+        assert (ids, offsets) == (encoding.ids, encoding.offsets)
+
+
+@given(text=texts)
+@settings(max_examples=300)
+def test_offsets_cover_the_text_that_was_normalized(tokenizer, text):
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    reached = 0
+    for start, stop in offsets:
+        assert start <= reached and start < stop <= len(text)
+        reached = max(reached, stop)
+    assert reached == len(text)
+
+
+def test_offsets_of_what_was_composed(tokenizer):
+    text = "x e\u0301 <|endoftext|>\ud83d\ude00"
+    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
+    assert ids == tokenizer.encode(text, allowed_special="all")
+    assert "e\u0301" in {text[start:stop].strip() for start, stop in offsets}
+    assert "<|endoftext|>" in {text[start:stop] for start, stop in offsets}
+    assert {stop for _, stop in offsets} >= {len(text)}
+
+
+@given(text=texts.filter(lambda text: well_formed(text) == text))
+@settings(max_examples=100)
+def test_bytes_are_text(tokenizer, text):
+    assert tokenizer.encode_bytes(text.encode()) == tokenizer.encode(text)
+    assert tokenizer.encode_bytes(memoryview(text.encode())) == tokenizer.encode(text)
+
+
+def test_bytes_that_are_no_text_are_named(tokenizer):
+    with pytest.raises(SGPEError, match="not UTF-8 at byte 2: invalid start byte"):
+        tokenizer.encode_bytes(b"ab\xff")
+
+
+def test_arrow_has_the_same_ids(tokenizer):
+    batch = ["ශ්‍රී ලංකාව", "", "e\u0301", "x\ud800"]
+    assert tokenizer.encode_batch_to_arrow(batch).to_pylist() == tokenizer.encode_batch(batch)
+    assert tokenizer.encode_batch_to_arrow([]).to_pylist() == []
 
 
 @given(texts=st.lists(texts | st.sampled_from(SPECIALS), max_size=6), allowed=st.sampled_from(["all", "none"]))

@@ -47,6 +47,15 @@ class PyDecoder {
     return known ? std::optional(nb::bytes(bytes.data(), bytes.size())) : std::nullopt;
   }
 
+  // Two numbers for each id, one after another: Decoder::offsets.
+  Array32 offsets(Input<int32_t> ids, nb::str text) const {
+    const Characters characters(text.ptr());
+    std::vector<int32_t> offsets;
+    offsets.reserve(2 * ids.shape(0));
+    decoder_.offsets(ids.data(), ids.shape(0), characters.text(), offsets);
+    return to_array<Array32>(std::move(offsets));
+  }
+
  private:
   Decoder decoder_;
 };
@@ -57,6 +66,7 @@ void bind_decoder(nb::module_& m) {
   nb::class_<PyDecoder>(m, "Decoder")
       .def(nb::init<const std::vector<std::pair<Id, nb::bytes>>&, const std::vector<size_t>&, size_t>(), nb::arg("tokens"),
            nb::arg("special_ids"), nb::arg("most_ids"))
+      .def("offsets", &PyDecoder::offsets, nb::arg("ids"), nb::arg("text"))
       .def("decode", &PyDecoder::decode, nb::arg("ids"), nb::arg("skip_special_tokens"),
            nb::sig("def decode(self, ids: collections.abc.Iterable[int], skip_special_tokens: bool) -> bytes | None"));
 }
