@@ -287,6 +287,10 @@ class NativeCodec(Codec):
         return ids, ends
 
     def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
+        if added is None and self._scans:
+            ids = self._encoder.encode_to_numpy(prepare(text, self.normalization), False, False)
+            assert ids is not None
+            return ids
         import numpy as np
 
         return np.array(super().encode(text, added), dtype=np.int32)

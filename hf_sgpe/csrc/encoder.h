@@ -166,11 +166,12 @@ class Encoder {
       waiting.start = word;
       waiting.size = size;
       if (size <= Memory::Short::kLongest) {
-        waiting.key = Memory::Short::of(word, size, limit_);
-        waiting.hash = waiting.key.hash(seed_);
+        waiting.short_key = Memory::Short::of(word, size, limit_);
+        waiting.hash = waiting.short_key.hash(seed_);
         memory_.short_words.prefetch(waiting.hash);
       } else if (size <= Memory::Middle::kLongest) {
-        waiting.hash = Memory::Middle::of(word, size, limit_).hash(seed_);
+        waiting.middle_key = Memory::Middle::of(word, size, limit_);
+        waiting.hash = waiting.middle_key.hash(seed_);
         memory_.middle_words.prefetch(waiting.hash);
       } else {
         waiting.hash = hash_bytes(word, size, seed_);
@@ -184,9 +185,9 @@ class Encoder {
       for (size_t i = 0; i < count; ++i) {
         const Waiting& word = waiting_[i];
         if (word.size <= Memory::Short::kLongest)
-          append(memory_.short_words, word, word.key);
+          append(memory_.short_words, word, word.short_key);
         else if (word.size <= Memory::Middle::kLongest)
-          append(memory_.middle_words, word, Memory::Middle::of(word.start, word.size, limit_));
+          append(memory_.middle_words, word, word.middle_key);
         else
           encoder_.append_long(word.hash, word.start, word.size, memory_, out_);
       }
@@ -195,7 +196,8 @@ class Encoder {
 
    private:
     struct Waiting {
-      Memory::Short key;
+      Memory::Short short_key;  // one of the two, or none
+      Memory::Middle middle_key;
       uint64_t hash;
       const uint8_t* start;
       size_t size;

@@ -54,7 +54,7 @@ template <int words>
 struct ShortKey {
   static constexpr size_t kLongest = 8 * words - 1;
 
-  alignas(16) uint64_t word[words] = {};
+  alignas(16) uint64_t word[words];
 
   // Memory may be read up to `limit`. Keys of four words are for strings of more than 15 bytes.
   static HF_SGPE_INLINE ShortKey of(const uint8_t* p, size_t n, const uint8_t* limit) {

@@ -111,9 +111,13 @@ class Text {
       if (has_surrogates()) return emit(size_t{0}, length_);
       size_t start = 0;
       bool same = true;
+      unsigned role_before = NfcTable::kAtStart;
       for (size_t i = 0; i < length_; ++i) {
+        const unsigned role = kNfcTable.roles()[characters[i]];
+        const bool doubtful = role & (role_before >> 8 | NfcTable::kAlways);
+        role_before = role;
         if (kNfcTable.touches(characters[i])) {
-          same = same && nfc_stays(characters, i);
+          same = same && (!doubtful || nfc_stays(characters, i));
         } else {
           if (!same) emit(start, i);
           start = i;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import regex
@@ -44,12 +44,13 @@ def prepare(text: str, normalization: str) -> str:
     if normalization == "none":
         return well_formed(text)
     if not kernel.is_native():
-        return _nfc().normalize_str(well_formed(text))
+        return _normalized(text)
     import hf_sgpe._native as _native
 
     pieces, position = [], 0
     for start, end in _native.nfc_spans(text):
-        pieces += [text[position:start], _nfc().normalize_str(well_formed(text[start:end]))]
+        stretch = text[start:end]
+        pieces += [text[position:start], _short_nfc(stretch) if len(stretch) < 16 else _normalized(stretch)]
         position = end
     return "".join([*pieces, text[position:]]) if pieces else text
 
@@ -80,6 +81,14 @@ def aligned(text: str, normalization: str) -> tuple[str, list[tuple[int, int]] |
     if "".join(pieces) != prepared:
         return prepared, [(0, len(text))] * len(prepared)
     return prepared, places
+
+
+def _normalized(text: str) -> str:
+    return _nfc().normalize_str(well_formed(text))
+
+
+# Nearly all that NFC changes are a few letters of a language, again and again.
+_short_nfc = lru_cache(1 << 14)(_normalized)
 
 
 @cache
