@@ -66,7 +66,9 @@ HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, 
     const __m256i from_first = _mm256_sub_epi8(bytes, _mm256_set1_epi8(first));
     return _mm256_cmpeq_epi8(_mm256_min_epu8(from_first, _mm256_set1_epi8(static_cast<char>(last - first))), from_first);
   };
-  const auto is = [](__m256i bytes, char byte) HF_SGPE_TARGET_AVX2 { return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte)); };
+  const auto is = [](__m256i bytes, char byte) HF_SGPE_TARGET_AVX2 {
+    return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte));
+  };
   const auto places = [](__m256i low, __m256i high) HF_SGPE_TARGET_AVX2 {
     return static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(low))) |
            static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(high))) << 32;
@@ -89,8 +91,8 @@ HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, 
 }
 #endif
 
-// The characters of one script in 128 code points whose UTF-8 has three bytes and begins alike: for the lower four bits of the
-// last byte, a bit for each value of the two bits above them and of the lowest bit of the byte before.
+// The characters of one script in 128 code points whose UTF-8 has three bytes and begins alike: for the lower four bits of
+// the last byte, a bit for each value of the two bits above them and of the lowest bit of the byte before.
 struct Page {
   uint8_t lead, second;  // the first byte, and the second one without its lowest bit
   uint8_t script = 0;    // 0: the page has no script, or more than one
@@ -106,7 +108,9 @@ HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const P
   const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
   uint64_t places = 0;
   for (int half = 0; half < 2; ++half, text += 32) {
-    const auto load = [&](int at) HF_SGPE_TARGET_AVX2 { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + at)); };
+    const auto load = [&](int at) HF_SGPE_TARGET_AVX2 {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + at));
+    };
     const auto all = [](int byte) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi8(static_cast<char>(byte)); };
     const __m256i second = load(1), third = load(2);
     const __m256i row = _mm256_shuffle_epi8(rows, _mm256_and_si256(third, all(15)));
@@ -116,7 +120,8 @@ HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const P
     const __m256i here = _mm256_and_si256(_mm256_cmpeq_epi8(load(0), all(page.lead)),
                                           _mm256_cmpeq_epi8(_mm256_and_si256(second, all(0xFE)), all(page.second)));
     const __m256i outside = _mm256_cmpeq_epi8(member, _mm256_setzero_si256());
-    places |= static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(outside, here)))) << 32 * half;
+    const auto inside = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_andnot_si256(outside, here)));
+    places |= static_cast<uint64_t>(inside) << 32 * half;
   }
   return places;
 }

@@ -1,7 +1,7 @@
 // Boundaries: where words begin, for 64 bytes at a time, from the sets of places that a Block holds.
 //
-// Most words follow from the classes of a character and its neighbours. Where that is not enough, as after an apostrophe, the
-// place is rough: the words around it are found one by one by the functions of patterns.h, which are exact everywhere.
+// Most words follow from the classes of a character and its neighbours. Where that is not enough, as after an apostrophe,
+// the place is rough: the words around it are found one by one by the functions of patterns.h, which are exact everywhere.
 
 #pragma once
 
@@ -23,7 +23,7 @@ constexpr bool has_boundaries = base != Base::kBloom && base != Base::kAnySpace 
 template <Base base>
 class Boundaries {
   static constexpr bool gpt2 = base == Base::kGpt2;
-  static constexpr bool cases = base == Base::kO200k || base == Base::kTekken;  // words end where capitals follow small letters
+  static constexpr bool cases = base == Base::kO200k || base == Base::kTekken;  // a capital after a small letter begins a word
   static constexpr bool one_digit = base == Base::kQwen2 || base == Base::kQwen35 || base == Base::kTekken;
   static constexpr bool contractions = base != Base::kTekken;
   static constexpr bool marks = cases || base == Base::kQwen35;  // marks are letters

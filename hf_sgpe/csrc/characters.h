@@ -90,8 +90,9 @@ class NfcTable {
 
   bool touches(uint32_t point) const { return kinds_[point] != 0; }
   bool decomposes(uint32_t point) const { return decomposes_[point]; }
-  // Tells quickly of nearly all characters that NFC leaves them alone and that they are no surrogates: those for which `role & (role before >> 8 | kAlways)`
-  // is 0. Characters that may compose are in groups, by number; the upper byte has the groups that one may compose with.
+  // Tells quickly of nearly all characters that NFC leaves them alone and that they are no surrogates: those for which
+  // `role & (role before >> 8 | kAlways)` is 0. Characters that may compose are in groups, by number; the upper byte has the
+  // groups that one may compose with.
   const uint16_t* roles() const { return roles_.get(); }
   static constexpr unsigned kAlways = 0x80, kGroups = 0x7F, kAtStart = kGroups << 8;
   const Entry& operator[](uint32_t point) const { return entries_[kinds_[point]]; }
@@ -114,7 +115,9 @@ class NfcTable {
   static uint64_t pair_key(uint32_t first, uint32_t second) { return uint64_t{first} << 32 | second; }
   static size_t pair_slot(uint64_t key) { return key * 0x9E3779B97F4A7C15u >> 52; }
   static uint16_t group_of(uint32_t point) { return static_cast<uint16_t>(1u << point % 7); }
-  static bool is_hangul_first(uint32_t point) { return (point >= 0x1100 && point <= 0x1112) || (point >= 0xAC00 && point <= 0xD7A3); }
+  static bool is_hangul_first(uint32_t point) {
+    return (point >= 0x1100 && point <= 0x1112) || (point >= 0xAC00 && point <= 0xD7A3);
+  }
   static bool is_hangul(uint32_t second) { return second >= 0x1161 && second <= 0x11C2; }
 
   uint8_t entry_of(const NfcRun& run, uint32_t point) {

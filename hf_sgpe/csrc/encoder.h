@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -71,7 +72,9 @@ struct Memory {
   Ids text_ids;
   uint64_t look_ups = 0, misses = 0;
 
-  size_t bytes() const { return short_words.bytes() + middle_words.bytes() + words.bytes() + more_ids.capacity() * sizeof(Id); }
+  size_t bytes() const {
+    return short_words.bytes() + middle_words.bytes() + words.bytes() + more_ids.capacity() * sizeof(Id);
+  }
   size_t size() const { return short_words.size() + middle_words.size() + words.size(); }
   void forget() {
     short_words.clear();
@@ -252,8 +255,8 @@ class Encoder {
     std::memcpy(record->payload(), ids.data(), ids.size() * sizeof(Id));
   }
 
-  // Called at each word that was not remembered. A full memory is emptied: the words of the current text come back at once, and
-  // those of earlier texts do not stay for ever. Tables grow by doubling, so half of the room is kept free for that.
+  // Called at each word that was not remembered. A full memory is emptied: the words of the current text come back at once,
+  // and those of earlier texts do not stay for ever. Tables grow by doubling, so half of the room is kept free for that.
   void make_room(Memory& memory) const {
     ++memory.misses;
     if (memory.bytes() * 2 > memory_bytes_) memory.forget();
@@ -279,13 +282,15 @@ class Encoder {
       if (a == parts.end() || b == parts.end() || parts.contains(result)) break;
       std::vector<uint8_t> joined = a->second;
       joined.insert(joined.end(), b->second.begin(), b->second.end());
-      if (joined.size() > 4 || std::any_of(joined.begin() + 1, joined.end(), [](uint8_t byte) { return byte >= 0xC0; })) break;
+      const auto begins = [](uint8_t byte) { return byte >= 0xC0; };
+      if (joined.size() > 4 || std::any_of(joined.begin() + 1, joined.end(), begins)) break;
       parts[result] = std::move(joined);
       ++count;
     }
     // A token that a later merge makes again could take part in the first merges.
     const auto again = [&](const Merge& merge) { return parts.contains(merge.result); };
-    return std::any_of(merges_.begin() + static_cast<ptrdiff_t>(count), merges_.end(), again) ? 0 : static_cast<int32_t>(count);
+    const auto later = std::span(merges_).subspan(count);
+    return std::any_of(later.begin(), later.end(), again) ? 0 : static_cast<int32_t>(count);
   }
 
   // Applies the first merges to each character of a word by itself and puts the result into memory.ids. The word must be

@@ -18,9 +18,9 @@ namespace hf_sgpe {
 
 using Id = int32_t;
 
-// Which pairs merge, at which rank, and into which token. Tokens are numbered from the bytes on by the rank of the merge that
-// makes them first: 256 plus that. A pair and its rank share eight bytes, which lie in one of two places (cuckoo hashing), so
-// that a look-up takes no branch.
+// Which pairs merge, at which rank, and into which token. Tokens are numbered from the bytes on by the rank of the merge
+// that makes them first: 256 plus that. A pair and its rank share eight bytes, which lie in one of two places (cuckoo
+// hashing), so that a look-up takes no branch.
 class MergeTable {
  public:
   static constexpr int32_t kNone = (INT32_MAX >> 6);
@@ -29,8 +29,8 @@ class MergeTable {
 
   MergeTable() : slots_(1024, kEmpty), seed_(hash_seed()) {}
 
-  // Appends a merge after all others, into a token that an earlier one makes too, or into a new one. Of two merges of the same
-  // pair the later one counts.
+  // Appends a merge after all others, into a token that an earlier one makes too, or into a new one. Of two merges of the
+  // same pair the later one counts.
   void add(Id left, Id right, Id result = -1) {
     const int32_t rank = size();
     if (rank == kMerges) throw std::invalid_argument("a table of merges has room for 2**21 - 512 merges");
@@ -62,7 +62,9 @@ class MergeTable {
   static constexpr uint64_t kEmpty = UINT64_MAX;  // no rank is as great as its last 22 bits
   static constexpr uint64_t kRank = (1 << 22) - 1;
 
-  static HF_SGPE_INLINE uint64_t key(Id left, Id right) { return static_cast<uint64_t>(left) << 21 | static_cast<uint64_t>(right); }
+  static HF_SGPE_INLINE uint64_t key(Id left, Id right) {
+    return static_cast<uint64_t>(left) << 21 | static_cast<uint64_t>(right);
+  }
   HF_SGPE_INLINE size_t mask() const { return slots_.size() - 1; }
   size_t first_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) & mask(); }
   size_t second_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) >> 32 & mask(); }
@@ -124,7 +126,8 @@ class Merger {
 
   // As merge_few, but keys stay in registers, and what lies beyond both ends is a token that merges with none.
   template <int eights>
-  HF_SGPE_TARGET_AVX2 static HF_SGPE_INLINE size_t merge_in_registers(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
+  HF_SGPE_TARGET_AVX2 static HF_SGPE_INLINE size_t merge_in_registers(Id* ids, size_t n, const MergeTable& table,
+                                                                      int32_t limit) {
     if (n < 2) return n;
     constexpr int32_t none = MergeTable::kNone << 6;
     Id padded[8 * eights + 2];
@@ -158,7 +161,8 @@ class Merger {
       if (best >= none) break;
       const size_t place = static_cast<size_t>(best & 63) + 1;
       const uint64_t later = places & ~uint64_t{0} << 1 << place;
-      const auto right = static_cast<size_t>(std::countr_zero(later)), next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
+      const auto right = static_cast<size_t>(std::countr_zero(later));
+      const auto next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
       const auto previous = static_cast<size_t>(std::bit_width(places & ((uint64_t{1} << place) - 1))) - 1;
       padded[place] = table.result(best >> 6);
       places &= ~(uint64_t{1} << right);
@@ -176,7 +180,7 @@ class Merger {
   // Tokens keep their places; the place of a token that is merged into the one before it leaves the set of places.
   static HF_SGPE_INLINE size_t merge_few(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
     if (n < 2) return n;
-    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost. In eights, as they are compared.
+    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost. Compared in eights.
     alignas(32) int32_t keys[kShort];
     constexpr int32_t none = MergeTable::kNone << 6;
     const auto key = [&](size_t left, size_t right) HF_SGPE_INLINE_LAMBDA {

@@ -202,7 +202,9 @@ class Scanner {
     for (size_t i = 1; i <= chunk.n; ++i) {
       Block& block = chunk.blocks[i];
       if (block.wide) classify_wide(chunk, i, script);
-      block.of[kOther] = ~(block.letters() | block.of[kMark] | block.of[kNumber] | block.of[kSpace] | block.of[kNewline] | block.script);
+      block.of[kOther] = ~block.script;
+      for (const Class klass : {kUpper, kLower, kLetter, kMark, kNumber, kSpace, kNewline})
+        block.of[kOther] &= ~block.of[klass];
     }
     chunk.blocks[chunk.n + 1] = {};
     if (size % kBlock) chunk.blocks[chunk.n].of[kOther] &= ~uint64_t{0} >> (kBlock - size % kBlock);

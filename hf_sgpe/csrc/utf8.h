@@ -79,7 +79,8 @@ inline constexpr Packing kPacking = [] {
     uint8_t n = 0;
     for (int place = 0; place < 4; ++place) {
       const bool below_80 = key >> place & 1, below_800 = key >> (4 + place) & 1;
-      for (int byte = 0; byte < 3 - below_80 - below_800; ++byte) packing.shuffles[key][n++] = static_cast<uint8_t>(4 * place + byte);
+      for (int byte = 0; byte < 3 - below_80 - below_800; ++byte)
+        packing.shuffles[key][n++] = static_cast<uint8_t>(4 * place + byte);
     }
     packing.sizes[key] = n;
   }
@@ -92,7 +93,12 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_avx2(const Character* text, size_t n, u
   unsigned role_before = NfcTable::kAtStart;
   size_t i = 0;
   const auto number = [](uint32_t value) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi32(static_cast<int>(value)); };
-  const auto load = [](const void* from) HF_SGPE_TARGET_AVX2 { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); };
+  const auto load = [](const void* from) HF_SGPE_TARGET_AVX2 {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  };
+  const auto shuffle = [](unsigned key) HF_SGPE_TARGET_AVX2 {
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(kPacking.shuffles[key]));
+  };
   while (i + 8 <= n) {
     // Most characters of most texts are ASCII, of two bytes each.
     if constexpr (sizeof(Character) == 2) {
@@ -114,7 +120,7 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_avx2(const Character* text, size_t n, u
     if (_mm256_testz_si256(points, number(~0x7Fu))) {
       const __m256i words = _mm256_packus_epi32(points, points);
       const __m256i bytes = _mm256_packus_epi16(words, words);
-      const auto low = static_cast<uint32_t>(_mm256_extract_epi32(bytes, 0)), high = static_cast<uint32_t>(_mm256_extract_epi32(bytes, 4));
+      const int low = _mm256_extract_epi32(bytes, 0), high = _mm256_extract_epi32(bytes, 4);
       std::memcpy(out, &low, 4);
       std::memcpy(out + 4, &high, 4);
       i += 8;
@@ -136,12 +142,12 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_avx2(const Character* text, size_t n, u
     const __m256i three = _mm256_or_si256(
         _mm256_or_si256(_mm256_srli_epi32(points, 12), _mm256_slli_epi32(middle, 8)),
         _mm256_or_si256(_mm256_slli_epi32(last, 16), number(0x80E0)));
-    const __m256i two = _mm256_or_si256(_mm256_or_si256(_mm256_srli_epi32(points, 6), number(0xC0)), _mm256_slli_epi32(last, 8));
+    const __m256i lead = _mm256_or_si256(_mm256_srli_epi32(points, 6), number(0xC0));
+    const __m256i two = _mm256_or_si256(lead, _mm256_slli_epi32(last, 8));
     const __m256i wide = _mm256_blendv_epi8(_mm256_blendv_epi8(three, two, below_800), points, below_80);
     const auto ones = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(below_80)));
     const auto twos = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(below_800)));
     const unsigned low = (ones & 15) | (twos & 15) << 4, high = ones >> 4 | (twos & 0xF0);
-    const auto shuffle = [](unsigned key) HF_SGPE_TARGET_AVX2 { return _mm_load_si128(reinterpret_cast<const __m128i*>(kPacking.shuffles[key])); };
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(_mm256_castsi256_si128(wide), shuffle(low)));
     out += kPacking.sizes[low];
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_shuffle_epi8(_mm256_extracti128_si256(wide, 1), shuffle(high)));
