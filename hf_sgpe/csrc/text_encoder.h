@@ -17,12 +17,13 @@ namespace hf_sgpe {
 // Neighbouring texts, which one thread encodes one after another.
 struct Part {
   size_t first, last;  // texts first to last - 1
-  Ids ids = {};
+  size_t thread = 0, start = 0, size = 0;  // where its ids are among those of the thread
   std::vector<std::pair<size_t, bool>> texts = {};  // number of ids, and false for a text that was left out
 };
 
 struct Batch {
   std::vector<Part> parts;
+  std::vector<Ids> ids;  // of each thread
   size_t size;     // number of texts
   size_t threads;  // as many as have work to do
 
@@ -34,6 +35,7 @@ struct Batch {
       characters += texts[i].length();
     }
     threads = std::clamp<size_t>(most_threads, 1, std::max<size_t>(parts.size(), 1));
+    ids.resize(threads);
   }
 
   // All ids one after another, where those of each text end, and which texts were left out.
@@ -43,7 +45,7 @@ struct Batch {
     std::vector<size_t> left_out;
   };
 
-  // Empties the parts.
+  // Takes the ids if there is one part.
   Joined join(size_t most_threads) {
     Joined joined;
     std::vector<size_t> starts;
@@ -51,7 +53,7 @@ struct Batch {
     joined.ends.reserve(size);
     for (const Part& part : parts) {
       starts.push_back(total);
-      total += part.ids.size();
+      total += part.size;
     }
     int64_t end = 0;
     for (const Part& part : parts) {
@@ -61,15 +63,15 @@ struct Batch {
       }
     }
     if (parts.size() == 1) {
-      joined.ids = std::move(parts[0].ids);
+      std::swap(joined.ids, ids[0]);
       return joined;
     }
     // Touching new memory costs as much as copying into it, so the threads share that too.
     Id* const out = joined.ids.room(total);
     joined.ids.grown(total);
     in_parallel(parts.size(), most_threads, [&](size_t, size_t i) {
-      const Ids ids = std::move(parts[i].ids);
-      if (ids.size()) std::memcpy(out + starts[i], ids.data(), ids.size() * sizeof(Id));
+      const Part& part = parts[i];
+      if (part.size) std::memcpy(out + starts[i], ids[part.thread].data() + part.start, part.size * sizeof(Id));
     });
     return joined;
   }
@@ -103,12 +105,16 @@ class TextEncoder {
       Part& part = batch.parts[i];
       size_t characters = 0;
       for (size_t place = part.first; place < part.last; ++place) characters += texts[place].length();
-      part.ids.room(characters / 3);  // about as many as there will be
+      Ids& ids = batch.ids[thread];
+      ids.room(characters / 3);  // about as many as there will be
+      part.thread = thread;
+      part.start = ids.size();
       for (size_t place = part.first; place < part.last; ++place) {
-        const size_t before = part.ids.size();
-        const bool encoded = text(texts[place], nfc, find_special, memory_of(thread), part.ids);
-        part.texts.emplace_back(part.ids.size() - before, encoded);
+        const size_t before = ids.size();
+        const bool encoded = text(texts[place], nfc, find_special, memory_of(thread), ids);
+        part.texts.emplace_back(ids.size() - before, encoded);
       }
+      part.size = ids.size() - part.start;
     });
   }
 

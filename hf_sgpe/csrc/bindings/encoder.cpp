@@ -57,16 +57,19 @@ class PyEncoder {
 
   // Lists of ids, and None for each text that was left out.
   nb::typed<nb::list, std::optional<List>> encode_batch(Texts texts, bool nfc, bool find_special, size_t threads) {
-    Batch batch = encode_all(texts, nfc, find_special, threads);
+    const TextSequence items(texts);
+    Batch batch(items.texts(), threads);
+    Memories memories(*this, batch.threads);
+    const Buffers buffers(batch, memories);
+    encode_all(items, nfc, find_special, batch, memories);
     const nb::object result = steal(PyList_New(static_cast<Py_ssize_t>(batch.size)));
     Py_ssize_t i = 0;
-    for (Part& part : batch.parts) {
-      const Id* start = part.ids.data();
+    for (const Part& part : batch.parts) {
+      const Id* start = batch.ids[part.thread].data() + part.start;
       for (const auto& [length, encoded] : part.texts) {
         NB_LIST_SET_ITEM(result.ptr(), i++, (encoded ? nb::object(to_list(start, length)) : nb::none()).release().ptr());
         start += length;
       }
-      part = {};
     }
     return nb::borrow<nb::list>(result);
   }
@@ -74,7 +77,12 @@ class PyEncoder {
   // Ids, ends and the indices of the texts that were left out: Batch::Joined.
   std::tuple<Array32, Array64, std::vector<size_t>> encode_batch_to_numpy(Texts texts, bool nfc, bool find_special,
                                                                           size_t threads) {
-    Batch batch = encode_all(texts, nfc, find_special, threads);
+    const TextSequence items(texts);
+    Batch batch(items.texts(), threads);
+    Memories memories(*this, batch.threads);
+    std::optional<Buffers> buffers;
+    if (batch.threads > 1) buffers.emplace(batch, memories);  // one thread gives its ids away
+    encode_all(items, nfc, find_special, batch, memories);
     Batch::Joined joined;
     {
       nb::gil_scoped_release release;
@@ -160,20 +168,37 @@ class PyEncoder {
     return words;
   }
 
-  Batch encode_all(nb::handle texts, bool nfc, bool find_special, size_t threads) {
-    const TextSequence items(texts);
-    const std::vector<Text>& views = items.texts();
-    Batch batch(views, threads);
-    Memories memories(*this, batch.threads);
+  // Lends the batch's threads the buffers of their memories: the pages of new memory take as long as filling them does.
+  class Buffers {
+   public:
+    Buffers(Batch& batch, Memories& memories) : batch_(batch), memories_(memories) {
+      exchange();
+      for (Ids& ids : batch.ids) ids.clear();
+    }
+    ~Buffers() { exchange(); }
+    Buffers(const Buffers&) = delete;
+    Buffers& operator=(const Buffers&) = delete;
+
+   private:
+    void exchange() {
+      for (size_t i = 0; i < batch_.ids.size(); ++i) std::swap(batch_.ids[i], memories_[i].text_ids);
+    }
+    Batch& batch_;
+    Memories& memories_;
+  };
+
+  void encode_all(const TextSequence& items, bool nfc, bool find_special, Batch& batch, Memories& memories) {
     nb::gil_scoped_release release;
-    encoder_.batch(views, nfc, find_special, batch, [&](size_t thread) -> Memory& { return memories[thread]; });
-    return batch;
+    encoder_.batch(items.texts(), nfc, find_special, batch, [&](size_t thread) -> Memory& { return memories[thread]; });
   }
 
   // Uses the same int objects again and again: making one costs more than looking it up.
   List to_list(const Id* ids, size_t n) {
     const nb::object list = steal(PyList_New(static_cast<Py_ssize_t>(n)));
+    constexpr size_t kAhead = 16;  // objects that are being fetched
     for (size_t i = 0; i < n; ++i) {
+      if (i + kAhead < n && static_cast<size_t>(ids[i + kAhead]) < id_objects_.size())
+        prefetch_line(id_objects_[static_cast<size_t>(ids[i + kAhead])]);
       const auto id = static_cast<size_t>(ids[i]);
       if (id >= id_objects_.size()) id_objects_.resize(id + 1);
       PyObject*& object = id_objects_[id];
