@@ -196,6 +196,8 @@ class BPETokenizer(TokenizerData):
         >>> tokenizer.encode_bytes("é".encode()) == tokenizer.encode("é")
         True
         """
+        if isinstance(data, str):
+            raise TypeError("encode_bytes takes bytes, not str: encode takes that")
         try:
             text = str(data, "utf-8")
         except UnicodeDecodeError as error:
@@ -238,10 +240,11 @@ class BPETokenizer(TokenizerData):
         part = text[start:stop]
         numbers = self._codec.encode_to_numpy(part, added)
         normalized, origins = aligned(part, self.normalization or "none")
+        first, last = self._codec.offsets(numbers, normalized).T
+        if origins is not None:
+            first, last = origins[0][first], origins[1][last - 1]
         ids += numbers.tolist()
-        for first, last in self._codec.offsets(numbers, normalized).tolist():
-            first, last = (first, last) if origins is None else (origins[first][0], origins[last - 1][1])
-            offsets.append((start + first, start + last))
+        offsets += zip((first + start).tolist(), (last + start).tolist(), strict=True)
 
     def encode_batch(
         self,
@@ -371,7 +374,11 @@ class BPETokenizer(TokenizerData):
     def encode_batch_to_arrow(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> pa.LargeListArray:
-        """`encode_batch_to_numpy` as an array of pyarrow's, which `datasets` and Parquet take as a column, without a copy.
+        """`encode_batch_to_numpy` as an array of pyarrow's, of the type ``large_list<int32>``, which `datasets` and Parquet
+        take as a column. The ids are not copied.
+
+        Args:
+            texts: Of str; of an array of pyarrow's, its ``to_pylist()``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_batch_to_arrow(["ab", "", "c"]).to_pylist()

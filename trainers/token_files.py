@@ -61,7 +61,8 @@ class FlatFile:
             tokens: Of the writer's type.
             ends: Numbers of tokens of this block after which documents end, in order.
         """
-        tokens.astype(np.dtype(self.dtype).newbyteorder("<"), copy=False).tofile(self.file)
+        # NumPy's own way to write to a file has no words for a full disk.
+        self.file.write(np.ascontiguousarray(tokens, np.dtype(self.dtype).newbyteorder("<")).data)
         self._ends.append(ends + self.tokens)
         self.tokens += len(tokens)
 
@@ -83,7 +84,7 @@ class EndsFile(FlatFile):
 
     def finish(self) -> None:
         """Writes the index."""
-        self._all_ends().astype("<u8").tofile(self.path(".ds.index"))
+        self.path(".ds.index").write_bytes(self._all_ends().astype("<u8").data)
 
 
 class IndexedFile(FlatFile):
@@ -100,9 +101,8 @@ class IndexedFile(FlatFile):
         with self.path(".idx").open("wb") as file:
             file.write(b"MMIDIDX\x00\x00" + (1).to_bytes(8, "little") + bytes([self._CODES[self.dtype]]))
             file.write(len(lengths).to_bytes(8, "little") + (len(lengths) + 1).to_bytes(8, "little"))
-            lengths.astype("<i4").tofile(file)
-            beginnings.astype("<i8").tofile(file)
-            np.arange(len(lengths) + 1, dtype="<i8").tofile(file)
+            for numbers, kind in ((lengths, "<i4"), (beginnings, "<i8"), (np.arange(len(lengths) + 1), "<i8")):
+                file.write(numbers.astype(kind).data)
 
 
 class ParquetRows:

@@ -134,6 +134,11 @@ class TokenizingJob:
         if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
             raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")
         found = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
+        if not found:
+            raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
+        for file in found:
+            if isinstance(file, Path) and not file.is_file():
+                raise SGPEError(f"{file}: is no plain file, which can be read again to go on: save what it gives first")
         here = self.out.resolve()
         self.files = [file for file in found if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not self.files:
@@ -169,7 +174,8 @@ class TokenizingJob:
         if end_token is True:
             if self.tokenizer.eos_token_id is None:
                 has = ", ".join(known) or "it has no special tokens"
-                raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has})")
+                none = ", or go without by --no-end-token" if self.form.keeps_ends else ""
+                raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has}){none}")
             return int(self.tokenizer.eos_token_id)
         if end_token not in known:
             raise SGPEError(f"no special token {end_token!r} to end documents: there are {', '.join(known) or 'none'}")
@@ -227,7 +233,7 @@ class TokenizingJob:
                 continue
             if name == "sources":
                 differing = next(one or other for one, other in zip_longest(wanted, found) if one != other)
-                said = f"of another corpus ({differing['name']})"
+                said = f"of another corpus ({differing['name']} is another file, or has changed)"
             elif name == "tokenizer":
                 said = "by another tokenizer"
             else:

@@ -155,7 +155,7 @@ class WordCounts:
         return cls._of(words, total, first.splitting, scale=scale, sources=sources)
 
     def __add__(self, other: WordCounts) -> WordCounts:
-        return WordCounts.sum([self, other])
+        return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
         """The same words, each ``weight`` times as often; any number above 0 with up to six decimals.
@@ -193,11 +193,21 @@ class WordCounts:
         return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
+        """How often a word occurs, in parts of 1 / ``scale``, as `items` has it; 0 if it does not.
+
+        Raises:
+            TypeError: the word is not bytes: it is the UTF-8 that counts.
+        """
+        if not isinstance(word, bytes):
+            raise TypeError(f"words are bytes, not {type(word).__name__}: a word of text is word.encode()")
         place = self._words.find(word)
         return 0 if place is None else int(self._counts[place])
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._words)
+
+    def __contains__(self, word: bytes) -> bool:
+        return self[word] > 0
 
     def words(self) -> Words:
         """The words, in the order of a file."""

@@ -10,6 +10,8 @@ import regex
 from hf_sgpe import kernel
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from tokenizers.normalizers import Normalizer
 
 NORMALIZATIONS = ("none", "nfc")
@@ -55,32 +57,52 @@ def prepare(text: str, normalization: str) -> str:
     return "".join([*pieces, text[position:]]) if pieces else text
 
 
-def aligned(text: str, normalization: str) -> tuple[str, list[tuple[int, int]] | None]:
-    r"""What `prepare` makes of a text, and where each character of that comes from.
+def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+    r"""What `prepare` makes of a text, and where each character of that comes from. Time is linear in the text.
 
     Returns:
-        The text, and for each of its characters the stretch of the original that became it and perhaps others: the first
-        character, and the one after the last. None where nothing changed.
+        The text; and for each of its characters, the stretch of the original that became it and perhaps others: the first
+        character, and the one after the last. None in place of these where nothing changed.
 
-    >>> aligned("ae\u0301", "nfc")
-    ('aé', [(0, 1), (1, 3)])
+    >>> text, (first, last) = aligned("ae\u0301", "nfc")
+    >>> text, first.tolist(), last.tolist()
+    ('aé', [0, 1], [1, 3])
     """
+    import numpy as np
+
     prepared = prepare(text, normalization)
     if prepared == text:
         return text, None
-    places: list[tuple[int, int]] = []
-    pieces = []
-    # What changes a character, or is joined with it, is in its grapheme cluster.
-    for cluster in regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text):
-        piece = prepare(cluster.group(), normalization)
-        if piece == cluster.group():
-            places += ((place, place + 1) for place in range(*cluster.span()))
-        else:
-            places += [cluster.span()] * len(piece)
+    spans = [(0, len(text))]
+    if kernel.is_native():
+        import hf_sgpe._native as _native
+
+        spans = _native.nfc_spans(text) if normalization == "nfc" else spans
+    pieces: list[str] = []
+    firsts: list[NDArray[np.int32]] = []
+    lasts: list[NDArray[np.int32]] = []
+    position = 0
+
+    def add(start: int, stop: int, piece: str) -> None:
         pieces.append(piece)
+        if piece == text[start:stop]:
+            firsts.append(np.arange(start, stop, dtype=np.int32))
+            lasts.append(firsts[-1] + 1)
+        else:
+            firsts.append(np.full(len(piece), start, np.int32))
+            lasts.append(np.full(len(piece), stop, np.int32))
+
+    for start, stop in spans:
+        add(position, start, text[position:start])
+        # What changes a character, or is joined with it, is in its grapheme cluster.
+        clusters = regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text[start:stop])
+        for cluster in clusters:
+            add(start + cluster.start(), start + cluster.end(), prepare(cluster.group(), normalization))
+        position = stop
+    add(position, len(text), text[position:])
     if "".join(pieces) != prepared:
-        return prepared, [(0, len(text))] * len(prepared)
-    return prepared, places
+        return prepared, (np.zeros(len(prepared), np.int32), np.full(len(prepared), len(text), np.int32))
+    return prepared, (np.concatenate(firsts), np.concatenate(lasts))
 
 
 def _normalized(text: str) -> str:

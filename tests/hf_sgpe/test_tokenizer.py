@@ -106,6 +106,11 @@ def test_bytes_that_are_no_text_are_named(tokenizer):
         tokenizer.encode_bytes(b"ab\xff")
 
 
+def test_bytes_must_be_bytes(tokenizer):
+    with pytest.raises(TypeError, match="takes bytes, not str"):
+        tokenizer.encode_bytes("ab")
+
+
 def test_arrow_has_the_same_ids(tokenizer):
     batch = ["ශ්‍රී ලංකාව", "", "e\u0301", "x\ud800"]
     assert tokenizer.encode_batch_to_arrow(batch).to_pylist() == tokenizer.encode_batch(batch)

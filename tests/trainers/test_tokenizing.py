@@ -292,7 +292,7 @@ def _runs(pid):
         ({"end_token": "<|x|>"}, r"with end_token_id \d+, but \d+ is asked for"),
         ({"shard_tokens": 7}, "with shard_tokens 100, but 7 is asked for"),
         ({"lines": True}, "with lines false, but true is asked for"),
-        ({"files": "b.txt"}, r"of another corpus \(b.txt\)"),
+        ({"files": "b.txt"}, r"of another corpus \(b.txt is another file, or has changed\)"),
         ({"tokenizer": None}, "by another tokenizer"),
     ],
 )
@@ -310,10 +310,10 @@ def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
         tokenize_corpus(out="out", **(options | changed))
     assert written(tmp_path / "out") == before
     for files, differs in (("*.txt", "b.txt"), (["b.txt", "a.txt"], "b.txt")):
-        with pytest.raises(SGPEError, match=rf"of another corpus \({differs}\)"):
+        with pytest.raises(SGPEError, match=rf"of another corpus \({differs} is another file, or has changed\)"):
             tokenize_corpus(out="out", **(options | {"tokenizer": mine, "files": files}))
     os.utime(tmp_path / "a.txt", ns=(1, 1))
-    with pytest.raises(SGPEError, match=r"of another corpus \(a.txt\)"):
+    with pytest.raises(SGPEError, match=r"of another corpus \(a.txt is another file, or has changed\)"):
         tokenize_corpus(out="out", **options)
 
 
@@ -400,3 +400,15 @@ def test_tasks_of_datatrove_write_the_same_folder(corpus, saved, tmp_path, small
         executor.run()
     assert tokenize_corpus(corpus[0], saved, tmp_path / "out", **options).new_text_bytes == 0
     assert written(tmp_path / "out") == written(tmp_path / "whole")
+
+
+def test_a_corpus_that_is_no_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tokenizer = BPETokenizer.train_from_iterator(["low"], 258, special_tokens=[END])
+    with pytest.raises(SGPEError, match=r"^nothing to tokenize: give at least one file, folder or glob$"):
+        tokenize_corpus([], tokenizer, "out")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("pipe.txt")
+        with pytest.raises(SGPEError, match=r"^pipe\.txt: is no plain file"):
+            tokenize_corpus("pipe.txt", tokenizer, "out")
+    assert not (tmp_path / "out").exists()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.texts import texts
 
-from hf_sgpe import RegexPreTokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts.counters import LONGEST_WORD, pieces_of
 from hf_sgpe.counts.files import read_info, table_of, write
 from hf_sgpe.counts.words import Words, bucket_of
@@ -141,7 +141,7 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
     # What says less of itself than it holds.
     rewrite(path, counts=[(1 << 63) - 1, 1])
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "more")):
-        with pytest.raises(SGPEError, match="too many"):
+        with pytest.raises(SGPEError, match="counts: not a file of word counts, or damaged .its words are not those"):
             use(path)
 
 
@@ -263,3 +263,14 @@ def test_weights_that_cannot_be_are_named(weight):
 def test_weights_too_large_to_count_are_named():
     with pytest.raises(SGPEError, match="too many"):
         WordCounts({b"a": 1 << 50}, BPE.splitting) * 1_000_000
+
+
+def test_words_are_bytes():
+    counts = WordCounts.from_texts(["a b"], Splitting("bpe", pattern="gpt2"))
+    assert b"a" in counts and b"c" not in counts and counts[b"c"] == 0
+    with pytest.raises(TypeError, match=r"words are bytes, not str: a word of text is word\.encode\(\)"):
+        counts["a"]
+    with pytest.raises(TypeError, match="words are bytes"):
+        "a" in counts  # noqa: B015
+    with pytest.raises(TypeError, match="unsupported operand"):
+        counts + 1
