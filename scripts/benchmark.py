@@ -286,7 +286,7 @@ def trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -
     tokenizer.save(folder)
     ranks = {base64.b64encode(token).decode(): rank for token, rank in tokenizer.get_mergeable_ranks()}
     content = {"pattern": one_pattern(tokenizer.splitting), "ranks": ranks}
-    (folder / "tiktoken.json").write_text(json.dumps(content), encoding="utf-8")
+    (folder / "tiktoken.json").write_text(json.dumps(content), encoding="utf-8", newline="\n")
     return folder
 
 

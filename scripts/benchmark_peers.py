@@ -600,7 +600,8 @@ def main(command: str, *arguments: str) -> None:
             result = run()
             print(peak_bytes())
             for path in out:
-                Path(path).write_text(json.dumps([token.hex() for token in tokens(result)]), encoding="utf-8")
+                content = json.dumps([token.hex() for token in tokens(result)])
+                Path(path).write_text(content, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ def token_format(name: str) -> TokenFormat:
     form = TOKEN_FORMATS[name]
     for package in form.packages:
         if find_spec(package) is None:
-            raise not_installed(f"the format {name} needs {package}", package, extra="corpora")
+            raise not_installed(f"the format {name} needs {package}", package)
     return form
 
 

@@ -163,8 +163,9 @@ def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[A
         parts: Words, and how often each occurs: int64, or Python's numbers where these may be too small.
 
     >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
-    >>> [list(column) for column in added([(one, np.array([1, 2])), (other, np.array([5]))])]
-    [[b'b', b'a'], [1, 7]]
+    >>> words, counts = added([(one, np.array([1, 2])), (other, np.array([5]))])
+    >>> list(words), counts.tolist()
+    ([b'b', b'a'], [1, 7])
     """
     parts = [part for part in parts if len(part[0])]
     if len(parts) < 2:

@@ -62,14 +62,14 @@ inline void classify_portably(const uint8_t* text, size_t n, Block* blocks) {
 
 #if HF_SGPE_AVX2
 HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, Block* blocks) {
-  const auto in_range = [](__m256i bytes, char first, char last) HF_SGPE_TARGET_AVX2 {
+  const auto in_range = [&](__m256i bytes, char first, char last) HF_SGPE_TARGET_AVX2 {
     const __m256i from_first = _mm256_sub_epi8(bytes, _mm256_set1_epi8(first));
     return _mm256_cmpeq_epi8(_mm256_min_epu8(from_first, _mm256_set1_epi8(static_cast<char>(last - first))), from_first);
   };
-  const auto is = [](__m256i bytes, char byte) HF_SGPE_TARGET_AVX2 {
+  const auto is = [&](__m256i bytes, char byte) HF_SGPE_TARGET_AVX2 {
     return _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte));
   };
-  const auto places = [](__m256i low, __m256i high) HF_SGPE_TARGET_AVX2 {
+  const auto places = [&](__m256i low, __m256i high) HF_SGPE_TARGET_AVX2 {
     return static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(low))) |
            static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(high))) << 32;
   };
@@ -111,7 +111,7 @@ HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const P
     const auto load = [&](int at) HF_SGPE_TARGET_AVX2 {
       return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + at));
     };
-    const auto all = [](int byte) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi8(static_cast<char>(byte)); };
+    const auto all = [&](int byte) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi8(static_cast<char>(byte)); };
     const __m256i second = load(1), third = load(2);
     const __m256i row = _mm256_shuffle_epi8(rows, _mm256_and_si256(third, all(15)));
     const __m256i which = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(third, 4), all(3)),

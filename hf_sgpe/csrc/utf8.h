@@ -92,11 +92,11 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_avx2(const Character* text, size_t n, u
   bool plain = true;
   unsigned role_before = NfcTable::kAtStart;
   size_t i = 0;
-  const auto number = [](uint32_t value) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi32(static_cast<int>(value)); };
-  const auto load = [](const void* from) HF_SGPE_TARGET_AVX2 {
+  const auto number = [&](uint32_t value) HF_SGPE_TARGET_AVX2 { return _mm256_set1_epi32(static_cast<int>(value)); };
+  const auto load = [&](const void* from) HF_SGPE_TARGET_AVX2 {
     return _mm256_loadu_si256(static_cast<const __m256i*>(from));
   };
-  const auto shuffle = [](unsigned key) HF_SGPE_TARGET_AVX2 {
+  const auto shuffle = [&](unsigned key) HF_SGPE_TARGET_AVX2 {
     return _mm_load_si128(reinterpret_cast<const __m128i*>(kPacking.shuffles[key]));
   };
   while (i + 8 <= n) {
