@@ -225,7 +225,7 @@ class BPETokenizer(TokenizerData):
         # What lies between added tokens is normalized by itself.
         for match in added.first.finditer(text) if added else ():
             self._add_with_offsets(text, position, match.start(), added, ids, offsets)
-            ids.append((self.special_tokens | self.added_tokens)[match.group()])
+            ids.append(self._codec.added_tokens[match.group()])
             offsets.append(match.span())
             position = match.end()
         self._add_with_offsets(text, position, len(text), added, ids, offsets)
