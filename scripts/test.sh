@@ -16,6 +16,7 @@ ignored=()
 if command -v "${CXX:-c++}" >/dev/null; then
     HF_SGPE_KERNEL=native $run_tests "$@"
     bash "$root/scripts/sanitize.sh" --inputs 20000
+    bash "$root/scripts/arm.sh"
     bash "$root/scripts/engines.sh"
     export PATH="$root/.venv-engines/bin:$PATH"
     HF_SGPE_ENGINES=all $run_tests tests/engines "$@"

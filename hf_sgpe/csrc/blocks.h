@@ -13,7 +13,8 @@ namespace hf_sgpe {
 // Sets of the places of 64 bytes. Each byte of a character is in the sets that the character is in.
 struct Block {
   uint64_t of[8];                // by Class
-  uint64_t blank, quote, slash;  // ' ', '\'' and '/'
+  uint64_t blank, quote;         // ' ' and '\''
+  uint64_t special;              // '/', or what else the pattern treats in its own way
   uint64_t wide;                 // bytes of characters that are not ASCII
   uint64_t inside;               // bytes that do not begin a character
   uint64_t script, change;       // characters of words of scripts; where one of another script than the one before begins
@@ -47,7 +48,7 @@ inline void classify_portably(const uint8_t* text, size_t n, Block* blocks) {
   for (size_t i = 0; i < n; ++i, text += kBlock) {
     Block block{};
     uint64_t* const planes[] = {&block.of[kUpper],   &block.of[kLower], &block.of[kNumber], &block.of[kSpace],
-                                &block.of[kNewline], &block.blank,      &block.quote,       &block.slash};
+                                &block.of[kNewline], &block.blank,      &block.quote,       &block.special};
     for (size_t eighth = 0; eighth < 8; ++eighth) {
       uint64_t rows = 0;
       for (size_t j = 0; j < 8; ++j) rows |= static_cast<uint64_t>(sets[text[8 * eighth + j]]) << 8 * j;
@@ -84,8 +85,45 @@ HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, 
     block.of[kNewline] = places(is(low, '\n'), is(high, '\n')) | places(is(low, '\r'), is(high, '\r'));
     block.of[kSpace] = (places(in_range(low, '\t', '\r'), in_range(high, '\t', '\r')) & ~block.of[kNewline]) | block.blank;
     block.quote = places(is(low, '\''), is(high, '\''));
-    block.slash = places(is(low, '/'), is(high, '/'));
+    block.special = places(is(low, '/'), is(high, '/'));
     block.wide = places(low, high);
+    block.of[kLetter] = block.of[kMark] = block.inside = block.script = block.change = 0;
+  }
+}
+#elif HF_SGPE_NEON
+// The places of 64 bytes that are all ones, where the others are all zeros.
+HF_SGPE_INLINE uint64_t places_by_neon(const uint8x16x4_t& bytes) {
+  const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+  const uint8x16_t low = vpaddq_u8(vandq_u8(bytes.val[0], bits), vandq_u8(bytes.val[1], bits));
+  const uint8x16_t high = vpaddq_u8(vandq_u8(bytes.val[2], bits), vandq_u8(bytes.val[3], bits));
+  const uint8x16_t all = vpaddq_u8(low, high);
+  return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
+}
+
+inline void classify_by_neon(const uint8_t* text, size_t n, Block* blocks) {
+  for (size_t i = 0; i < n; ++i, text += kBlock) {
+    const auto places = [text](auto matches) {
+      return places_by_neon({matches(vld1q_u8(text)), matches(vld1q_u8(text + 16)), matches(vld1q_u8(text + 32)),
+                             matches(vld1q_u8(text + 48))});
+    };
+    const auto is = [&places](uint8_t byte) {
+      return places([byte](uint8x16_t bytes) { return vceqq_u8(bytes, vdupq_n_u8(byte)); });
+    };
+    const auto in_range = [&places](uint8_t first, uint8_t last) {
+      return places([first, last](uint8x16_t bytes) {
+        return vcleq_u8(vsubq_u8(bytes, vdupq_n_u8(first)), vdupq_n_u8(static_cast<uint8_t>(last - first)));
+      });
+    };
+    Block& block = blocks[i];
+    block.of[kUpper] = in_range('A', 'Z');
+    block.of[kLower] = in_range('a', 'z');
+    block.of[kNumber] = in_range('0', '9');
+    block.blank = is(' ');
+    block.of[kNewline] = is('\n') | is('\r');
+    block.of[kSpace] = (in_range('\t', '\r') & ~block.of[kNewline]) | block.blank;
+    block.quote = is('\'');
+    block.special = is('/');
+    block.wide = in_range(0x80, 0xFF);
     block.of[kLetter] = block.of[kMark] = block.inside = block.script = block.change = 0;
   }
 }
@@ -101,9 +139,9 @@ struct Page {
   void add(uint32_t point) { members[point & 15] |= static_cast<uint8_t>(1u << ((point >> 4 & 3) | (point >> 6 & 1) << 2)); }
 };
 
-#if HF_SGPE_AVX2
 // The first bytes of the page's characters in a block, of which two bytes more can be read.
-HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const Page& page) {
+#if HF_SGPE_AVX2
+HF_SGPE_TARGET_AVX2 inline uint64_t members_by_vectors(const uint8_t* text, const Page& page) {
   const __m256i rows = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(page.members)));
   const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
   uint64_t places = 0;
@@ -125,12 +163,31 @@ HF_SGPE_TARGET_AVX2 inline uint64_t members_by_avx2(const uint8_t* text, const P
   }
   return places;
 }
+#elif HF_SGPE_NEON
+inline uint64_t members_by_vectors(const uint8_t* text, const Page& page) {
+  const uint8x16_t rows = vld1q_u8(page.members), bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+  uint8x16x4_t inside;
+  for (int quarter = 0; quarter < 4; ++quarter, text += 16) {
+    const uint8x16_t second = vld1q_u8(text + 1), third = vld1q_u8(text + 2);
+    const uint8x16_t row = vqtbl1q_u8(rows, vandq_u8(third, vdupq_n_u8(15)));
+    const uint8x16_t which = vorrq_u8(vandq_u8(vshrq_n_u8(third, 4), vdupq_n_u8(3)),
+                                      vshlq_n_u8(vandq_u8(second, vdupq_n_u8(1)), 2));
+    const uint8x16_t here = vandq_u8(vceqq_u8(vld1q_u8(text), vdupq_n_u8(page.lead)),
+                                     vceqq_u8(vandq_u8(second, vdupq_n_u8(0xFE)), vdupq_n_u8(page.second)));
+    inside.val[quarter] = vandq_u8(here, vtstq_u8(row, vqtbl1q_u8(bits, which)));
+  }
+  return places_by_neon(inside);
+}
+#else
+inline uint64_t members_by_vectors(const uint8_t*, const Page&) { return 0; }
 #endif
 
 // The fastest form on this machine. All give the same.
 inline const Classify classify = [] {
 #if HF_SGPE_AVX2
-  if (kHasAvx2) return classify_by_avx2;
+  if (kVectors) return classify_by_avx2;
+#elif HF_SGPE_NEON
+  if (kVectors) return classify_by_neon;
 #endif
   return classify_portably;
 }();

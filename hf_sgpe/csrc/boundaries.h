@@ -18,11 +18,9 @@ struct Starts {
 };
 
 template <Base base>
-constexpr bool has_boundaries = base != Base::kBloom && base != Base::kAnySpace && base != Base::kTypographic;
-
-template <Base base>
 class Boundaries {
   static constexpr bool gpt2 = base == Base::kGpt2;
+  static constexpr bool any_space = base == Base::kAnySpace || base == Base::kTypographic;
   static constexpr bool cases = base == Base::kO200k || base == Base::kTekken;  // a capital after a small letter begins a word
   static constexpr bool one_digit = base == Base::kQwen2 || base == Base::kQwen35 || base == Base::kTekken;
   static constexpr bool contractions = base != Base::kTekken;
@@ -47,14 +45,12 @@ class Boundaries {
  public:
   // `blocks` has one block more at each end, without any places.
   static void find(const Block* blocks, size_t n, Starts* starts) {
+    if constexpr (base == Base::kBloom) return find_between_stops(blocks, n, starts);
     Kinds last(blocks[0]), now(blocks[1]);
     uint64_t last_first = 0;  // of the last block: `first` below
     for (size_t i = 0; i < n; ++i) {
       const Block &before = blocks[i], &block = blocks[i + 1], &after = blocks[i + 2];
       const Kinds next(after);
-      const auto follow = [](uint64_t places, uint64_t earlier) { return places << 1 | earlier >> 63; };
-      const auto precede = [](uint64_t places, uint64_t later) { return places >> 1 | later << 63; };
-
       const uint64_t letters = now.letters & ~follow(now.letters, last.letters);
       const uint64_t numbers = now.numbers & ~(one_digit ? now.inside : follow(now.numbers, last.numbers));
       const uint64_t other = now.other & ~follow(now.other, last.other);
@@ -93,6 +89,7 @@ class Boundaries {
         rough |= quotes & (cases ? follow(now.letters, last.letters) : ~after_blank);
       }
       if (!gpt2) rough |= now.lines & follow(now.spaces, last.spaces);
+      if (any_space) rough |= white & ~block.blank & precede(now.other, next.other);
       if (!gpt2 && !one_digit) {
         const uint64_t two = now.numbers & follow(now.numbers, last.numbers), last_two = last_pair(before);
         rough |= two & (two << 2 | last_two >> 62);
@@ -102,7 +99,7 @@ class Boundaries {
         const uint64_t either = block.of[kLetter] | block.of[kMark], last_either = before.of[kLetter] | before.of[kMark];
         rough |= block.of[kUpper] & ~now.inside & follow(either, last_either);
         rough |= block.of[kMark] & ~now.inside & ~follow(now.letters, last.letters);
-        rough |= block.slash & follow(now.lines, last.lines);
+        rough |= block.special & follow(now.lines, last.lines);
       }
       starts[i] = {words, blank_before_script | (script & ~after_blank), rough};
       last_first = first;
@@ -112,6 +109,26 @@ class Boundaries {
   }
 
  private:
+  static uint64_t follow(uint64_t places, uint64_t earlier) { return places << 1 | earlier >> 63; }
+  static uint64_t precede(uint64_t places, uint64_t later) { return places >> 1 | later << 63; }
+
+  // Words are runs of what is neither white space nor one of the stops in `special`, after a space that is part of them.
+  static void find_between_stops(const Block* blocks, size_t n, Starts* starts) {
+    const auto stops_of = [](const Block& block) { return block.of[kSpace] | block.of[kNewline] | block.special; };
+    const auto words_of = [](const Block& block) {
+      return (block.letters() | block.of[kMark] | block.of[kNumber] | block.of[kOther]) & ~block.special;
+    };
+    for (size_t i = 0; i < n; ++i) {
+      const Block &before = blocks[i], &block = blocks[i + 1], &after = blocks[i + 2];
+      const uint64_t stops = stops_of(block), words = words_of(block);
+      const uint64_t script = (block.script & ~follow(block.script, before.script)) | block.change;
+      const uint64_t first = (words & ~follow(words, words_of(before))) | script;
+      const uint64_t blanks = block.blank & precede(words | block.script, words_of(after) | after.script);
+      const uint64_t after_blank = follow(block.blank, before.blank);
+      starts[i] = {(first & ~after_blank) | blanks | (stops & ~follow(stops, stops_of(before))), 0, 0};
+    }
+  }
+
   // Numbers that follow numbers, of which only the last two places are right.
   static uint64_t last_pair(const Block& block) { return block.of[kNumber] & block.of[kNumber] << 1; }
 };

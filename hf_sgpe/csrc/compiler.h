@@ -33,6 +33,14 @@
 #define HF_SGPE_AVX2 0
 #endif
 
+// Every ARM processor of 64 bits has NEON.
+#if (defined(__aarch64__) && defined(__ARM_NEON)) || defined(_M_ARM64)
+#include <arm_neon.h>
+#define HF_SGPE_NEON 1
+#else
+#define HF_SGPE_NEON 0
+#endif
+
 namespace hf_sgpe {
 
 // Fetches the cache line of an address that will be read soon. The address need not be valid.
@@ -59,9 +67,16 @@ inline bool has_avx2() {
   return registers[1] & 1 << 5;
 #endif
 }
-// HF_SGPE_PORTABLE in the environment goes without, which tests want.
-inline const bool kHasAvx2 = has_avx2() && !std::getenv("HF_SGPE_PORTABLE");
 #endif
+
+// Whether the forms with vectors are used. HF_SGPE_PORTABLE in the environment goes without, which tests want.
+inline const bool kVectors = [] {
+#if HF_SGPE_AVX2
+  return has_avx2() && !std::getenv("HF_SGPE_PORTABLE");
+#else
+  return HF_SGPE_NEON && !std::getenv("HF_SGPE_PORTABLE");
+#endif
+}();
 
 // The exclusive or of the two halves of a product of 128 bits, computed from products of 64 bits.
 constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {

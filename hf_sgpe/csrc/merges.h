@@ -108,7 +108,7 @@ class Merger {
   // The same for n <= kShort, by merges of ranks below `limit` only.
   static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
 #if HF_SGPE_AVX2
-    if (kHasAvx2) return merge_short_by_avx2(ids, n, table, limit);
+    if (kVectors) return merge_short_by_avx2(ids, n, table, limit);
 #endif
     return merge_few(ids, n, table, limit);
   }

@@ -102,8 +102,7 @@ class Scanner {
 
   template <Base base, class Emit>
   void words(Pointer p, Pointer end, Emit& emit) const {
-    if constexpr (has_boundaries<base>)
-      if (most_.empty()) return chunks<base>(p, end, emit);
+    if (most_.empty()) return chunks<base>(p, end, emit);
     if (scripts_.empty()) return steps<base>(0, p, end, emit);
     while (p < end) {
       const Pointer letter = next_letter(p, end);
@@ -176,10 +175,14 @@ class Scanner {
   // else, or where a line ends. Text without any is one chunk.
   template <Base base>
   static Pointer chunk_end(Pointer p, Pointer end) {
-    const auto begins_word = [](Pointer q) {
+    const auto begins_word = [end](Pointer q) -> bool {
+      if (base == Base::kBloom) return *q == ' ' && scan::bloom_word_at(q, end);
       if (*q == ' ') return q[1] > ' ' && (q[1] < 0x80 || !(kSpaces >> scan::class_at(q + 1) & 1));
       if (base == Base::kGpt2) return *q == '\n' && q[-1] > ' ' && q[-1] < 0x80;
-      return q[-1] == '\n' && *q > '/' && (*q < 0x80 || !(kSpaces >> scan::class_at(q) & 1));
+      if (q[-1] != '\n' || *q <= '/') return false;
+      // Here the end of a line may belong to the punctuation after it.
+      if (base == Base::kAnySpace || base == Base::kTypographic) return (kLetters | bit(kNumber)) >> scan::class_at(q) & 1;
+      return *q < 0x80 || !(kSpaces >> scan::class_at(q) & 1);
     };
     for (size_t most = kChunk;; most *= 2) {
       if (static_cast<size_t>(end - p) <= most) return end;
@@ -205,6 +208,7 @@ class Scanner {
       block.of[kOther] = ~block.script;
       for (const Class klass : {kUpper, kLower, kLetter, kMark, kNumber, kSpace, kNewline})
         block.of[kOther] &= ~block.of[klass];
+      if constexpr (base == Base::kBloom || base == Base::kTypographic) find_special<base>(chunk, i);
     }
     chunk.blocks[chunk.n + 1] = {};
     if (size % kBlock) chunk.blocks[chunk.n].of[kOther] &= ~uint64_t{0} >> (kBlock - size % kBlock);
@@ -226,11 +230,10 @@ class Scanner {
     Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
     const Pointer text = chunk.text + (i - 1) * kBlock;
     const uint64_t own = block.wide & ~block.inside;  // not of a character that the block before begins
-#if HF_SGPE_AVX2
     // Nearly all characters of a text are of one script: those are found all at once.
-    if (const Page* page = page_of(text, own); page && kHasAvx2 && chunk.end - text >= static_cast<ptrdiff_t>(kBlock + 2) &&
+    if (const Page* page = page_of(text, own); page && kVectors && chunk.end - text >= static_cast<ptrdiff_t>(kBlock + 2) &&
                                                (script == 0 || script == page->script)) {
-      const uint64_t members = members_by_avx2(text, *page), inside = members << 1 | members << 2;
+      const uint64_t members = members_by_vectors(text, *page), inside = members << 1 | members << 2;
       const uint64_t there = members >> 63 | members >> 62;
       block.script |= members | inside;
       block.inside |= inside;
@@ -241,8 +244,30 @@ class Scanner {
       block.remove(own);
       after.remove(after.wide);
     }
-#endif
     classify_each(chunk, i, own, script, false);
+  }
+
+  // Adds to a block what these patterns treat in their own way: the stops of bloom, and apostrophes of three bytes.
+  template <Base base>
+  static void find_special(const Chunk& chunk, size_t i) {
+    Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
+    const Pointer text = chunk.text + (i - 1) * kBlock;
+    uint64_t left = block.of[kOther] & ~block.inside;
+    if (base == Base::kTypographic) left &= block.wide;
+    else block.special &= block.inside;  // what the block before begins
+    for (; left; left &= left - 1) {
+      const int place = std::countr_zero(left);
+      if (text + place >= chunk.end) return;
+      Pointer p = text + place;
+      const uint32_t point = decode(p);
+      if constexpr (base == Base::kTypographic) {
+        if (point == 0x2019) (place + 2 < 64 ? block : after).quote |= uint64_t{1} << (place + 2) % 64;
+      } else if (!scan::in_bloom_word(point)) {
+        const uint64_t bytes = (uint64_t{1} << (p - text - place)) - 1;
+        block.special |= bytes << place;
+        if (place > 60) after.special |= bytes >> (64 - place);
+      }
+    }
   }
 
   const Page* page_of(Pointer text, uint64_t own) const {
