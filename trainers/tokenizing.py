@@ -194,7 +194,7 @@ def _run_in_processes(
             ) from None
         finally:
             stopped.value = 1
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # and nobody writes to the folder any more
 
 
 _job: TokenizingJob

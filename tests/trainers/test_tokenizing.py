@@ -234,20 +234,23 @@ def test_kill_9_loses_only_what_was_not_complete(sample, saved, tmp_path, worker
     def start(out):
         return subprocess.Popen([sys.executable, "-c", code, str(saved), str(tmp_path / out), *files])
 
-    began = time.monotonic()
+    def bins():
+        return len(list((tmp_path / "out").glob("*.bin")))
+
     assert start("whole").wait() == 0
-    seconds = time.monotonic() - began
-    source, killed, kept = random.Random(1), 0, 0
+    source, killed = random.Random(1), 0
     for _ in range(6):
+        before = bins()
         process = start("out")
-        time.sleep(seconds * source.uniform(0.3, 0.8))
+        while process.poll() is None and bins() == before:  # until it has got on
+            time.sleep(0.002)
+        time.sleep(source.uniform(0, 0.05))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             killed += 1
         process.wait()
-        kept = max(kept, len(list((tmp_path / "out").glob("*.bin"))))
+    assert killed and bins()
     assert start("out").wait() == 0
-    assert killed and kept
     assert written(tmp_path / "out") == written(tmp_path / "whole")
 
 
