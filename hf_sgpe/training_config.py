@@ -35,14 +35,15 @@ class TrainingConfig:
     Args:
         vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
             special tokens, symbols and merges; the bytes, characters and letters that spell all else come on top.
-        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``sgpe`` (the SGPE document's words)
-            or ``bpe`` (``pattern`` only).
+        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``portable`` (all words by
+            ``pattern`` alone, which other runtimes know, and whole syllables inside them), ``sgpe`` (the SGPE document's
+            words) or ``bpe`` (``pattern`` only).
         scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
         min_frequency: A pair that occurs less often is never merged.
         cut_cost: How many tokens a cut letter or syllable counts as when these and learned tokens share the room of the
             vocabulary: 0 gives the shortest text, more gives fewer cuts. None takes 2, or leaves the choice of letters and
-            syllables to the next three alone where one of them is given. For ``hybrid`` only.
+            syllables to the next three alone where one of them is given. For ``hybrid`` and ``portable``.
         letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
         syllable_coverage: The same for syllables. If only one of the two is given, and no ``cut_cost``, then the other is
             0.9999 (letters) or 0.999 (syllables), as it is for ``sgpe``.
@@ -126,7 +127,9 @@ class TrainingConfig:
                 raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
         if self.cut_cost is not None:
             check_cut_cost(self.cut_cost)
-        if self.recipe != "bpe":
+        if RECIPES[self.recipe].uses_scripts:
+            if not self.scripts:
+                raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
             self._choose_by()
         for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
             value = getattr(self, name)
@@ -150,11 +153,11 @@ class TrainingConfig:
         """Settles how letters and syllables get their tokens: by what they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
-                "cut_cost is for hybrid: sgpe takes its syllables by coverage or min_unit_frequency, so leave it None"
+                "cut_cost is not for sgpe, which takes its syllables by coverage or min_unit_frequency: leave it None"
             )
         coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
         given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]
-        if self.recipe == "hybrid" and not given and self.cut_cost is None:
+        if self.recipe != "sgpe" and not given and self.cut_cost is None:
             object.__setattr__(self, "cut_cost", CUT_COST)
         if self.cut_cost is None:
             for name, usual in coverages.items():
@@ -185,6 +188,11 @@ class TrainingConfig:
         {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
         """
         return trained_roles(self.special_tokens or (), self.chat_template, self._given_roles())
+
+    @property
+    def unit_scripts(self) -> tuple[str, ...]:
+        """The scripts whose syllables are units."""
+        return self.scripts if RECIPES[self.recipe].uses_scripts else ()
 
     @cached_property
     def splitting(self) -> Splitting:

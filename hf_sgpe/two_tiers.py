@@ -37,7 +37,7 @@ def learn_two_tiers(
     on_merge: OnMerge | None = None,
     track: Track = lambda steps, what: steps,
 ) -> TokenizerData:
-    """Learns a tokenizer of the recipe ``hybrid`` or ``bpe``; arguments and errors as for `train_from_counts`.
+    """Learns a tokenizer of any recipe but ``sgpe``; arguments and errors as for `train_from_counts`.
 
     Args:
         languages: The words of each language, which are those of ``counts``, and those of its held-out text, to learn merges
@@ -47,7 +47,7 @@ def learn_two_tiers(
     specials = config.special_tokens or ()
     # Parts may have been weighted more finely than their sum shows, whose fractions are in lowest terms.
     scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
-    unit_merges = _unit_merges(counts, config, track) if config.splitting.scripts else []
+    unit_merges = _unit_merges(counts, config, track) if config.unit_scripts else []
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
     vocabulary = spell_tokens(BYTES, unit_merges)
     how: dict[str, Any] = {
@@ -89,8 +89,13 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
     in the room of a letter or syllable.
     """
-    words, times, trie = counts.words(), counts.values(), LinguisTrie(config.splitting.scripts)
-    units = trie.count_units(track(words, "Finding units"), times)
+    words, times, trie = counts.words(), counts.values(), LinguisTrie(config.unit_scripts)
+    # Where a pattern cuts, other characters may stand in the same word before the script's.
+    mixed = not config.splitting.scripts
+    units = trie.count_units(track(words, "Finding units"), times, every_word=mixed)
+    joiners = {joiner for script in trie.scripts for joiner in script.joiners}
+    if mixed:
+        units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
     characters = {character for unit in units for character in unit}
     promised = choose_units(
         units,
@@ -182,7 +187,7 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
         )
     if not len(counts):
         raise SGPEError("the corpus is empty: it has no words to learn from")
-    if scripts := config.splitting.scripts:
+    if scripts := config.unit_scripts:
         others = LinguisTrie(name for name in SCRIPTS if name not in scripts)
         total = sum(counts.values())
         running = others.count_scripts(counts.words(), counts.values())

@@ -89,7 +89,7 @@ def count(
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    whole = "" if recipe == "bpe" else f"\nsyllables of {', '.join(splitting.scripts)} stay whole"
+    whole = "" if not splitting.scripts else f"\nsyllables of {', '.join(splitting.scripts)} stay whole"
     report(f"{out}: {info.summary()}{whole}", {"out": str(out), **info.to_dict()}, as_json)
 
 

@@ -42,7 +42,11 @@ Workers = Annotated[
     ),
 ]
 
-Recipe = Annotated[str, typer.Option(help="; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items()) + ".")]
+_RECIPES = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
+Recipe = Annotated[str, typer.Option(help=f"{_RECIPES}.")]
+RecipeOrAuto = Annotated[
+    str, typer.Option(help=f"{_RECIPES}; auto: portable where that costs next to nothing on the text, else hybrid.")
+]
 Script = Annotated[
     list[str] | None,
     typer.Option(
@@ -80,6 +84,46 @@ def check_dataset(dataset: list[str] | None, split: str | None, streaming: bool)
             raise SGPEError(f"{option} is for a dataset: name one by --dataset")
 
 
+def find_recipe(
+    recipe: str,
+    script: list[str] | None,
+    *,
+    pattern: str = "o200k",
+    files: Sequence[CorpusFile] = (),
+    datasets: Sequence[Iterable[str]] = (),
+    counts: Sequence[Path] = (),
+    text_field: str = "text",
+) -> dict[str, Any]:
+    """The recipe that ``auto`` means, and the scripts as `find_scripts` has them.
+
+    Raises:
+        SGPEError: as `find_scripts`, or the words that were counted before may be of either of two recipes.
+    """
+    from hf_sgpe.counts.files import read_info
+    from hf_sgpe.counts.word_counts import WordCounts
+    from hf_sgpe.one_split import cost_of_one_split
+    from hf_sgpe.splitting.splitting import Splitting
+
+    corpus: dict[str, Any] = {"files": files, "datasets": datasets, "text_field": text_field}
+    if recipe == "auto" and counts:
+        recipe = read_info(counts[0]).splitting.recipe
+        if recipe == "bpe":
+            raise SGPEError(f"{counts[0]}: its words are cut by a split pattern alone: say --recipe portable or bpe")
+    if recipe != "auto":
+        return {"recipe": recipe, **find_scripts(script, recipe, counts=counts, **corpus)}
+    found = find_scripts(script, "hybrid", **corpus)
+    if not found:
+        return {"recipe": "hybrid"}
+    splitting = Splitting("hybrid", tuple(found["scripts"]), pattern, "none")
+    words = WordCounts.from_texts(_beginning(**corpus), splitting)
+    cost = cost_of_one_split(words)
+    if somebody_watches():
+        said = f"One split for all words, without NFC, would give {cost}: the recipe is"
+        other = " (--pattern bloom --recipe portable keeps joiners, too)" if pattern == "o200k" else ""
+        print(f"{said} portable." if cost.is_small else f"{said} hybrid{other}.", file=sys.stderr)
+    return {"recipe": "portable" if cost.is_small else "hybrid", **found}
+
+
 def find_scripts(
     script: list[str] | None,
     recipe: str,
@@ -96,28 +140,36 @@ def find_scripts(
         SGPEError: nothing of the corpus is written in a script whose syllables can be kept whole.
     """
     from hf_sgpe.counts.files import read_info
-    from trainers.corpora import beginning_of, beginnings
+    from hf_sgpe.counts.word_counts import WordCounts
 
     if script:
         return {"scripts": script}
     if recipe == "bpe":
         return {}
-    if counts:
+    if counts and recipe != "portable":
         # Without scripts, the counts are of another recipe: reading them says so.
         return {"scripts": counted} if (counted := read_info(counts[0]).splitting.scripts) else {}
 
-    def beginning() -> Iterator[str]:
-        return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))
+    def beginning() -> Iterable[str]:
+        if counts:
+            return (word.decode() for word in WordCounts.load(counts[0]).words())
+        return _beginning(files, datasets, text_field)
 
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):
             return {}  # the trainer says that there is no text
         raise SGPEError(
-            f"{files[0] if files else 'the dataset'}: begins with no text in a script whose syllables can be kept whole: "
+            f"{[*files, *counts, 'the dataset'][0]}: begins with no text in a script whose syllables can be kept whole: "
             "name the scripts of the whole corpus by --script, or give --recipe bpe"
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())
         print(f"The text is written in {written}. --script names other scripts.", file=sys.stderr)
     return {"scripts": tuple(shares)}
+
+
+def _beginning(files: Sequence[CorpusFile], datasets: Sequence[Iterable[str]], text_field: str) -> Iterator[str]:
+    from trainers.corpora import beginning_of, beginnings
+
+    return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))

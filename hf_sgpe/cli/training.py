@@ -28,7 +28,7 @@ def train(
     vocab_size: Annotated[
         int, typer.Option(help="Number of tokens, special tokens included (of sgpe: the document's).")
     ] = 32_000,
-    recipe: options.Recipe = "hybrid",
+    recipe: options.RecipeOrAuto = "auto",
     script: options.Script = None,
     pattern: options.Pattern = "o200k",
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
@@ -146,7 +146,6 @@ def train(
     ]
     config = TrainingConfig(
         vocab_size=vocab_size,
-        recipe=recipe,
         pattern=pattern,
         min_frequency=min_frequency,
         cut_cost=cut_cost,
@@ -163,7 +162,9 @@ def train(
         pad_token=pad_token,
         model_max_length=model_max_length,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
-        **options.find_scripts(script, recipe, files=files, datasets=datasets, counts=counts or (), text_field=text_field),
+        **options.find_recipe(
+            recipe, script, pattern=pattern, files=files, datasets=datasets, counts=counts or (), text_field=text_field
+        ),
     )
     trainer = TokenizerTrainer(config, workers=workers)
     found = None
@@ -184,8 +185,8 @@ def train(
                 raise SGPEError(f"{', '.join(named)}: no words to learn from")
             tokenizer = trainer.learn(words)
         write(tokenizer, folder)
-    scripts = list(config.scripts) if config.recipe != "bpe" else []
-    whole = f"; syllables of {', '.join(scripts)} stay whole" if scripts else ""
+    scripts = list(config.unit_scripts)
+    whole = f"; syllables of {', '.join(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
     sentence = (
         f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
     )
@@ -193,6 +194,7 @@ def train(
         "\n".join([sentence, *_what_balance_did(found)]) if found else sentence,
         {
             "out": out,
+            "recipe": config.recipe,
             "tokens": tokenizer.vocab_size,
             "words": words.total(),
             "distinct_words": len(words),

@@ -31,6 +31,8 @@ class Recipe:
         normalization: One of `NORMALIZATIONS`.
         special_tokens: Of a tokenizer that is trained with it.
         special_tokens_position: Where their ids lie.
+        words_of: The recipe that cuts text into the same words; empty for its own. A `Splitting` has that one: how words are
+            learned from is the business of training.
     """
 
     meaning: str
@@ -39,10 +41,12 @@ class Recipe:
     normalization: str = "none"
     special_tokens: tuple[str, ...] = ("<|endoftext|>",)
     special_tokens_position: str = "end"
+    words_of: str = ""
 
 
 RECIPES = {
     "hybrid": Recipe("words of the scripts by syllable, everything else by a split pattern", normalization="nfc"),
+    "portable": Recipe("all words by a split pattern that other runtimes know, whole syllables inside them", words_of="bpe"),
     "sgpe": Recipe(
         "the SGPE document's words: runs of the scripts, every other character alone",
         uses_pattern=False,
@@ -67,7 +71,7 @@ class Splitting:
     r"""How text is cut into words. Equal values cut every text alike.
 
     Args:
-        recipe: One of `RECIPES`.
+        recipe: One of `RECIPES`; in place of ``portable`` it is ``bpe`` afterwards, whose words it has.
         scripts: Scripts whose words are cut by syllable, also ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for everything else; of some tokenizers made elsewhere several,
             applied one after another (StarCoder, DeepSeek). Empty for ``sgpe``.
@@ -93,6 +97,7 @@ class Splitting:
     def __post_init__(self) -> None:
         if self.recipe not in tuple(RECIPES):
             raise SGPEError(f"unknown recipe {self.recipe!r}: known are {', '.join(RECIPES)}")
+        object.__setattr__(self, "recipe", RECIPES[self.recipe].words_of or self.recipe)
         recipe = RECIPES[self.recipe]
         normalization = recipe.normalization if self.normalization is None else self.normalization
         if normalization not in NORMALIZATIONS:

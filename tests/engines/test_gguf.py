@@ -221,6 +221,10 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
 
 EXACT_PRE = {name: pattern.llama_cpp for name, pattern in PATTERNS.items() if pattern.llama_cpp}
 RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in EXACT_PRE}
+INDIC = ("sinhala", "devanagari", "bengali", "gujarati", "tamil", "telugu", "kannada")
+RECIPES |= {
+    f"portable {pattern}": {"recipe": "portable", "pattern": pattern, "scripts": INDIC} for pattern in ("o200k", "bloom")
+}
 
 
 @pytest.fixture(scope="module")
@@ -246,12 +250,12 @@ def lines(sample):
 
 
 @needs_data
-@pytest.mark.parametrize("pattern", RECIPES)
-def test_llama_splits_text_as_the_tokenizer_does(pattern, lines, tmp_path):
-    config = TrainingConfig(vocab_size=6000, **RECIPES[pattern])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
+    config = TrainingConfig(vocab_size=6000, **RECIPES[recipe])
     tokenizer = train_from_counts(WordCounts.from_texts(lines[::5], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    assert our_gguf.write(folder, tmp_path / "model.gguf") == EXACT_PRE[pattern]
+    assert our_gguf.write(folder, tmp_path / "model.gguf") == EXACT_PRE[config.pattern]
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     different = []
