@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
+from hf_sgpe import tokenizers_library
 from hf_sgpe.errors import SGPEError
 
 CHARACTER_CLASSES = {
@@ -113,17 +114,16 @@ def readable_only() -> Iterator[None]:
 
 @cache
 def classes_agree() -> bool:
-    """Whether the engine of the installed ``tokenizers`` sees the characters that tell Unicode's versions apart as we do."""
-    from tokenizers import Regex
-    from tokenizers.pre_tokenizers import Split
-
+    """Whether the engine of the installed ``tokenizers``, if it shows it, sees the characters that tell Unicode's versions
+    apart as we do."""
+    if not tokenizers_library.shows_its_parts():
+        return True
     import hf_sgpe._native as _native
 
     text = "".join(map(chr, _native.CANARIES))
     for number, name in CHARACTER_CLASSES.items():
-        matches = Split(Regex(name), behavior="removed", invert=True).pre_tokenize_str(text)
-        theirs = {character for match, _ in matches for character in match}
-        if theirs != {character for character in text if _native.class_of(ord(character)) == number}:
+        ours = {character for character in text if _native.class_of(ord(character)) == number}
+        if tokenizers_library.matching(name, text) != ours:
             return False
     return True
 

@@ -7,6 +7,7 @@ translations of each other, line by line.
 
 from __future__ import annotations
 
+import json
 import os
 from bisect import bisect_right
 from collections import Counter
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
+from hf_sgpe import tokenizers_library
 from hf_sgpe.counts.counters import only_texts
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import prepare
@@ -405,14 +407,12 @@ def foreign_backend(content: str, where: str) -> Tokenizer:
     Raises:
         SGPEError: it is damaged; the message names ``where`` it comes from.
     """
-    from tokenizers import Tokenizer
-
     try:
-        tokenizer = Tokenizer.from_str(content)
+        tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))
+    except NotInstalledError:
+        raise
     except Exception as error:  # the library raises the bare class
         raise SGPEError(f"{where}: damaged or not a tokenizer.json ({error})") from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
     return tokenizer
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from hf_sgpe import tokenizers_library
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.splitting.character_classes import every_character, members
@@ -91,18 +92,11 @@ def _regex(part: Mapping[str, Any]) -> str:
 def _class(kind: str, nearly: str) -> str:
     """The regex class of the characters that a pre-tokenizer splits at.
 
-    The library takes these from tables of another version of Unicode than its regexes have, so it is asked for them.
-
     Args:
         kind: ``Digits`` or ``Punctuation``.
         nearly: A regex class of nearly the same characters, which is written where it lacks few.
     """
-    from tokenizers import pre_tokenizers
-
-    splitter = pre_tokenizers.Digits() if kind == "Digits" else pre_tokenizers.Punctuation("contiguous")
-    # Runs of its characters and of others take turns, and the first begins with a letter.
-    pieces = splitter.pre_tokenize_str("a" + every_character())
-    points = {ord(character) for piece, _ in pieces[1::2] for character in piece}
+    points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
     known = members(nearly)
     ranges, inside = (runs(points - known), nearly) if points >= known else (runs(points), "")
     return f"[{inside}{''.join(map(_literal, ranges))}]" if ranges else nearly

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hf_sgpe import hub
+from hf_sgpe import hub, tokenizers_library
 from hf_sgpe.atomic import atomic_directory, check_directory
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
@@ -397,12 +397,13 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
 @cache
 def _knows_the_later_only() -> bool:
     """Whether of two added tokens with one id the installed library finds only the later in a text: newer versions do so."""
-    from tokenizers import Tokenizer
-
     model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]
-    tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
+    try:
+        tokenizer = tokenizers_library.load(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
+    except SGPEError:
+        return True  # there is no library to follow
     return len(tokenizer.encode("<1><2>").ids) < 2
 
 

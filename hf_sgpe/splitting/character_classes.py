@@ -1,10 +1,12 @@
-"""Which characters the ``tokenizers`` library has in a regex class. It is asked, since its tables are its own."""
+"""Which characters a regex class holds, as `hf_sgpe.tokenizers_library` says."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import regex
+
+from hf_sgpe import tokenizers_library
 
 _CLASS = regex.compile(r"(?P<one>\[\^?(?:\\.\{?\w*\}?|[^\[\]\\])+\]|\\[pP]\{\w+\}|\\[dsw])(?P<most>\+|\{1,[1-9]\})?")
 
@@ -17,16 +19,12 @@ def every_character() -> str:
 
 @cache
 def members(character_class: str) -> frozenset[int]:
-    """The code points that the library's regex engine has in a class.
+    """The code points in a class.
 
     >>> sorted(members("[ab]"))
     [97, 98]
     """
-    from tokenizers import Regex
-    from tokenizers.pre_tokenizers import Split
-
-    pieces = Split(Regex(f"{character_class}+"), behavior="removed", invert=True).pre_tokenize_str(every_character())
-    return frozenset(ord(character) for piece, _ in pieces for character in piece)
+    return frozenset(map(ord, tokenizers_library.matching(character_class, every_character())))
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:

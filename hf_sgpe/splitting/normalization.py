@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import regex
 
-from hf_sgpe import kernel
+from hf_sgpe import kernel, tokenizers_library
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from tokenizers.normalizers import Normalizer
 
 NORMALIZATIONS = ("none", "nfc")
 
@@ -106,15 +105,8 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
 
 def _normalized(text: str) -> str:
-    return _nfc().normalize_str(well_formed(text))
+    return tokenizers_library.nfc(well_formed(text))
 
 
 # Nearly all that NFC changes are a few letters of a language, again and again.
 _short_nfc = lru_cache(1 << 14)(_normalized)
-
-
-@cache
-def _nfc() -> Normalizer:
-    from tokenizers.normalizers import NFC
-
-    return NFC()

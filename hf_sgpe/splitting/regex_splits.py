@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from hf_sgpe import kernel
+from hf_sgpe import kernel, tokenizers_library
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.character_classes import runs_of_class
 from hf_sgpe.splitting.patterns import PATTERNS, patterns_of, resolve_pattern
@@ -74,7 +74,7 @@ class RegexPreTokenizer:
         self.splitting = splitting
         self.patterns = splitting.regexes
         self.scanner = _scanner(splitting) if kernel.has_scanners() else None
-        self._backend = self.to_native()
+        self._backend = self.to_native() if tokenizers_library.shows_its_parts() else None
         self._stages = _stages(splitting) if self.scanner is None else None
 
     def __reduce__(self) -> tuple[Callable[[Splitting], RegexPreTokenizer], tuple[Splitting]]:
@@ -89,6 +89,7 @@ class RegexPreTokenizer:
         return in_turn(self._stages, text) if text else []
 
     def _split_by_backend(self, text: str) -> list[str]:
+        assert self._backend is not None  # without it no two engines disagree
         try:
             return [word for word, _ in self._backend.pre_tokenize_str(text)]
         except BaseException as error:
@@ -113,18 +114,9 @@ class RegexPreTokenizer:
         """The same split as a pre-tokenizer of the ``tokenizers`` library.
 
         Raises:
-            SGPEError: the library's engine cannot read a pattern.
+            SGPEError: the library is not there in a version before 1.0, or cannot read a pattern.
         """
-        from tokenizers import Regex
-        from tokenizers.pre_tokenizers import Sequence, Split
-
-        splits = []
-        for pattern in self.patterns:
-            try:
-                splits.append(Split(Regex(pattern), behavior="isolated"))
-            except Exception as error:  # the library raises the bare class
-                raise SGPEError(f"split pattern {pattern!r} is not a valid regex: {error}") from None
-        return splits[0] if len(splits) == 1 else Sequence(splits)
+        return tokenizers_library.splitter(self.patterns)
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
@@ -197,7 +189,7 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
     """What to do with each piece, step by step, in Python; None where the two engines may read a pattern differently."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
-    if not all(map(_reads_alike, splitting.patterns)):
+    if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
@@ -245,7 +237,7 @@ def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
 
     Asked once per character and class, then remembered: the sets grow with the distinct characters seen, at most Unicode.
     """
-    if text.isascii():
+    if text.isascii() or not tokenizers_library.shows_its_parts():
         return True
     characters = set(text)
     for pattern in patterns:
@@ -266,9 +258,4 @@ def _properties(pattern: str) -> frozenset[str]:
 
 
 def _same_class(name: str, characters: str) -> set[str]:
-    from tokenizers import Regex
-    from tokenizers.pre_tokenizers import Split
-
-    ours = set(regex.findall(name, characters))
-    native = Split(Regex(name), behavior="removed", invert=True).pre_tokenize_str(characters)
-    return set(characters) - (ours ^ {character for match, _ in native for character in match})
+    return set(characters) - (set(regex.findall(name, characters)) ^ tokenizers_library.matching(name, characters))

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import regex
 
+from hf_sgpe import tokenizers_library
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
@@ -123,7 +124,7 @@ class Splitting:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         for one in self.regexes:
-            _check_regex(one)
+            _check(one)
 
     def _checked_pattern(self) -> str | tuple[str, ...]:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
@@ -287,14 +288,7 @@ def _script_of(recipe: str, letters: Ranges) -> str:
     return name if shared(name) else ""
 
 
-@lru_cache(256)
-def _check_regex(pattern: str) -> None:
-    from tokenizers import Regex
-
-    try:
-        Regex(pattern)
-    except Exception as error:  # the library raises the bare class
-        raise SGPEError(f"split pattern {pattern!r} is not a valid regex: {error}") from None
+_check = lru_cache(256)(tokenizers_library.check_regex)
 
 
 def _character_class(ranges: Ranges) -> str:

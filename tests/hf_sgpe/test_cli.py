@@ -40,7 +40,8 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
     scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
     done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts)
     assert re.match(
-        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole\n", done.stdout
+        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole \(recipe hybrid\)\n",
+        done.stdout,
     )
     assert done.stderr == ""
     assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "out"]
@@ -100,7 +101,7 @@ def test_scripts_by_any_name(workplace, script):
 def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path, sample):
     (tmp_path / "hi.txt").write_text(sample["hi"] + sample["en"], encoding="utf-8")
     (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
-    done = hf_sgpe("train", "hi.txt", "--out", "a", "--vocab-size", 3000, "--json", cwd=tmp_path)
+    done = hf_sgpe("train", "hi.txt", "--out", "a", "--vocab-size", 3000, "--recipe", "hybrid", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["scripts"] == ["devanagari"]
     assert done.stderr == ""
     hf_sgpe("count", "hi.txt", "--out", "counts", cwd=tmp_path)
@@ -267,7 +268,7 @@ def workplace(tmp_path, saved):
         ("train latin1.txt --out out", r"latin1\.txt: not UTF-8 at byte offset 3"),
         ("train bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
         ("train good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
-        ("train good.txt --out out --recipe x", "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ("train good.txt --out out --recipe x", "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
         ("train good.txt --out out --script x", "unknown script 'x': known are sinhala, devanagari"),
         ("train good.txt --out out --pattern x", "unknown split pattern 'x': known are gpt2, cl100k"),
         ("train good.txt --out good.txt", r"good\.txt is a file: give a folder"),

@@ -256,7 +256,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
         ({"scripts": ["x"]}, "unknown script 'x': known are sinhala"),
         ({"scripts": []}, "at least one"),
         ({"scripts": "tamil"}, "scripts must be a list"),

@@ -15,11 +15,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
+TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 NODE = ROOT / ".node"
 
 needs_transformers_4 = pytest.mark.skipif(
     not (Path(TRANSFORMERS_4).parents[1] / "installed").exists(),
     reason=f"no transformers 4 at {TRANSFORMERS_4}: bash scripts/ecosystems.sh sets it up",
+)
+needs_tokenizers_1 = pytest.mark.skipif(
+    not (TOKENIZERS_1 / "tokenizers").exists(),
+    reason=f"no tokenizers 1.0 in {TOKENIZERS_1}: bash scripts/ecosystems.sh sets it up",
 )
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,

@@ -88,7 +88,7 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(monkeypa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, sgpe, bpe"),
+        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
         ({"scripts": ()}, "needs a script"),
         ({"scripts": "si"}, "scripts must be a list"),
         ({"scripts": ("klingon",)}, "unknown script 'klingon'"),
