@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import fsum, log
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.chat.templates import render
@@ -44,6 +46,38 @@ class Progress:
         """Of what was generated, without the time that the prompt took."""
         spent = self.seconds - (self.first or 0.0)
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable a text is to a model.
+
+    Where the tokenizer puts a special token before a text, all of the text is predicted. Otherwise nothing says how probable
+    its first token is: that is given, and the rest is predicted from it.
+
+    Attributes:
+        ids: Of the tokens that were predicted.
+        tokens: Their bytes; a character may be spread over several.
+        logprobs: Their log-probabilities, to the base e, each given all tokens before it.
+        given: The bytes of the first token, or none where it was predicted, too.
+        bytes: In UTF-8, of the whole text as it came or, where its first token is given, of the tokens that were predicted.
+    """
+
+    ids: tuple[int, ...]
+    tokens: tuple[bytes, ...]
+    logprobs: tuple[float, ...]
+    given: bytes
+    bytes: int
+
+    @property
+    def total(self) -> float:
+        """The log-probability of all that was predicted."""
+        return fsum(self.logprobs)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """How many bits the model needs for a byte, as ``hf-sgpe evaluate --model`` counts them."""
+        return -self.total / log(2) / self.bytes
 
 
 class TextGenerator:
@@ -154,6 +188,30 @@ class TextGenerator:
         """
         return self._stream(self.encode(prompt), options or GenerationOptions())
 
+    def score(self, text: str) -> Score:
+        """How probable a text is to the model, token by token.
+
+        Raises:
+            SGPEError: the text is empty, has too many tokens for the model's context, or is a single token with nothing
+                before it to predict it from.
+        """
+        ids = self.encode(text)
+        texts = ids[len(self._before) :]
+        given = 0 if self._before else 1
+        if len(texts) <= given:
+            reason = "is one token, and nothing stands before it" if texts else "is empty"
+            raise SGPEError(f"there is nothing to predict: the text {reason}")
+        predicted = texts[given:]
+        logprobs = self.engine.logprobs(ids)[-len(predicted) :]
+        tokens = tuple(map(self.tokenizer.token_bytes, predicted))
+        return Score(
+            ids=tuple(predicted),
+            tokens=tokens,
+            logprobs=tuple(logprobs.tolist()),
+            given=self.tokenizer.token_bytes(texts[0]) if given else b"",
+            bytes=sum(map(len, tokens)) if given else len(text.encode()),
+        )
+
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """A conversation, which remembers what was said.
 
@@ -170,10 +228,14 @@ class TextGenerator:
         """The ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
         if not isinstance(prompt, str):
             raise TypeError(f"expected a text to go on from, not {type(prompt).__name__}")
+        return self._before + self.tokenizer.encode(prompt)
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """What the tokenizer puts before a text."""
         tokenizer = self.tokenizer
         names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
-        before = [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
-        return before + tokenizer.encode(prompt)
+        return [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
 
     def _stream(self, ids: list[int], options: GenerationOptions) -> Iterator[str]:
         return until_stop(self._pieces(self._counted(self.engine.generate(ids, options), len(ids))), options.stop)
