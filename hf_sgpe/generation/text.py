@@ -17,8 +17,10 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_reading import check_tokenizer
 from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
-from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.engine import Engine, Watch
+from hf_sgpe.generation.healing import Healer, Healing
 from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
@@ -174,6 +176,8 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise TypeError("expected several prompts, not one text: put it in a list")
         options = options or GenerationOptions()
+        if options.heal:  # each is held to another ending
+            return [self.generate(prompt, options) for prompt in prompts]
         answers = self.engine.generate_batch([self.encode(prompt) for prompt in prompts], options)
         return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
 
@@ -181,12 +185,23 @@ class TextGenerator:
         """What follows a prompt, piece by piece: as soon as all bytes of a character are there, and never part of one.
 
         The pieces join to what decoding all tokens at once gives, but for bytes at the end that are only part of a
-        character. Closing the iterator, or Ctrl-C, ends the generation.
+        character. Closing the iterator, or Ctrl-C, ends the generation. With ``whole_syllables`` among the options no piece
+        ends in a letter that the next token may change. With ``heal`` what comes is still only what follows the prompt, but
+        it may finish the prompt's last word by a token that the prompt has the beginning of.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty or too long.
         """
-        return self._stream(self.encode(prompt), options or GenerationOptions())
+        options = options or GenerationOptions()
+        ids = self.encode(prompt)
+        count = self._healer.taken_back(ids) if options.heal else 0
+        if not count:
+            return self._stream(ids, options)
+        kept, taken = ids[:-count], ids[-count:]
+        # What is chosen anew is no part of the answer.
+        options = replace(options, max_new_tokens=options.max_new_tokens + count)
+        again = len(self.tokenizer.decode(taken))
+        return self._stream(kept, options, Healing(self._healer, taken), again)
 
     def score(self, text: str) -> Score:
         """How probable a text is to the model, token by token.
@@ -237,8 +252,17 @@ class TextGenerator:
         names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
         return [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
 
-    def _stream(self, ids: list[int], options: GenerationOptions) -> Iterator[str]:
-        return until_stop(self._pieces(self._counted(self.engine.generate(ids, options), len(ids))), options.stop)
+    @cached_property
+    def _healer(self) -> Healer:
+        return Healer(self.tokenizer.vocab)
+
+    def _stream(
+        self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
+    ) -> Iterator[str]:
+        """The text that follows ids, without as many characters at its beginning as are in the prompt already."""
+        tokens = self.engine.generate(ids, options, watch=watch)
+        pieces = until_stop(_without(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
+        return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
         # Rows that an embedding is padded with are no tokens.
@@ -339,6 +363,15 @@ def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
 
 
 _ANSWER = "ANSWER"
+
+
+def _without(pieces: Iterator[str], characters: int) -> Iterator[str]:
+    """Text without so many characters at its beginning."""
+    with closing(pieces):  # type: ignore[type-var]
+        for piece in pieces:
+            if text := piece[characters:]:
+                yield text
+            characters = max(characters - len(piece), 0)
 
 
 def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:

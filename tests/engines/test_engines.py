@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -211,6 +212,17 @@ def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, mode
     expected = score_texts(model, SGPETokenizerFast.from_bpe(talking), [text])
     assert (len(score.ids), score.bytes) == (expected.tokens, expected.bytes)
     assert score.bits_per_byte == pytest.approx(expected.bits_per_byte, rel=1e-4)
+
+
+def test_a_prompt_is_healed_the_same_way_everywhere(engine, talking, prompts, models):
+    healed = GenerationOptions(max_new_tokens=15, temperature=0, heal=True)
+    changed = 0
+    with load_engine(models["tied"], "transformers", exact=True) as other:
+        for prompt in [prompt[:-1] for prompt in prompts[::3] if len(prompt) > 3]:
+            answer = TextGenerator(talking, engine).generate(prompt, healed)
+            assert answer == TextGenerator(talking, other).generate(prompt, healed)
+            changed += answer != TextGenerator(talking, engine).generate(prompt, replace(healed, heal=False))
+    assert changed
 
 
 def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):

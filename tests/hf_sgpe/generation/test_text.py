@@ -14,6 +14,7 @@ from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
 from hf_sgpe.generation.terminal import Conversation, interact, json_lines, once
 from hf_sgpe.generation.text import end_of_turn, until_stop
 from hf_sgpe.special_tokens import Template
+from hf_sgpe.splitting.streams import whole_letters
 
 
 class Parrot(Engine):
@@ -166,6 +167,33 @@ def test_several_prompts_are_a_list(chatty):
         generator.generate_batch("a")
     with pytest.raises(TypeError, match="expected a text"):
         generator.generate(["a"])
+
+
+@given(
+    st.lists(st.sampled_from(["ශ්‍රී", "ක්ෂ", "क्षत्रि", "ஸ்ரீ", "x", " ", "්‍", "é"]), max_size=6), st.sampled_from(["ර", "ष", "zz"])
+)
+def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    text = "".join(parts)
+    generator = TextGenerator(only_bytes, Parrot(text.encode()))
+    for stops in ((), (stop,)):
+        plain = list(generator.stream("x", GenerationOptions(stop=stops)))
+        pieces = list(generator.stream("x", GenerationOptions(stop=stops, whole_syllables=True)))
+        assert "".join(pieces) == "".join(plain)
+        assert pieces == list(whole_letters(plain))
+
+
+def test_a_letter_is_shown_when_the_next_one_begins(chatty):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    engine = Parrot("ශ්‍රී ලංකාව!".encode())
+    assert list(TextGenerator(only_bytes, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
+        "ශ්‍රී ",
+        "ලං",
+        "කා",
+        "ව!",
+    ]
+    chat = TextGenerator(chatty, Parrot(chatty.encode("ශ්‍රී"))).chat()
+    assert list(chat.say("?", GenerationOptions(whole_syllables=True))) == ["ශ්‍රී"]
 
 
 # ---------------------------------------------------------------- scores
