@@ -3,15 +3,18 @@
 import json
 import os
 import shutil
+import sys
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 import pytest
 from support.sampling import distribution
 
-from hf_sgpe import SGPEError
+from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
 from hf_sgpe.generation.text import until_stop
+from hf_sgpe.special_tokens import Template
 
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -157,6 +160,110 @@ def test_texts_that_stop_an_answer_are_not_part_of_it(engine, talking, prompts):
         assert "".join(until_stop(whole, [text])) == whole[: whole.index(text)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        GREEDY,
+        GenerationOptions(max_new_tokens=20, seed=7, temperature=1.5),
+        GenerationOptions(max_new_tokens=20, seed=7, temperature=1.1, top_k=50, min_p=0.01, repetition_penalty=1.4),
+    ],
+    ids=("greedy", "drawn", "penalized"),
+)
+def test_scored_tokens_are_those_of_generate(engine, talking, prompts, models, options):
+    for prompt in prompts[::5]:
+        ids = talking.encode(prompt)
+        scored = list(engine.generate_scored(ids, options, top=3))
+        answer = [token.id for token in scored]
+        assert answer == list(engine.generate(ids, options))
+        # Probabilities of all tokens at once are the model's own, before the options changed them.
+        assert [token.logprob for token in scored] == pytest.approx(engine.logprobs(ids + answer)[len(ids) - 1 :], abs=1e-3)
+        assert all(len(token.top) == 3 and token.top[0][1] >= token.logprob for token in scored)
+        if options is GREEDY:
+            assert answer == [token.top[0][0] for token in scored]
+
+
+def test_logprobs_are_those_of_transformers(engine, talking, prompts, models):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
+    long = (talking.encode(" ".join(prompts)) * 20)[: engine.context_length]
+    answer = list(engine.generate(long[:9], GREEDY))
+    for ids in (long, *map(talking.encode, prompts[:4])):
+        with torch.inference_mode():
+            expected = model(torch.tensor([ids])).logits[0, :-1].double().log_softmax(-1)
+        expected = expected[torch.arange(len(ids) - 1), ids[1:]].numpy()
+        assert engine.logprobs(ids) == pytest.approx(expected, abs=1e-3)
+    # What an engine remembers of one text does not come into the next.
+    assert list(engine.generate(long[:9], GREEDY)) == answer
+
+
+def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, models):
+    from transformers import AutoModelForCausalLM
+
+    from hf_sgpe import SGPETokenizerFast
+    from trainers.scoring import score_texts
+
+    model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
+    before = Template.around([talking.eos_token], [])
+    parts = {name: value for name, value in vars(talking).items() if not name.startswith("_")}
+    generator = TextGenerator(BPETokenizer(**parts | {"template": before}), engine)
+    text = "\n".join(prompts)
+    score = generator.score(text)
+    expected = score_texts(model, SGPETokenizerFast.from_bpe(talking), [text])
+    assert (len(score.ids), score.bytes) == (expected.tokens, expected.bytes)
+    assert score.bits_per_byte == pytest.approx(expected.bits_per_byte, rel=1e-4)
+
+
+def test_a_prompt_is_healed_the_same_way_everywhere(engine, talking, prompts, models):
+    healed = GenerationOptions(max_new_tokens=15, temperature=0, heal=True)
+    changed = 0
+    with load_engine(models["tied"], "transformers", exact=True) as other:
+        for prompt in [prompt[:-1] for prompt in prompts[::3] if len(prompt) > 3]:
+            answer = TextGenerator(talking, engine).generate(prompt, healed)
+            assert answer == TextGenerator(talking, other).generate(prompt, healed)
+            changed += answer != TextGenerator(talking, engine).generate(prompt, replace(healed, heal=False))
+    assert changed
+
+
+def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
+    module = sys.modules[type(engine).__module__]
+    ids = talking.encode(" ".join(prompts))[:150]
+    whole = engine.logprobs(ids)
+    for owner in (module, sys.modules["hf_sgpe.generation.transformers"]):
+        if hasattr(owner, "_TOGETHER"):
+            monkeypatch.setattr(owner, "_TOGETHER", 7)
+    if hasattr(engine, "_llm"):
+        monkeypatch.setattr(engine._llm, "n_batch", 7)
+    assert engine.logprobs(ids) == pytest.approx(whole, abs=1e-3)
+
+
+def test_what_watches_rules_tokens_out(engine, talking, prompts, monkeypatch):
+    monkeypatch.setattr(engine, "stop_ids", frozenset())
+    shown = []
+
+    def only_odd(last, logits):
+        shown.append(last)
+        logits[::2] = -np.inf
+        return logits
+
+    ids = talking.encode(prompts[0])
+    for options in (GREEDY, GenerationOptions(max_new_tokens=40, seed=1, temperature=1.2)):
+        shown.clear()
+        answer = list(engine.generate(ids, options, watch=only_odd))
+        assert len(answer) == 40
+        assert all(id % 2 for id in answer)
+        assert shown[:40] == [None, *answer[:39]]
+
+
+def test_scoring_can_be_broken_off(engine, talking, prompts):
+    ids = talking.encode(prompts[0])
+    (whole, *_) = engine.generate_scored(ids, GREEDY)
+    for _ in range(3):
+        tokens = engine.generate_scored(ids, GREEDY)
+        assert next(tokens) == whole
+        tokens.close()
+
+
 def test_several_prompts_at_once_give_what_each_gives(engine, talking, prompts):
     generator = TextGenerator(talking, engine)
     alone = [generator.generate(prompt, GREEDY) for prompt in prompts[:5]]
@@ -214,9 +321,9 @@ def test_a_chat_remembers_and_no_message_can_forge_a_turn(engine, talking):
     seen = []
     generate = engine.generate
 
-    def recorded(ids, options):
+    def recorded(ids, options, **watch):
         seen.append((list(ids), options))
-        return generate(ids, options)
+        return generate(ids, options, **watch)
 
     engine.generate = recorded
     try:

@@ -4,13 +4,17 @@ import json
 import sys
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.bigram import Bigram
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
 from hf_sgpe.generation.terminal import Conversation, interact, json_lines, once
 from hf_sgpe.generation.text import end_of_turn, until_stop
+from hf_sgpe.special_tokens import Template
+from hf_sgpe.splitting.streams import whole_letters
 
 
 class Parrot(Engine):
@@ -27,7 +31,7 @@ class Parrot(Engine):
         self.asked = []
         self.said = self.ended = 0
 
-    def _go_on(self, ids, options, stop_ids):
+    def _go_on(self, ids, options, stop_ids, watch):
         self.asked.append(ids)
         try:
             for id in self.ids:
@@ -35,6 +39,9 @@ class Parrot(Engine):
                 yield id
         finally:
             self.ended += 1
+
+    def _logits(self, ids):
+        yield np.zeros((len(ids), self.vocab_size), np.float32)
 
     def _release(self):
         self.ids = []
@@ -162,6 +169,80 @@ def test_several_prompts_are_a_list(chatty):
         generator.generate(["a"])
 
 
+@given(
+    st.lists(st.sampled_from(["ශ්‍රී", "ක්ෂ", "क्षत्रि", "ஸ்ரீ", "x", " ", "්‍", "é"]), max_size=6), st.sampled_from(["ර", "ष", "zz"])
+)
+def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    text = "".join(parts)
+    generator = TextGenerator(only_bytes, Parrot(text.encode()))
+    for stops in ((), (stop,)):
+        plain = list(generator.stream("x", GenerationOptions(stop=stops)))
+        pieces = list(generator.stream("x", GenerationOptions(stop=stops, whole_syllables=True)))
+        assert "".join(pieces) == "".join(plain)
+        assert pieces == list(whole_letters(plain))
+
+
+def test_a_letter_is_shown_when_the_next_one_begins(chatty):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    engine = Parrot("ශ්‍රී ලංකාව!".encode())
+    assert list(TextGenerator(only_bytes, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
+        "ශ්‍රී ",
+        "ලං",
+        "කා",
+        "ව!",
+    ]
+    chat = TextGenerator(chatty, Parrot(chatty.encode("ශ්‍රී"))).chat()
+    assert list(chat.say("?", GenerationOptions(whole_syllables=True))) == ["ශ්‍රී"]
+
+
+# ---------------------------------------------------------------- scores
+
+
+def with_start(tokenizer, *names):
+    """A tokenizer that puts special tokens before a text."""
+    parts = {name: value for name, value in vars(tokenizer).items() if not name.startswith("_")}
+    return BPETokenizer(**parts | {"template": Template.around(names, [])})
+
+
+def test_a_text_is_scored_token_by_token(chatty):
+    text = "ශ්‍රී and more of it"
+    ids = chatty.encode(text)
+    engine = Bigram(chatty.vocab_size)
+    logprobs = engine.logprobs(ids)
+    score = TextGenerator(chatty, engine).score(text)
+    assert score.ids == tuple(ids[1:])
+    assert score.given + b"".join(score.tokens) == text.encode()
+    assert score.logprobs == pytest.approx(logprobs)
+    assert score.total == pytest.approx(sum(logprobs))
+    assert score.bits_per_byte == pytest.approx(-sum(logprobs) / np.log(2) / (len(text.encode()) - len(score.given)))
+
+
+def test_what_stands_before_a_text_predicts_its_first_token(chatty):
+    starting = with_start(chatty, "<|endoftext|>")
+    engine = Bigram(chatty.vocab_size)
+    text = "one"
+    ids = [chatty.special_tokens["<|endoftext|>"], *chatty.encode(text)]
+    score = TextGenerator(starting, engine).score(text)
+    assert (score.ids, score.given, score.bytes) == (tuple(ids[1:]), b"", 3)
+    assert score.logprobs == pytest.approx(engine.logprobs(ids))
+
+
+def test_what_cannot_be_scored_is_said(chatty):
+    generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
+    with pytest.raises(SGPEError, match="there is nothing to predict: the text is empty"):
+        generator.score("")
+    with pytest.raises(SGPEError, match="there is nothing to predict: the text is one token, and nothing stands before it"):
+        generator.score("a")
+    with pytest.raises(SGPEError, match="the text is empty"):
+        TextGenerator(with_start(chatty, "<|endoftext|>"), generator.engine).score("")
+    with pytest.raises(TypeError, match="expected a text"):
+        generator.score([1])
+    generator.engine.context_length = 3
+    with pytest.raises(SGPEError, match="and the context takes 3: shorten it"):
+        generator.score("one two three four")
+
+
 def test_progress_is_counted(chatty):
     generator = TextGenerator(chatty, Parrot(chatty.encode("some words of it")))
     assert generator.progress is None
@@ -208,7 +289,7 @@ def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
 
 def test_a_turn_that_failed_is_forgotten(chatty):
     class Broken(Parrot):
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             yield 65
             raise RuntimeError("out of memory")
 
@@ -232,7 +313,7 @@ def test_one_engine_in_two_threads_is_refused(chatty):
     inside, go_on = threading.Event(), threading.Event()
 
     class Slow(Parrot):
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             inside.set()
             go_on.wait(timeout=30)
             yield 65
