@@ -40,7 +40,7 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
     scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
     done = hf_sgpe("train", corpus, "--out", out, "--vocab-size", 5000, *scripts)
     assert re.match(
-        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole \(recipe hybrid\)\n",
+        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole \(.+\)\n",
         done.stdout,
     )
     assert done.stderr == ""
