@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hf_sgpe.chat.templates import render
 from hf_sgpe.chat.written import Finder
@@ -44,6 +44,21 @@ class Progress:
         """Of what was generated, without the time that the prompt took."""
         spent = self.seconds - (self.first or 0.0)
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
+
+
+class Piece(NamedTuple):
+    """A part of an answer.
+
+    Attributes:
+        text: Whole characters; none in the last piece.
+        generated: Tokens of the answer until now, with those that a text to stop at was made of.
+        finish_reason: In the last piece: ``stop`` where a token or a text ended the answer, ``length`` where
+            ``max_new_tokens`` or the context did.
+    """
+
+    text: str
+    generated: int
+    finish_reason: Literal["stop", "length"] | None = None
 
 
 class TextGenerator:
@@ -154,6 +169,44 @@ class TextGenerator:
         """
         return self._stream(self.encode(prompt), options or GenerationOptions())
 
+    def pieces(
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Piece]:
+        """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept.
+
+        Args:
+            is_over: Asked before each token; where it says so, the answer ends.
+
+        Raises:
+            SGPEError: before anything runs: the prompt is empty or too long, or has an id beyond the model's vocabulary.
+        """
+        options, prompt = options or GenerationOptions(), list(ids)
+        tokens = self.engine.generate(prompt, options)
+        if self.engine.context_length is not None:
+            options = options.with_at_most(self.engine.context_length - len(prompt))
+        return self._answer(tokens, options, is_over)
+
+    def _answer(self, tokens: Iterator[int], options: GenerationOptions, is_over: Callable[[], bool]) -> Iterator[Piece]:
+        generated, ran_out = 0, False
+
+        def arriving() -> Iterator[int]:
+            nonlocal generated, ran_out
+            with closing(tokens):  # type: ignore[type-var]
+                while not is_over():
+                    if (id := next(tokens, None)) is None:
+                        break
+                    generated += 1
+                    yield id
+            ran_out = generated >= options.max_new_tokens
+
+        for text in until_stop(self._pieces(arriving()), options.stop):
+            yield Piece(text, generated)
+        yield Piece("", generated, "length" if ran_out else "stop")
+
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """A conversation, which remembers what was said.
 
@@ -200,6 +253,7 @@ class Chat:
     Attributes:
         messages: What was said, each with ``role`` and ``content``; the system prompt is not among it.
         system_prompt: What to put first, or None.
+        stop_ids: The token that the template writes after an answer, where it ends.
     """
 
     def __init__(self, generator: TextGenerator, system_prompt: str | None, template: str | None) -> None:
@@ -210,7 +264,7 @@ class Chat:
         if not chosen:
             raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
         self._template = chosen
-        self._stop_ids = end_of_turn(generator.tokenizer, chosen)
+        self.stop_ids = tuple(end_of_turn(generator.tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
@@ -230,10 +284,23 @@ class Chat:
             SGPEError: before anything runs: a message is incomplete, or they are too long.
         """
         options = options or GenerationOptions()
-        options = replace(options, stop_ids=(*options.stop_ids, *self._stop_ids))
-        ids = self.generator.tokenizer.apply_chat_template(messages, self._template, system_prompt=self.system_prompt)
+        options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
+        return self.generator._stream(self.encode(messages), options)
+
+    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        """The ids of any messages, after the system prompt: what is written in them is ordinary text.
+
+        Args:
+            add_generation_prompt: End with what the assistant's answer begins with.
+
+        Raises:
+            SGPEError: a message is incomplete, or the template rejects it.
+        """
+        ids = self.generator.tokenizer.apply_chat_template(
+            messages, self._template, add_generation_prompt=add_generation_prompt, system_prompt=self.system_prompt
+        )
         assert not isinstance(ids, str)
-        return self.generator._stream(ids, options)
+        return ids
 
     def _answered(self, messages: list[dict[str, str]], pieces: Iterator[str]) -> Iterator[str]:
         answer: list[str] = []
