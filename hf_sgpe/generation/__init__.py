@@ -11,7 +11,7 @@ from hf_sgpe.lazy import lazily
 
 if TYPE_CHECKING:
     from hf_sgpe.generation.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
-    from hf_sgpe.generation.engine import Engine
+    from hf_sgpe.generation.engine import Engine, ScoredToken
     from hf_sgpe.generation.engines import add_engine
     from hf_sgpe.generation.options import GenerationOptions
     from hf_sgpe.generation.text import Chat, TextGenerator
@@ -22,6 +22,7 @@ __all__ = [
     "EngineInfo",
     "GenerationOptions",
     "Machine",
+    "ScoredToken",
     "TextGenerator",
     "add_engine",
     "available_engines",
@@ -33,7 +34,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "detection": "EngineInfo Machine available_engines best_engine load_engine",
-        "engine": "Engine",
+        "engine": "Engine ScoredToken",
         "engines": "add_engine",
         "options": "GenerationOptions",
         "text": "Chat TextGenerator",

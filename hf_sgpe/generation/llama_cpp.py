@@ -11,11 +11,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf
 from hf_sgpe.formats.model_config import transformers_config, uncompared
 from hf_sgpe.generation.conversion import load_converted
-from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.engine import Engine, Logits, Watch
 from hf_sgpe.generation.options import GenerationOptions
 
 if TYPE_CHECKING:
@@ -110,20 +112,48 @@ class LlamaCppEngine(Engine):
     def _release(self) -> None:
         self._llm.close()
 
-    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+    def _go_on(
+        self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
+    ) -> Generator[int, None, None]:
         import llama_cpp
 
         llm = self._llm
         with _sampler(options, len(ids) + options.max_new_tokens, self.vocab_size) as sampler:
-            for id in ids if options.repetition_penalty != 1 else ():
-                llama_cpp.llama_sampler_accept(sampler, id)
+            for seen in ids if options.repetition_penalty != 1 else ():
+                llama_cpp.llama_sampler_accept(sampler, seen)
             self._begin(ids)
+            last = None
             for number in range(options.max_new_tokens):
+                if watch is not None:
+                    # The sampler reads them where they lie.
+                    (logits,) = self._computed(1)
+                    if (others := watch(last, logits.copy())) is not None:
+                        logits[:] = others
                 # This also counts it for the penalty.
                 id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
                 yield id
+                last = id
                 if number + 1 < options.max_new_tokens:
                     llm.eval([id])
+
+    def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        llm = self._llm
+        llm.reset()
+        for start in range(0, len(ids), llm.n_batch):
+            part = ids[start : start + llm.n_batch]
+            # What `eval` does, which gives the logits of the last token only.
+            llm._ctx.kv_cache_seq_rm(-1, start, -1)
+            llm._batch.set_batch(part, n_past=start, logits_all=True)
+            llm._ctx.decode(llm._batch)
+            yield self._computed(len(part)).copy()
+
+    def _computed(self, tokens: int) -> Logits:
+        """The logits that were computed last, of so many tokens, where llama.cpp has them."""
+        import llama_cpp
+
+        ctx = self._llm.ctx
+        address = llama_cpp.llama_get_logits_ith(ctx, -1) if tokens == 1 else llama_cpp.llama_get_logits(ctx)
+        return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
         """Computes a prompt, but for what it has in common with the text before: a chat grows at its end."""

@@ -7,10 +7,12 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import Compared, Like, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.formats.safetensors_files import check_head, stored, weight_files
-from hf_sgpe.generation.engine import Engine, loading
+from hf_sgpe.generation.engine import Engine, Logits, Watch, loading
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.json_files import read_json
 
@@ -87,7 +89,9 @@ class MLXEngine(Engine):
         self._model = None
         mx.clear_cache()
 
-    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+    def _go_on(
+        self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
+    ) -> Generator[int, None, None]:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
@@ -98,13 +102,26 @@ class MLXEngine(Engine):
             self._model,
             max_tokens=options.max_new_tokens,
             sampler=_sampler(options, self.vocab_size),
-            logits_processors=_penalty(options, ids),
+            logits_processors=[*([_show(watch)] if watch else []), *_penalty(options, ids)],
         )
         try:
             for token, _ in steps:
                 yield int(token)
         finally:
             steps.close()
+
+    def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        import mlx.core as mx
+        from mlx_lm.models.cache import make_prompt_cache
+
+        cache = make_prompt_cache(self._model)
+        for start in range(0, len(ids), _TOGETHER):
+            logits = self._model(mx.array(ids[start : start + _TOGETHER])[None], cache=cache)[0]
+            yield np.array(logits.astype(mx.float32))
+
+
+# Tokens in one pass where the logits of all are wanted: those are the largest thing in memory.
+_TOGETHER = 256
 
 
 _NO, _YES, _EITHER = (False,), (True,), (False, True)
@@ -197,6 +214,20 @@ def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
         return mx.random.categorical(logits)
 
     return sample
+
+
+def _show(watch: Watch) -> Any:
+    import mlx.core as mx
+
+    is_first = True
+
+    def show(tokens: mx.array, logits: mx.array) -> mx.array:
+        nonlocal is_first
+        last, is_first = None if is_first else int(tokens[-1]), False
+        others = watch(last, np.array(logits[0].astype(mx.float32)))
+        return logits if others is None else mx.array(others)[None].astype(logits.dtype)
+
+    return show
 
 
 def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:

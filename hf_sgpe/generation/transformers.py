@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.model_config import listed
-from hf_sgpe.generation.engine import Engine, loading
+from hf_sgpe.generation.engine import Engine, Logits, Watch, loading
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.quiet import without_remarks
 
@@ -76,14 +76,27 @@ class TransformersEngine(Engine):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _go_on(self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int]) -> Generator[int, None, None]:
+    def _go_on(
+        self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
+    ) -> Generator[int, None, None]:
         # transformers hands tokens to whom it calls; to be asked for them one by one, it runs in a thread of its own.
         arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
         is_over = threading.Event()
+        # Whoever watches may keep logits, and they are large: the thread runs no further ahead than this.
+        places = threading.Semaphore(_AHEAD)
+
+        def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+            import torch
+
+            assert watch is not None
+            places.acquire()
+            last = int(rows[0, -1]) if rows.shape[1] > len(ids) else None
+            others = watch(last, logits[0].float().cpu().numpy().copy())
+            return logits if others is None else torch.from_numpy(others)[None].to(logits)
 
         def run() -> None:
             try:
-                self._generate([ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over)
+                self._generate([ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over, show=watch and show)
             except BaseException as error:
                 arrived.put(error)
             else:
@@ -96,9 +109,31 @@ class TransformersEngine(Engine):
                 if isinstance(token, BaseException):
                     raise token
                 yield token
+                places.release()
         finally:
             is_over.set()
+            places.release()
             thread.join()
+
+    def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        import torch
+
+        cache: Any = None
+        start = 0
+        while start < len(ids):
+            # What keeps nothing of the tokens before has to see all of them again.
+            stop = start + _TOGETHER if start == 0 or cache is not None else len(ids)
+            first = start if cache is not None else 0
+            with torch.inference_mode(), without_remarks():
+                output = self._model(
+                    input_ids=torch.tensor([ids[first:stop]], device=self._model.device),
+                    attention_mask=torch.ones((1, min(stop, len(ids))), dtype=torch.long, device=self._model.device),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+            cache = getattr(output, "past_key_values", None)
+            yield output.logits[0, start - first :].float().cpu().numpy()
+            start = stop
 
     def _generate(
         self,
@@ -108,14 +143,14 @@ class TransformersEngine(Engine):
         *,
         streamer: _Streamer | None = None,
         is_over: threading.Event | None = None,
+        show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
         import torch
-        from transformers import GenerationConfig
+        from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
         config: dict[str, Any] = {
             "max_new_tokens": options.max_new_tokens,
-            "repetition_penalty": options.repetition_penalty,
             "eos_token_id": sorted(stop_ids) or None,
             "pad_token_id": _PADDING,
             "do_sample": not options.is_greedy,
@@ -128,6 +163,10 @@ class TransformersEngine(Engine):
         def broken_off(rows: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
             return torch.full((len(rows),), is_over is not None and is_over.is_set(), device=rows.device)
 
+        # It takes these before the temperature and the cuts, but behind a penalty of its own.
+        processors: list[Any] = [show] if show else []
+        if options.repetition_penalty != 1:
+            processors.append(RepetitionPenaltyLogitsProcessor(options.repetition_penalty))
         longest = max(map(len, prompts))
         rows = torch.tensor([[_PADDING] * (longest - len(prompt)) + prompt for prompt in prompts])
         mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -138,6 +177,7 @@ class TransformersEngine(Engine):
                 attention_mask=mask.to(device),
                 generation_config=GenerationConfig(**config),
                 streamer=streamer,
+                logits_processor=processors,
                 stopping_criteria=[broken_off],
             )
         return answers
@@ -182,6 +222,12 @@ def load_whole(path: Path, **options: Any) -> Any:
 
 # Masked wherever it stands, so that any id will do.
 _PADDING = 0
+
+# Tokens in one pass where the logits of all are wanted: those are the largest thing in memory.
+_TOGETHER = 256
+
+# On Apple's GPUs it hands a token on when the next one is chosen already.
+_AHEAD = 3
 
 
 class _Streamer:

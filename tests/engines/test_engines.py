@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from importlib.metadata import version
 
 import numpy as np
@@ -155,6 +156,82 @@ def test_texts_that_stop_an_answer_are_not_part_of_it(engine, talking, prompts):
         options = GenerationOptions(max_new_tokens=40, temperature=0, stop=(text, "never said"))
         assert generator.generate(prompt, options) == whole[: whole.index(text)]
         assert "".join(until_stop(whole, [text])) == whole[: whole.index(text)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        GREEDY,
+        GenerationOptions(max_new_tokens=20, seed=7, temperature=1.5),
+        GenerationOptions(max_new_tokens=20, seed=7, temperature=1.1, top_k=50, min_p=0.01, repetition_penalty=1.4),
+    ],
+    ids=("greedy", "drawn", "penalized"),
+)
+def test_scored_tokens_are_those_of_generate(engine, talking, prompts, models, options):
+    for prompt in prompts[::5]:
+        ids = talking.encode(prompt)
+        scored = list(engine.generate_scored(ids, options, top=3))
+        answer = [token.id for token in scored]
+        assert answer == list(engine.generate(ids, options))
+        # Probabilities of all tokens at once are the model's own, before the options changed them.
+        assert [token.logprob for token in scored] == pytest.approx(engine.logprobs(ids + answer)[len(ids) - 1 :], abs=1e-3)
+        assert all(len(token.top) == 3 and token.top[0][1] >= token.logprob for token in scored)
+        if options is GREEDY:
+            assert answer == [token.top[0][0] for token in scored]
+
+
+def test_logprobs_are_those_of_transformers(engine, talking, prompts, models):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
+    long = (talking.encode(" ".join(prompts)) * 20)[: engine.context_length]
+    answer = list(engine.generate(long[:9], GREEDY))
+    for ids in (long, *map(talking.encode, prompts[:4])):
+        with torch.inference_mode():
+            expected = model(torch.tensor([ids])).logits[0, :-1].double().log_softmax(-1)
+        expected = expected[torch.arange(len(ids) - 1), ids[1:]].numpy()
+        assert engine.logprobs(ids) == pytest.approx(expected, abs=1e-3)
+    # What an engine remembers of one text does not come into the next.
+    assert list(engine.generate(long[:9], GREEDY)) == answer
+
+
+def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
+    module = sys.modules[type(engine).__module__]
+    ids = talking.encode(" ".join(prompts))[:150]
+    whole = engine.logprobs(ids)
+    for owner in (module, sys.modules["hf_sgpe.generation.transformers"]):
+        if hasattr(owner, "_TOGETHER"):
+            monkeypatch.setattr(owner, "_TOGETHER", 7)
+    if hasattr(engine, "_llm"):
+        monkeypatch.setattr(engine._llm, "n_batch", 7)
+    assert engine.logprobs(ids) == pytest.approx(whole, abs=1e-3)
+
+
+def test_what_watches_rules_tokens_out(engine, talking, prompts, monkeypatch):
+    monkeypatch.setattr(engine, "stop_ids", frozenset())
+    shown = []
+
+    def only_odd(last, logits):
+        shown.append(last)
+        logits[::2] = -np.inf
+        return logits
+
+    ids = talking.encode(prompts[0])
+    for options in (GREEDY, GenerationOptions(max_new_tokens=40, seed=1, temperature=1.2)):
+        shown.clear()
+        answer = list(engine.generate(ids, options, watch=only_odd))
+        assert len(answer) == 40
+        assert all(id % 2 for id in answer)
+        assert shown[:40] == [None, *answer[:39]]
+
+
+def test_scoring_can_be_broken_off(engine, talking, prompts):
+    ids = talking.encode(prompts[0])
+    (whole, *_) = engine.generate_scored(ids, GREEDY)
+    for _ in range(3):
+        tokens = engine.generate_scored(ids, GREEDY)
+        assert next(tokens) == whole
+        tokens.close()
 
 
 def test_several_prompts_at_once_give_what_each_gives(engine, talking, prompts):

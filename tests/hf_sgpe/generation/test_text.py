@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -27,7 +28,7 @@ class Parrot(Engine):
         self.asked = []
         self.said = self.ended = 0
 
-    def _go_on(self, ids, options, stop_ids):
+    def _go_on(self, ids, options, stop_ids, watch):
         self.asked.append(ids)
         try:
             for id in self.ids:
@@ -35,6 +36,9 @@ class Parrot(Engine):
                 yield id
         finally:
             self.ended += 1
+
+    def _logits(self, ids):
+        yield np.zeros((len(ids), self.vocab_size), np.float32)
 
     def _release(self):
         self.ids = []
@@ -208,7 +212,7 @@ def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
 
 def test_a_turn_that_failed_is_forgotten(chatty):
     class Broken(Parrot):
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             yield 65
             raise RuntimeError("out of memory")
 
@@ -232,7 +236,7 @@ def test_one_engine_in_two_threads_is_refused(chatty):
     inside, go_on = threading.Event(), threading.Event()
 
     class Slow(Parrot):
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             inside.set()
             go_on.wait(timeout=30)
             yield 65

@@ -1,0 +1,105 @@
+"""How probable tokens were, by a model small enough to know."""
+
+import numpy as np
+import pytest
+from support.bigram import Bigram
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import GenerationOptions
+
+
+def log_softmax(logits):
+    logits = logits.astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+OPTIONS = [
+    GenerationOptions(max_new_tokens=20, temperature=0),
+    GenerationOptions(max_new_tokens=20, temperature=1.3, top_p=0.8, top_k=9, seed=3, repetition_penalty=1.4),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=("greedy", "drawn"))
+def test_scored_tokens_are_those_of_generate_with_the_models_own_probabilities(options):
+    engine = Bigram(30, stop_ids=(5,))
+    scored = list(engine.generate_scored([1, 2], options, top=4))
+    assert [token.id for token in scored] == list(engine.generate([1, 2], options))
+    logprobs = log_softmax(engine.table)
+    last = 2
+    for token in scored:
+        assert token.logprob == pytest.approx(logprobs[last, token.id])
+        best = np.argsort(-logprobs[last])[:4]
+        assert [id for id, _ in token.top] == best.tolist()
+        assert [logprob for _, logprob in token.top] == pytest.approx(logprobs[last, best])
+        last = token.id
+
+
+@pytest.mark.parametrize(("top", "number"), [(0, 0), (1, 1), (29, 29), (30, 30), (1000, 30)])
+def test_as_many_of_the_most_probable_are_named_as_there_are(top, number):
+    (token,) = Bigram(30).generate_scored([1], GenerationOptions(max_new_tokens=1, seed=1), top=top)
+    assert len(dict(token.top)) == number
+
+
+def test_logprobs_are_those_of_each_token_after_the_ones_before():
+    engine = Bigram(30)
+    ids = [3, 29, 0, 0, 7, 8, 1, 5]
+    assert engine.logprobs(ids) == pytest.approx(log_softmax(engine.table)[ids[:-1], ids[1:]])
+    assert engine.logprobs([3]).shape == (0,)
+
+
+def test_what_watches_can_change_what_is_chosen_from():
+    engine = Bigram(30)
+    seen = []
+
+    def only_odd(last, logits):
+        seen.append(last)
+        logits[::2] = -np.inf
+        return logits
+
+    ids = list(engine.generate([1], GenerationOptions(max_new_tokens=10, seed=1), watch=only_odd))
+    assert all(id % 2 for id in ids)
+    assert seen[:10] == [None, *ids[:9]]
+    assert (engine.table[1] == Bigram(30).table[1]).all()
+
+
+def test_bad_input_is_named_before_anything_runs():
+    engine = Bigram(30)
+    engine.context_length = 4
+    for top in (-1, 1.5, True, "3"):
+        with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
+            engine.generate_scored([1], top=top)
+    with pytest.raises(SGPEError, match="the prompt is empty"):
+        engine.generate_scored([])
+    with pytest.raises(SGPEError, match="the text is empty"):
+        engine.logprobs([])
+    with pytest.raises(SGPEError, match="the text holds the id 30"):
+        engine.logprobs([30])
+    assert engine.logprobs([1] * 4).shape == (3,)
+    with pytest.raises(SGPEError, match="the text has 5 tokens, and the context takes 4: shorten it"):
+        engine.logprobs([1] * 5)
+    with pytest.raises(TypeError, match="encode the text first"):
+        engine.logprobs("text")
+    engine.close()
+    with pytest.raises(SGPEError, match="this engine is closed"):
+        engine.logprobs([1])
+
+
+def test_a_damaged_model_is_said_to_be_one():
+    engine = Bigram(3, np.full((3, 3), np.nan, np.float32))
+    with pytest.raises(SGPEError, match="what the model predicts is no number: its weights are damaged"):
+        engine.logprobs([1, 2])
+
+
+def test_a_model_may_rule_tokens_out():
+    logits = np.zeros((3, 3), np.float32)
+    logits[:, 2] = -np.inf
+    assert Bigram(3, logits).logprobs([0, 1, 2]).tolist() == [pytest.approx(-np.log(2)), -np.inf]
+
+
+def test_scoring_ends_the_text_that_is_being_generated():
+    engine = Bigram(30)
+    older = engine.generate([1])
+    next(older)
+    engine.logprobs([1, 2])
+    with pytest.raises(SGPEError, match="went on to another text"):
+        next(older)
