@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hf_sgpe.chat.templates import render
@@ -15,7 +17,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_reading import check_tokenizer
 from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
-from hf_sgpe.generation.engine import Engine
+from hf_sgpe.generation.engine import Engine, ScoredToken
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.tokenizer import BPETokenizer
 
@@ -46,6 +48,18 @@ class Progress:
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
 
 
+class PlacedToken(NamedTuple):
+    """A token of an answer, how probable it was, and where it is.
+
+    Attributes:
+        token: With its log-probability.
+        place: Characters of the answer before it, or before the character that it is a part of.
+    """
+
+    token: ScoredToken
+    place: int
+
+
 class Piece(NamedTuple):
     """A part of an answer.
 
@@ -54,11 +68,14 @@ class Piece(NamedTuple):
         generated: Tokens of the answer until now, with those that a text to stop at was made of.
         finish_reason: In the last piece: ``stop`` where a token or a text ended the answer, ``length`` where
             ``max_new_tokens`` or the context did.
+        tokens: Where they are asked for, those whose text has begun to come, each in one piece. What is only a part of a
+            text to stop at is in none.
     """
 
     text: str
     generated: int
     finish_reason: Literal["stop", "length"] | None = None
+    tokens: tuple[PlacedToken, ...] = ()
 
 
 class TextGenerator:
@@ -174,38 +191,56 @@ class TextGenerator:
         ids: Iterable[int],
         options: GenerationOptions | None = None,
         *,
+        top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
         """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept.
 
         Args:
+            top: Give the tokens with their log-probabilities, and as many as this of the most probable ones; None for no
+                tokens.
             is_over: Asked before each token; where it says so, the answer ends.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty or too long, or has an id beyond the model's vocabulary.
         """
         options, prompt = options or GenerationOptions(), list(ids)
-        tokens = self.engine.generate(prompt, options)
+        generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
+        tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
         return self._answer(tokens, options, is_over)
 
-    def _answer(self, tokens: Iterator[int], options: GenerationOptions, is_over: Callable[[], bool]) -> Iterator[Piece]:
-        generated, ran_out = 0, False
+    def _answer(
+        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool]
+    ) -> Iterator[Piece]:
+        placed: deque[PlacedToken] = deque()
+        generated = length = shown = 0
+        is_cut = True
 
         def arriving() -> Iterator[int]:
-            nonlocal generated, ran_out
+            nonlocal generated, is_cut
             with closing(tokens):  # type: ignore[type-var]
-                while not is_over():
-                    if (id := next(tokens, None)) is None:
-                        break
+                while not is_over() and (token := next(tokens, None)) is not None:
                     generated += 1
-                    yield id
-            ran_out = generated >= options.max_new_tokens
+                    if isinstance(token, ScoredToken):
+                        placed.append(PlacedToken(token, length))
+                        token = token.id
+                    yield token
+            is_cut = False
 
-        for text in until_stop(self._pieces(arriving()), options.stop):
-            yield Piece(text, generated)
-        yield Piece("", generated, "length" if ran_out else "stop")
+        def texts() -> Iterator[str]:
+            nonlocal length
+            for text in self._pieces(arriving()):
+                length += len(text)
+                yield text
+
+        for text in until_stop(texts(), options.stop):
+            shown += len(text)
+            begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
+            yield Piece(text, generated, tokens=tuple(begun))
+        ran_out = not is_cut and generated >= options.max_new_tokens
+        yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """A conversation, which remembers what was said.

@@ -8,8 +8,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hf_sgpe.generation.text import Piece
-from hf_sgpe.serving.requests import Asked
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.text import Piece, PlacedToken
+from hf_sgpe.serving.requests import Asked, Served
+
+_LEAST = -9999.0
+"""What OpenAI's API writes for a token that is impossible, whose logarithm JSON has no number for."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
@@ -32,17 +36,18 @@ class Completion:
 
     Args:
         asked: What was asked for.
-        model: As clients call it.
+        served: What answers.
     """
 
     prefix = "cmpl"
     whole_object = part_object = "text_completion"
 
-    def __init__(self, asked: Asked, model: str) -> None:
+    def __init__(self, asked: Asked, served: Served) -> None:
         self.asked = asked
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
         self._created = int(time.time())
-        self._model = model
+        self._model = served.name
+        self._tokenizer = served.generator.tokenizer
         self._generated = [0] * (len(asked.prompts) * asked.n)
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
@@ -80,7 +85,39 @@ class Completion:
 
     def _choice(self, number: int, pieces: Sequence[Piece], said: dict[str, Any]) -> dict[str, Any]:
         finish_reason = pieces[-1].finish_reason if pieces else None
-        return {"index": number, **said, "logprobs": None, "finish_reason": finish_reason}
+        tokens = [token for piece in pieces for token in piece.tokens]
+        # A part of a stream may have none; a whole answer that has been asked for them has a list at least.
+        logprobs = self._logprobs(tokens) if tokens or (self.asked.top is not None and len(pieces) > 1) else None
+        return {"index": number, **said, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
+        top = [dict(map(self._named, (*token.top, (token.id, token.logprob)))) for token, _ in tokens]
+        named = [self._named((token.id, token.logprob)) for token, _ in tokens]
+        return {
+            "tokens": [name for name, _ in named],
+            "token_logprobs": [logprob for _, logprob in named],
+            "top_logprobs": top,
+            "text_offset": [place for _, place in tokens],
+        }
+
+    def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
+        """A token's text, or its bytes where they are not whole characters, and its log-probability as JSON can have it."""
+        id, logprob = scored
+        token = self._bytes_of(id)
+        if not token:
+            name = f"token_id:{id}"  # a row that an embedding is padded with
+        else:
+            try:
+                name = token.decode()
+            except UnicodeDecodeError:
+                name = "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+        return name, max(logprob, _LEAST)
+
+    def _bytes_of(self, id: int) -> bytes:
+        try:
+            return self._tokenizer.token_bytes(id)
+        except SGPEError:
+            return b""
 
     def _part(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return self._record(self.part_object, choices, **({"usage": None} if self.asked.has_usage else {}))
@@ -110,3 +147,11 @@ class ChatCompletion(Completion):
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
         return {"delta": {"content": piece.text} if piece.text else {}}
+
+    def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
+        return {"content": [self._scored(token.id, token.logprob, token.top) for token, _ in tokens], "refusal": None}
+
+    def _scored(self, id: int, logprob: float, top: Sequence[tuple[int, float]] | None = None) -> dict[str, Any]:
+        name, logprob = self._named((id, logprob))
+        more = {} if top is None else {"top_logprobs": [self._scored(*other) for other in top]}
+        return {"token": name, "logprob": logprob, "bytes": list(self._bytes_of(id)), **more}

@@ -70,11 +70,11 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
     async def completions(request: Request) -> Response:
         # Reading takes time where prompts are long, in which others are to be served.
         asked = await asyncio.to_thread(read_completion, await read(request), served)
-        return _answer(request, asked, Completion(asked, served.name), served)
+        return _answer(request, asked, Completion(asked, served), served)
 
     async def chat_completions(request: Request) -> Response:
         asked = await asyncio.to_thread(read_chat, await read(request), served)
-        return _answer(request, asked, ChatCompletion(asked, served.name), served)
+        return _answer(request, asked, ChatCompletion(asked, served), served)
 
     async def tokenize(request: Request) -> Response:
         ids, with_spellings = await asyncio.to_thread(read_tokenize, await read(request), served)
@@ -161,7 +161,7 @@ def _answer(request: Request, asked: Asked, form: Completion, served: Served) ->
     ticket = Ticket(arriving.put)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
         ticket.texts = [
-            served.generator.pieces(ids, asked.options_of(choice), is_over=ticket.is_cancelled)
+            served.generator.pieces(ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled)
             for ids in asked.prompts
             for choice in range(asked.n)
         ]
@@ -192,6 +192,11 @@ class _Arriving:
         if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
+    def give_up(self) -> None:
+        """Ends `pieces`, whatever has come already."""
+        self._items.appendleft((0, _ClientGoneError()))
+        self._has_items.set()
+
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
         """Pieces with the numbers of their choices, until all are at their ends.
 
@@ -200,7 +205,9 @@ class _Arriving:
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
-            while self._items:
+            # However fast tokens come, others have their turn: neither what follows nor what sends need ever wait.
+            await asyncio.sleep(0)
+            for _ in range(len(self._items)):
                 number, item = self._items.popleft()
                 if isinstance(item, Exception):
                     raise item
@@ -234,7 +241,8 @@ class _Answer(Response):
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._arriving.put(0, _ClientGoneError())
+        self._line.cancel(self._ticket)
+        self._arriving.give_up()
 
     async def _whole(self) -> Response:
         answers: list[list[Piece]] = [[] for _ in self._ticket.texts]

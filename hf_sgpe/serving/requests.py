@@ -65,6 +65,7 @@ class Asked:
         options: For each of them.
         n: Answers to each.
         echo: Texts of the prompts, where they are to come before the answers.
+        top: With log-probabilities, and of the most probable tokens as many as this; None for neither.
     """
 
     prompts: list[list[int]]
@@ -73,6 +74,7 @@ class Asked:
     is_streamed: bool
     has_usage: bool
     echo: list[str] | None = None
+    top: int | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
         """For one of the ``n``: with a seed, each has one of its own, so that they differ and yet repeat."""
@@ -104,8 +106,12 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     _check_model(given, served)
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",))
+    if given.get("logprobs") is not None:
+        asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
         return asked
+    if asked.top is not None:
+        raise RequestError("echo does not go with logprobs: prompts have none here", param="echo")
     return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
@@ -119,8 +125,13 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     _check_model(given, served)
     ids = read_conversation(given, served)
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
+    top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
+    has_logprobs = given.flag("logprobs")
+    if top and not has_logprobs:
+        raise RequestError("top_logprobs only goes with logprobs: true", param="top_logprobs")
     assert served.chat is not None
-    return replace(asked, options=replace(asked.options, stop_ids=served.chat.stop_ids))
+    options = replace(asked.options, stop_ids=served.chat.stop_ids)
+    return replace(asked, options=options, top=top if has_logprobs else None)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -223,7 +234,9 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
             f"n: {n * len(prompts):,} answers are asked for, and at most {limits.max_choices:,} may be", param="n"
         )
     options = GenerationOptions(
-        max_new_tokens=given.whole_number(given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens),
+        max_new_tokens=given.whole_number(
+            given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens
+        ),
         temperature=1.0,
         top_p=1.0,
     )
@@ -250,19 +263,19 @@ def _are_ids(value: Any) -> bool:
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role in a request → role for a template: OpenAI calls its newer system messages those of a developer."""
 
+_MOST_TOP = 20
+
 _COMMON = (
     *("model", "n", "stream", "stream_options", "stop", "seed", "temperature", "top_p", "top_k", "min_p"),
-    *("repetition_penalty", "max_tokens"),
+    *("repetition_penalty", "max_tokens", "logprobs"),
 )
 _COMPLETION = ("prompt", "echo")
-_CHAT = ("messages", "max_completion_tokens")
+_CHAT = ("messages", "max_completion_tokens", "top_logprobs")
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "service_tier": ("auto", "default"),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
 }
 _OF_CHATS: dict[str, tuple[Any, ...]] = {
     "tools": ([],),

@@ -51,7 +51,7 @@ def is_open_to_others(bound: socket.socket) -> bool:
 
 
 def server_of(app: Starlette) -> uvicorn.Server:
-    """What runs an application: until Ctrl-C or SIGTERM, when those who wait are told so, and what is being generated ends."""
+    """What runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends."""
     # What is wrong with a request its client is told; only errors of ours are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     return _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"))

@@ -23,7 +23,7 @@ class Endless(Engine):
         self.stop_ids = frozenset()
         self.begun = self.said = self.ended = 0
 
-    def _go_on(self, ids, options, stop_ids):
+    def _go_on(self, ids, options, stop_ids, watch):
         self.begun += 1
         try:
             while True:
@@ -31,6 +31,9 @@ class Endless(Engine):
                 yield self.id
         finally:
             self.ended += 1
+
+    def _logits(self, ids):
+        raise NotImplementedError
 
     def _release(self):
         pass

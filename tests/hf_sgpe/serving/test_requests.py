@@ -103,6 +103,9 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"frequency_penalty": 0.5}, "frequency_penalty", "frequency_penalty is not supported"),
         ({"tools": []}, "tools", "there is no parameter tools"),
         ({"max_completion_tokens": 3}, "max_completion_tokens", "there is no parameter"),
+        ({"logprobs": True}, "logprobs", "logprobs must be a whole number from 0 to 20"),
+        ({"logprobs": 21}, "logprobs", "from 0 to 20, not 21"),
+        ({"logprobs": 1, "echo": True}, "echo", "echo does not go with logprobs"),
         ({"model": "other"}, "model", "there is no model 'other' here: it is called 'endless'"),
     ],
 )
@@ -140,6 +143,9 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"tools": [{"type": "function"}]}, "tools", "tools is not supported"),
         ({"response_format": {"type": "json_object"}}, "response_format", "response_format is not supported"),
         ({"max_tokens": 3, "max_completion_tokens": 3}, "max_tokens", "mean the same"),
+        ({"logprobs": 1}, "logprobs", "logprobs must be true or false"),
+        ({"top_logprobs": 1}, "top_logprobs", "only goes with logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "from 0 to 20"),
         ({"echo": True}, "echo", "there is no parameter echo"),
     ],
 )

@@ -81,8 +81,11 @@ def test_an_answer_ends_at_the_token_that_ends_a_turn(chatty):
     class Says(Engine):
         name, vocab_size, context_length, stop_ids = "says", 5000, None, frozenset()
 
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             yield from (*chatty.encode("Yes."), ends, *chatty.encode("never said"))
+
+        def _logits(self, ids):
+            raise NotImplementedError
 
         def _release(self):
             pass
@@ -139,6 +142,50 @@ def test_greedy_answers_and_other_options_arrive(client, generator):
         others = {name: given[name] for name in given.keys() - named.keys()}
         answer = client.completions.create(model="my-model", prompt=PROMPT, seed=4, extra_body=others, **named)
         assert answer.choices[0].text == generator.generate(PROMPT, options(seed=4, **given))
+
+
+def test_tokens_come_with_their_log_probabilities(client, generator):
+    given = options(seed=8, max_new_tokens=30)
+    ids = generator.encode(PROMPT)
+    scored = list(generator.engine.generate_scored(ids, given, top=3))
+    answer = client.completions.create(model="my-model", prompt=PROMPT, seed=8, max_tokens=30, logprobs=3)
+    (choice,) = answer.choices
+    assert choice.text == generator.generate(PROMPT, given)
+    logprobs = choice.logprobs
+    assert logprobs.token_logprobs == [token.logprob for token in scored]
+    for top, name, logprob in zip(logprobs.top_logprobs, logprobs.tokens, logprobs.token_logprobs, strict=True):
+        assert top[name] == logprob
+        assert 3 <= len(top) <= 4
+    for offset, name in zip(logprobs.text_offset, logprobs.tokens, strict=True):
+        assert name.startswith("bytes:") or choice.text.startswith(name, offset)
+    parts = list(client.completions.create(model="my-model", prompt=PROMPT, seed=8, max_tokens=30, logprobs=3, stream=True))
+    parts = [part.choices[0].logprobs for part in parts if part.choices[0].logprobs]
+    for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        assert [value for part in parts for value in getattr(part, name)] == getattr(logprobs, name)
+
+
+def test_tokens_of_a_chat_come_with_their_bytes(client, generator):
+    given = {"model": "my-model", "messages": HELLO, "seed": 8, "max_tokens": 40, "temperature": 2, "logprobs": True}
+    answer = client.chat.completions.create(**given, top_logprobs=2)
+    tokens = answer.choices[0].logprobs.content
+    written = b"".join(bytes(token.bytes) for token in tokens if not token.token.startswith("<|"))
+    assert written.decode("utf-8", "ignore") == answer.choices[0].message.content.replace("\ufffd", "")
+    assert answer.usage.completion_tokens == len(tokens)
+    assert [len(token.top_logprobs) for token in tokens] == [2] * len(tokens)
+    assert any(token.token.startswith("bytes:") for token in tokens)
+    streamed = client.chat.completions.create(**given, top_logprobs=2, stream=True)
+    assert [token for part in streamed if part.choices[0].logprobs for token in part.choices[0].logprobs.content] == tokens
+    alone = client.chat.completions.create(**given).choices[0].logprobs.content
+    assert [(token.logprob, token.top_logprobs) for token in alone] == [(token.logprob, []) for token in tokens]
+
+
+def test_a_text_to_stop_at_is_not_among_the_tokens(client, generator):
+    whole = generator.generate(PROMPT, options(seed=3, max_new_tokens=60))
+    stop = whole[20:23]
+    given = {"model": "my-model", "prompt": PROMPT, "seed": 3, "max_tokens": 60, "stop": stop, "logprobs": 0}
+    (choice,) = client.completions.create(**given).choices
+    assert choice.logprobs.text_offset[-1] < len(choice.text)
+    assert choice.text.endswith(choice.logprobs.tokens[-1])
 
 
 def test_models_are_listed(client, generator):
@@ -226,10 +273,13 @@ def test_a_model_that_fails_is_an_error_and_the_next_is_served(chatty, caplog):
         name, vocab_size, context_length, stop_ids = "failing", 5000, None, frozenset()
         error = None
 
-        def _go_on(self, ids, options, stop_ids):
+        def _go_on(self, ids, options, stop_ids, watch):
             yield 65
             if self.error:
                 raise self.error
+
+        def _logits(self, ids):
+            raise NotImplementedError
 
         def _release(self):
             pass
