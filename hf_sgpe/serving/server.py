@@ -24,6 +24,8 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         SGPEError: there is no such host, or the port is taken.
     """
+    if not 0 <= port < 1 << 16:
+        raise SGPEError(f"--port must be from 0 to 65535, not {port}")
     bound = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -31,7 +33,7 @@ def bind(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # elsewhere two servers could then have the same port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         if bound is not None:
             bound.close()
         reason = getattr(error, "strerror", None) or error
