@@ -80,7 +80,10 @@ def serve(
         url = server.url_of(bound)
         if server.is_open_to_others(bound) and not api_key:
             print(f"warning: whoever reaches {url} can use this model: set HF_SGPE_API_KEY", file=sys.stderr)
-        if not is_quiet():
-            print(f"{called} on {generator.engine.name} at {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+
+        def say_where() -> None:
+            if not is_quiet():
+                print(f"{called} on {generator.engine.name} at {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+
         app = create_app(Served(called, generator, chat, limits), api_key=api_key or None)
-        server.server_of(app).run([bound])
+        server.server_of(app, say_where).run([bound])

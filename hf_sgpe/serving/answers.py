@@ -56,18 +56,21 @@ class Completion:
         for number, pieces in enumerate(answers):
             self._generated[number] = pieces[-1].generated
             text = self._echo(number) + "".join(piece.text for piece in pieces)
-            choices.append(self._choice(number, pieces, self._said(text)))
+            tokens = [token for piece in pieces for token in piece.tokens]
+            logprobs = None if self.asked.top is None else self._logprobs(tokens)
+            choices.append(self._choice(number, self._said(text), logprobs, pieces[-1].finish_reason))
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         """What comes before the first piece of each choice."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
-            yield self._part([self._choice(number, (), self._said(self._echo(number)))])
+            yield self._part(self._choice(number, self._said(self._echo(number))))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """A piece of a choice."""
         self._generated[number] = piece.generated
-        return self._part([self._choice(number, (piece,), self._said_next(piece))])
+        logprobs = self._logprobs(piece.tokens) if piece.tokens else None
+        return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
         """What comes when all choices are at their ends."""
@@ -83,11 +86,13 @@ class Completion:
     def _said_next(self, piece: Piece) -> dict[str, Any]:
         return {"text": piece.text}
 
-    def _choice(self, number: int, pieces: Sequence[Piece], said: dict[str, Any]) -> dict[str, Any]:
-        finish_reason = pieces[-1].finish_reason if pieces else None
-        tokens = [token for piece in pieces for token in piece.tokens]
-        # A part of a stream may have none; a whole answer that has been asked for them has a list at least.
-        logprobs = self._logprobs(tokens) if tokens or (self.asked.top is not None and len(pieces) > 1) else None
+    def _choice(
+        self,
+        number: int,
+        said: dict[str, Any],
+        logprobs: dict[str, Any] | None = None,
+        finish_reason: str | None = None,
+    ) -> dict[str, Any]:
         return {"index": number, **said, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
@@ -119,8 +124,8 @@ class Completion:
         except SGPEError:
             return b""
 
-    def _part(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return self._record(self.part_object, choices, **({"usage": None} if self.asked.has_usage else {}))
+    def _part(self, choice: dict[str, Any]) -> dict[str, Any]:
+        return self._record(self.part_object, [choice], **({"usage": None} if self.asked.has_usage else {}))
 
     def _record(self, kind: str, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
@@ -140,7 +145,7 @@ class ChatCompletion(Completion):
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         for number in range(len(self._generated)):
-            yield self._part([self._choice(number, (), {"delta": {"role": "assistant", "content": ""}})])
+            yield self._part(self._choice(number, {"delta": {"role": "assistant", "content": ""}}))
 
     def _said(self, text: str) -> dict[str, Any]:
         return {"message": {"role": "assistant", "content": text, "refusal": None}}

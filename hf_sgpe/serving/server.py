@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -52,19 +53,28 @@ def is_open_to_others(bound: socket.socket) -> bool:
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def server_of(app: Starlette) -> uvicorn.Server:
-    """What runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends."""
+def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """What runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends.
+
+    Args:
+        on_start: Called when it takes requests.
+    """
     # What is wrong with a request its client is told; only errors of ours are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    return _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"))
+    return _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start)
 
 
 class _Server(uvicorn.Server):
     """Ends what the line holds as soon as it is told to stop; uvicorn would wait for it."""
 
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        self._on_start()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # Its own would send the signal again after all is done, and the exit code would not be 0.
