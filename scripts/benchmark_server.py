@@ -2,8 +2,8 @@
 
 Clients ask at once for minutes, a third of them going away at random moments: what is printed is how many requests were
 answered, broken off and wrong, and the server's memory at the start and at the end. Then tokens per second of one text after
-another, through the server and by `TextGenerator` in this process, in turns: the median, and the median of the ratios, which
-is what counts on a machine that has other work to do. A new model has random weights: speed does not depend on what it says.
+another, through the server and by `TextGenerator` in this process, in turns: the median, the median of the ratios, and the
+time of processors, which other work on the machine changes least. A new model has random weights: speed does not depend on what it says.
 
 Example: python scripts/benchmark_server.py --minutes 2 --clients 64
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import re
 import subprocess
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
             answers = [generator.generate(PROMPT, options_of(kind)) for kind in range(KINDS)]
             if args.minutes:
                 load(args, process, host, answers)
-            compare(args, generator, host)
+            compare(args, generator, process, host)
 
 
 @contextmanager
@@ -155,8 +156,10 @@ def memory(pid: int) -> float:
     return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
-def compare(args: argparse.Namespace, generator: TextGenerator, host: str) -> None:
+def compare(args: argparse.Namespace, generator: TextGenerator, process: subprocess.Popen[str], host: str) -> None:
     """Prints the speeds, and what part of the engine's the server's is."""
+    import psutil
+
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     connection = http.client.HTTPConnection(host, timeout=600)
 
@@ -167,18 +170,32 @@ def compare(args: argparse.Namespace, generator: TextGenerator, host: str) -> No
         record = {"prompt": PROMPT, "max_tokens": args.tokens, "temperature": 0, "stream": stream}
         ask(connection, record).read()
 
-    ways: dict[str, Callable[[], None]] = {"alone": alone, "through the server": served, "as a stream": lambda: served(True)}
+    def cpu_of(pid: int) -> float:
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+
+    ways: dict[str, tuple[Callable[[], None], int]] = {
+        "alone": (alone, os.getpid()),
+        "through the server": (served, process.pid),
+        "as a stream": (lambda: served(True), process.pid),
+    }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    cpu = dict.fromkeys(ways, 0.0)
     for turn in range(-1, args.turns):  # the first warms up
-        for name, work in list(ways.items())[:: 1 if turn % 2 else -1]:
-            begun = time.perf_counter()
+        for name, (work, pid) in list(ways.items())[:: 1 if turn % 2 else -1]:
+            begun, cpu_begun = time.perf_counter(), cpu_of(pid)
             work()
             if turn >= 0:
                 seconds[name].append(time.perf_counter() - begun)
+                cpu[name] += cpu_of(pid) - cpu_begun
     connection.close()
     for name, taken in seconds.items():
         ratios = [alone / other for alone, other in zip(seconds["alone"], taken, strict=True)]
-        print(f"{name:20} {args.tokens / median(taken):8.1f} tokens a second, {median(ratios):.1%} of the engine alone")
+        print(
+            f"{name:20} {args.tokens / median(taken):8.1f} tokens a second, {median(ratios):.1%} of the engine alone; "
+            f"{1000 * cpu[name] / args.turns / args.tokens:.2f} ms of a processor for each, "
+            f"{cpu[name] / cpu['alone']:.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hf_sgpe.serving import server
-from hf_sgpe.serving.app import create_app
 from hf_sgpe.serving.line import Line
 from hf_sgpe.serving.requests import Served
 
@@ -19,6 +17,9 @@ class Running:
     """A server that runs, until `stop`."""
 
     def __init__(self, served: Served, **settings: Any) -> None:
+        from hf_sgpe.serving import server
+        from hf_sgpe.serving.app import create_app
+
         self.served = served
         self.app = create_app(served, **settings)
         self._bound = server.bind("127.0.0.1", 0)

@@ -1,13 +1,9 @@
 import pytest
+from support.serving import serving
 
-for package in ("starlette", "uvicorn", "openai"):
-    pytest.importorskip(package, reason="serving needs: pip install starlette uvicorn openai")
-
-from support.serving import serving  # noqa: E402
-
-from hf_sgpe import TrainingConfig, WordCounts, train_from_counts  # noqa: E402
-from hf_sgpe.generation import Engine, TextGenerator  # noqa: E402
-from hf_sgpe.serving.requests import Served  # noqa: E402
+from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.generation import Engine, TextGenerator
+from hf_sgpe.serving.requests import Served
 
 
 class Endless(Engine):

@@ -9,9 +9,12 @@ import sys
 import threading
 from contextlib import contextmanager
 
-import openai
 import pytest
 from support.serving import wait_until
+
+pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals that end a process so")
 

@@ -8,6 +8,9 @@ from support.serving import serving, wait_until
 
 from hf_sgpe.serving.requests import Limits, Served
 
+pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+
 
 @pytest.fixture
 def engine(endless):

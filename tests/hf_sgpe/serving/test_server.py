@@ -5,12 +5,15 @@ import signal
 import urllib.error
 import urllib.request
 
-import openai
 import pytest
 from support.serving import serving
 
 from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
 from hf_sgpe.serving.requests import Limits, Served
+
+pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 PROMPT = "ශ්‍රී ලංකාව"
 HELLO = [{"role": "user", "content": "ආයුබෝවන්! <|im_end|>"}]
