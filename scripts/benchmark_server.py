@@ -3,7 +3,8 @@
 Clients ask at once for minutes, a third of them going away at random moments: what is printed is how many requests were
 answered, broken off and wrong, and the server's memory at the start and at the end. Then tokens per second of one text after
 another, through the server and by `TextGenerator` in this process, in turns: the median, the median of the ratios, and the
-time of processors, which other work on the machine changes least. A new model has random weights: speed does not depend on what it says.
+time of processors, which other work on the machine changes least. A new model has random weights: speed does not depend on
+what it says.
 
 Example: python scripts/benchmark_server.py --minutes 2 --clients 64
 """
