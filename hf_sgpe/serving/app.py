@@ -70,11 +70,11 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
     async def completions(request: Request) -> Response:
         # Reading takes time where prompts are long, in which others are to be served.
         asked = await asyncio.to_thread(read_completion, await read(request), served)
-        return _answer(request, asked, Completion(asked, served), served)
+        return _queue(request, asked, Completion(asked, served), served)
 
     async def chat_completions(request: Request) -> Response:
         asked = await asyncio.to_thread(read_chat, await read(request), served)
-        return _answer(request, asked, ChatCompletion(asked, served), served)
+        return _queue(request, asked, ChatCompletion(asked, served), served)
 
     async def tokenize(request: Request) -> Response:
         ids, with_spellings = await asyncio.to_thread(read_tokenize, await read(request), served)
@@ -155,7 +155,7 @@ async def _body(request: Request, most: int) -> bytes:
 # ---------------------------------------------------------------- what is answered
 
 
-def _answer(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
+def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
     """Puts a request into the line, and gives what answers as it comes to its turn."""
     arriving = _Arriving(is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
