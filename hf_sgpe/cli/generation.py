@@ -83,6 +83,18 @@ def chat(
     stop: Annotated[
         list[str] | None, typer.Option(help="Text at which an answer ends (repeatable).", show_default=False)
     ] = None,
+    whole_syllables: Annotated[
+        bool,
+        typer.Option(
+            "--whole-syllables/--no-whole-syllables", help="Show a letter only when no further token can change it."
+        ),
+    ] = True,
+    heal: Annotated[
+        bool,
+        typer.Option(
+            "--heal", help="Let the model finish the last word of a prompt by a longer token; not for conversations."
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Talk with a model, at the terminal or from scripts. Without a chat template it goes on from what you type."""
@@ -99,6 +111,8 @@ def chat(
         repetition_penalty=repetition_penalty,
         seed=seed,
         stop=tuple(stop or ()),
+        whole_syllables=whole_syllables,
+        heal=heal,
     )
     settings = engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
     source = template and read_chat_template(template, "--template")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hf_sgpe.generation.engine import Engine, ScoredToken
     from hf_sgpe.generation.engines import add_engine
     from hf_sgpe.generation.options import GenerationOptions
-    from hf_sgpe.generation.text import Chat, TextGenerator
+    from hf_sgpe.generation.text import Chat, Score, TextGenerator
 
 __all__ = [
     "Chat",
@@ -22,6 +22,7 @@ __all__ = [
     "EngineInfo",
     "GenerationOptions",
     "Machine",
+    "Score",
     "ScoredToken",
     "TextGenerator",
     "add_engine",
@@ -37,6 +38,6 @@ __getattr__, __dir__ = lazily(
         "engine": "Engine ScoredToken",
         "engines": "add_engine",
         "options": "GenerationOptions",
-        "text": "Chat TextGenerator",
+        "text": "Chat Score TextGenerator",
     },
 )

@@ -49,6 +49,11 @@ class GenerationOptions:
             engine's global generator where that has one (transformers, OpenVINO, MLX).
         stop: Texts at which the answer ends; they are not part of it.
         stop_ids: Tokens at which it ends, besides those that the model's own configuration names.
+        whole_syllables: A stream holds a letter back until no further token can change it, in every script that this package
+            knows (`hf_sgpe.splitting.streams.whole_letters`). The text is the same, in other pieces.
+        heal: Where a prompt of text ends inside a token that the model may have meant, the prompt's last tokens are chosen
+            anew, with any token allowed that begins with all that was taken back (`hf_sgpe.generation.healing`). Without
+            effect in a conversation, where nobody goes on from the last word.
 
     Raises:
         SGPEError: a number is out of its range.
@@ -63,6 +68,8 @@ class GenerationOptions:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     stop_ids: tuple[int, ...] = ()
+    whole_syllables: bool = False
+    heal: bool = False
 
     def __post_init__(self) -> None:
         for name, (kind, least_and_most, holds) in _RANGES.items():
@@ -83,6 +90,9 @@ class GenerationOptions:
             if not isinstance(value, (str, int, Iterable)):
                 raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, (value,) if isinstance(value, (str, int)) else tuple(value))
+        for name in ("whole_syllables", "heal"):
+            if not isinstance(getattr(self, name), bool):
+                raise SGPEError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not all(isinstance(text, str) and text for text in self.stop):
             raise SGPEError(f"stop must be texts that are not empty, not {self.stop!r}")
         if not all(type(id) is int and id >= 0 for id in self.stop_ids):

@@ -49,6 +49,8 @@ class Conversation:
         has_template = template is not None or generator.tokenizer.chat_template is not None
         if system_prompt and not has_template:
             raise SGPEError("a system prompt needs a chat template, and the tokenizer has none: name one by --template")
+        if options.heal and has_template:
+            raise SGPEError("--heal is for going on from text, and this tokenizer has a chat template: leave it out")
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:

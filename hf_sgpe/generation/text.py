@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from math import fsum, log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hf_sgpe.chat.templates import render
@@ -17,8 +18,10 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_reading import check_tokenizer
 from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
-from hf_sgpe.generation.engine import Engine, ScoredToken
+from hf_sgpe.generation.engine import Engine, ScoredToken, Watch
+from hf_sgpe.generation.healing import Healer, Healing
 from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
@@ -76,6 +79,38 @@ class Piece(NamedTuple):
     generated: int
     finish_reason: Literal["stop", "length"] | None = None
     tokens: tuple[PlacedToken, ...] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable a text is to a model.
+
+    Where the tokenizer puts a special token before a text, all of the text is predicted. Otherwise nothing says how probable
+    its first token is: that is given, and the rest is predicted from it.
+
+    Attributes:
+        ids: Of the tokens that were predicted.
+        tokens: Their bytes; a character may be spread over several.
+        logprobs: Their log-probabilities, to the base e, each given all tokens before it.
+        given: The bytes of the first token, or none where it was predicted, too.
+        bytes: In UTF-8, of the whole text as it came or, where its first token is given, of the tokens that were predicted.
+    """
+
+    ids: tuple[int, ...]
+    tokens: tuple[bytes, ...]
+    logprobs: tuple[float, ...]
+    given: bytes
+    bytes: int
+
+    @property
+    def total(self) -> float:
+        """The log-probability of all that was predicted."""
+        return fsum(self.logprobs)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """How many bits the model needs for a byte, as ``hf-sgpe evaluate --model`` counts them."""
+        return -self.total / log(2) / self.bytes
 
 
 class TextGenerator:
@@ -172,6 +207,8 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise TypeError("expected several prompts, not one text: put it in a list")
         options = options or GenerationOptions()
+        if options.heal:  # each is held to another ending
+            return [self.generate(prompt, options) for prompt in prompts]
         answers = self.engine.generate_batch([self.encode(prompt) for prompt in prompts], options)
         return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
 
@@ -179,12 +216,47 @@ class TextGenerator:
         """What follows a prompt, piece by piece: as soon as all bytes of a character are there, and never part of one.
 
         The pieces join to what decoding all tokens at once gives, but for bytes at the end that are only part of a
-        character. Closing the iterator, or Ctrl-C, ends the generation.
+        character. Closing the iterator, or Ctrl-C, ends the generation. With ``whole_syllables`` among the options no piece
+        ends in a letter that the next token may change. With ``heal`` what comes is still only what follows the prompt, but
+        it may finish the prompt's last word by a token that the prompt has the beginning of.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty or too long.
         """
-        return self._stream(self.encode(prompt), options or GenerationOptions())
+        options = options or GenerationOptions()
+        ids = self.encode(prompt)
+        count = self._healer.taken_back(ids) if options.heal else 0
+        if not count:
+            return self._stream(ids, options)
+        kept, taken = ids[:-count], ids[-count:]
+        # What is chosen anew is no part of the answer.
+        options = replace(options, max_new_tokens=options.max_new_tokens + count)
+        again = len(self.tokenizer.decode(taken))
+        return self._stream(kept, options, Healing(self._healer, taken), again)
+
+    def score(self, text: str) -> Score:
+        """How probable a text is to the model, token by token.
+
+        Raises:
+            SGPEError: the text is empty, has too many tokens for the model's context, or is a single token with nothing
+                before it to predict it from.
+        """
+        ids = self.encode(text)
+        texts = ids[len(self._before) :]
+        given = 0 if self._before else 1
+        if len(texts) <= given:
+            reason = "is one token, and nothing stands before it" if texts else "is empty"
+            raise SGPEError(f"there is nothing to predict: the text {reason}")
+        predicted = texts[given:]
+        logprobs = self.engine.logprobs(ids)[-len(predicted) :]
+        tokens = tuple(map(self.tokenizer.token_bytes, predicted))
+        return Score(
+            ids=tuple(predicted),
+            tokens=tokens,
+            logprobs=tuple(logprobs.tolist()),
+            given=self.tokenizer.token_bytes(texts[0]) if given else b"",
+            bytes=sum(map(len, tokens)) if given else len(text.encode()),
+        )
 
     def pieces(
         self,
@@ -194,7 +266,8 @@ class TextGenerator:
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept.
+        """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept, and
+        ``heal`` is for prompts of text.
 
         Args:
             top: Give the tokens with their log-probabilities, and as many as this of the most probable ones; None for no
@@ -235,7 +308,8 @@ class TextGenerator:
                 length += len(text)
                 yield text
 
-        for text in until_stop(texts(), options.stop):
+        answer = until_stop(texts(), options.stop)
+        for text in whole_letters(answer) if options.whole_syllables else answer:
             shown += len(text)
             begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
             yield Piece(text, generated, tokens=tuple(begun))
@@ -258,13 +332,26 @@ class TextGenerator:
         """The ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
         if not isinstance(prompt, str):
             raise TypeError(f"expected a text to go on from, not {type(prompt).__name__}")
+        return self._before + self.tokenizer.encode(prompt)
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """What the tokenizer puts before a text."""
         tokenizer = self.tokenizer
         names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
-        before = [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
-        return before + tokenizer.encode(prompt)
+        return [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
 
-    def _stream(self, ids: list[int], options: GenerationOptions) -> Iterator[str]:
-        return until_stop(self._pieces(self._counted(self.engine.generate(ids, options), len(ids))), options.stop)
+    @cached_property
+    def _healer(self) -> Healer:
+        return Healer(self.tokenizer.vocab)
+
+    def _stream(
+        self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
+    ) -> Iterator[str]:
+        """The text that follows ids, without as many characters at its beginning as are in the prompt already."""
+        tokens = self.engine.generate(ids, options, watch=watch)
+        pieces = until_stop(_without(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
+        return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
         # Rows that an embedding is padded with are no tokens.
@@ -379,6 +466,15 @@ def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
 
 
 _ANSWER = "ANSWER"
+
+
+def _without(pieces: Iterator[str], characters: int) -> Iterator[str]:
+    """Text without so many characters at its beginning."""
+    with closing(pieces):  # type: ignore[type-var]
+        for piece in pieces:
+            if text := piece[characters:]:
+                yield text
+            characters = max(characters - len(piece), 0)
 
 
 def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:

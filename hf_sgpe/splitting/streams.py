@@ -1,4 +1,4 @@
-r"""Cutting a stream of text where it does not matter: between two words, whatever pattern is used.
+r"""Cutting a stream of text where it does not matter: between two words, whatever pattern is used, or between two letters.
 
 A *safe cut* stands after a letter or digit and before a punctuation mark, or before a single space that a letter or digit
 follows; or after a line end that follows something other than white space, before a letter or digit. Every named pattern has
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import regex
 
 from hf_sgpe.splitting.regex_splits import engines_agree
+from hf_sgpe.splitting.scripts import Grammar, resolve_script, resolve_scripts
 
 _WORD = r"[\p{L}\p{N}]"
 # Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
@@ -73,3 +74,87 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
 def _whole_lengths(size: int, longest: int) -> int:
     """How much of a stretch is cut off in whole lengths, so that something is left."""
     return (size - 1) // longest * longest
+
+
+def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
+    """Pieces cut anywhere → pieces in which no letter changes any more; the concatenation stays the same.
+
+    A letter is what a script's own grammar of letters makes it, or else a whole syllable, with the signs behind it that no
+    grammar has a place for: these are drawn onto it, too. It comes as soon as a character is there that is no part of it.
+    Takes a few steps for each character, however long a letter is.
+
+    Args:
+        scripts: Whose letters are to stay whole; in others each character comes at once.
+
+    >>> list(whole_letters(["න", "ම", "ස්", "ක", "ා", "ර", "ය!"]))
+    ['න', 'ම', 'ස්', 'කා', 'රය!']
+    """
+    letter = _Letter(scripts)
+    try:
+        for piece in pieces:
+            if text := "".join(map(letter.add, piece)):
+                yield text
+        if letter.held:
+            yield "".join(letter.held)
+    finally:
+        if hasattr(pieces, "close"):
+            pieces.close()
+
+
+class _Letter:
+    """The letter that is being written: the characters ``held``, and where in the script's grammar they lead."""
+
+    def __init__(self, scripts: Iterable[str]) -> None:
+        tables = map(resolve_script, resolve_scripts(scripts))
+        self._script_of = {character: script for script in tables for character in script.letters_and_marks()}
+        self._tables = {script: (script.classes(), script.letter or script.syllable) for script in self._script_of.values()}
+        self.held: list[str] = []
+        self._classes: dict[str, str] = {}
+        self._grammar: Grammar = {}
+        self._ends: frozenset[str] | None = None
+        self._state = ""
+        self._whole = 0  # characters held up to the last place where the letter may end
+
+    def add(self, character: str) -> str:
+        """What no longer changes once this character has come."""
+        ready: list[str] = []
+        coming = [character]
+        while coming:
+            character = coming.pop()
+            if not self.held:
+                if not self._begins(character):
+                    ready.append(character)
+            elif not self._goes_on(character):
+                # As far as the letter is whole it is done; what was read beyond that begins anew.
+                ready += self.held[: self._whole]
+                coming += [character, *reversed(self.held[self._whole :])]
+                self.held = []
+        return "".join(ready)
+
+    def _begins(self, character: str) -> bool:
+        script = self._script_of.get(character)
+        if script is None:
+            return False
+        self._classes, self._grammar = self._tables[script]
+        self._ends = script.ends if script.letter is None else None
+        state = self._grammar["start"].get(self._classes.get(character, ""))
+        if state is None:
+            return False
+        self.held, self._state, self._whole = [character], state, 1
+        return True
+
+    def _goes_on(self, character: str) -> bool:
+        role = self._classes.get(character, "")
+        state = self._grammar.get(self._state, {}).get(role)
+        is_whole = self._whole == len(self.held)
+        if state is None and not (is_whole and role and role not in self._grammar["start"]):
+            return False
+        self.held.append(character)
+        self._state = state or _STRAY
+        if state is None or self._ends is None or state in self._ends:
+            self._whole = len(self.held)
+        return True
+
+
+# Behind a sign that the grammar has no place for: no state, so only more of them follow.
+_STRAY = ""

@@ -4,15 +4,17 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 import pytest
 from support.sampling import distribution
 
-from hf_sgpe import SGPEError
+from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
 from hf_sgpe.generation.text import until_stop
+from hf_sgpe.special_tokens import Template
 
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -195,6 +197,34 @@ def test_logprobs_are_those_of_transformers(engine, talking, prompts, models):
     assert list(engine.generate(long[:9], GREEDY)) == answer
 
 
+def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, models):
+    from transformers import AutoModelForCausalLM
+
+    from hf_sgpe import SGPETokenizerFast
+    from trainers.scoring import score_texts
+
+    model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
+    before = Template.around([talking.eos_token], [])
+    parts = {name: value for name, value in vars(talking).items() if not name.startswith("_")}
+    generator = TextGenerator(BPETokenizer(**parts | {"template": before}), engine)
+    text = "\n".join(prompts)
+    score = generator.score(text)
+    expected = score_texts(model, SGPETokenizerFast.from_bpe(talking), [text])
+    assert (len(score.ids), score.bytes) == (expected.tokens, expected.bytes)
+    assert score.bits_per_byte == pytest.approx(expected.bits_per_byte, rel=1e-4)
+
+
+def test_a_prompt_is_healed_the_same_way_everywhere(engine, talking, prompts, models):
+    healed = GenerationOptions(max_new_tokens=15, temperature=0, heal=True)
+    changed = 0
+    with load_engine(models["tied"], "transformers", exact=True) as other:
+        for prompt in [prompt[:-1] for prompt in prompts[::3] if len(prompt) > 3]:
+            answer = TextGenerator(talking, engine).generate(prompt, healed)
+            assert answer == TextGenerator(talking, other).generate(prompt, healed)
+            changed += answer != TextGenerator(talking, engine).generate(prompt, replace(healed, heal=False))
+    assert changed
+
+
 def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
     module = sys.modules[type(engine).__module__]
     ids = talking.encode(" ".join(prompts))[:150]
@@ -291,9 +321,9 @@ def test_a_chat_remembers_and_no_message_can_forge_a_turn(engine, talking):
     seen = []
     generate = engine.generate
 
-    def recorded(ids, options):
+    def recorded(ids, options, **watch):
         seen.append((list(ids), options))
-        return generate(ids, options)
+        return generate(ids, options, **watch)
 
     engine.generate = recorded
     try:

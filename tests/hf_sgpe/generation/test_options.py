@@ -24,6 +24,8 @@ from hf_sgpe.generation import GenerationOptions
         ({"seed": 2**32 - 1}, "seed must be"),
         ({"stop": ("a", "")}, "stop must be texts that are not empty"),
         ({"stop": (1,)}, "stop must be texts"),
+        ({"heal": 1}, "heal must be true or false, not 1"),
+        ({"whole_syllables": "yes"}, "whole_syllables must be true or false, not 'yes'"),
         ({"stop_ids": ("a",)}, "stop_ids must be whole numbers"),
     ],
 )

@@ -1,11 +1,15 @@
+from dataclasses import replace
+from itertools import accumulate
+
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.data import corpus, needs_data
-from support.texts import NEWEST, newest, texts
+from support.texts import NEWEST, indic, newest, texts
 
-from hf_sgpe import SPLIT_PATTERNS, LinguisTriePreTokenizer, RegexPreTokenizer
+from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.streams import cut_stream
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.streams import cut_stream, whole_letters
 
 SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
 SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k").patterns)
@@ -53,3 +57,98 @@ def test_text_without_spaces_or_lines_is_cut_at_its_marks():
 def test_empty_streams():
     assert list(cut_stream([])) == []
     assert list(cut_stream(["", ""])) == []
+
+
+# ---------------------------------------------------------------- between letters
+
+
+TRIE = LinguisTrie(["all"])
+ROLES = {name: script.classes() for name, script in SCRIPTS.items()}
+
+
+def letters(text):
+    """What is to come in one piece, by `LinguisTrie`; and whether more may yet belong to it, where it stands last."""
+    found = [("", "")]  # letters, and the scripts of those that are open
+    for unit in TRIE.tokenize(text):
+        script = TRIE.script_of(unit) or ""
+        # Only Sinhala says itself what a letter is.
+        for letter in TRIE.letters(unit) if script == "sinhala" else [unit]:
+            before, its_script = found[-1]
+            if its_script and not begins(letter[0], its_script) and letter in ROLES[its_script]:
+                found[-1] = (before + letter, its_script)
+            else:
+                found.append((letter, script if script and begins(letter[0], script) else ""))
+    return found
+
+
+def begins(character, script):
+    return ROLES[script].get(character) in SCRIPTS[script].syllable["start"]
+
+
+signs = st.text(st.sampled_from("කෂරයඅාීේ්ංकषतिी्ंँ़கஷஸரீ்ௌഷ്\u0d4eরয্ \u200d\u200c\u200da"), max_size=25)
+
+
+@given(text=indic | signs | texts)
+def test_a_letter_comes_when_no_character_can_change_it_any_more(text):
+    came = []
+    shown = []
+
+    def one_by_one():
+        for character in text:
+            yield character
+            shown.append("".join(came))
+
+    for piece in whole_letters(one_by_one()):
+        came.append(piece)
+    for number, so_far in enumerate(shown, 1):
+        parts = letters(text[:number])
+        assert so_far == "".join(letter for letter, _ in parts[: len(parts) - bool(parts[-1][1])])
+    assert "".join(came) == text
+
+
+@given(text=indic | signs | texts, data=st.data())
+def test_pieces_cut_anywhere_come_out_between_letters(text, data):
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    pieces = [text[start:stop] for start, stop in zip([0, *places], [*places, len(text)], strict=True)]
+    whole = list(whole_letters(pieces))
+    assert "".join(whole) == text
+    assert all(whole)
+    assert set(accumulate(map(len, whole))) <= set(accumulate(len(letter) for letter, _ in letters(text)))
+
+
+def test_conjuncts_come_whole():
+    assert list(whole_letters("ශ්‍රී ලංකා")) == ["ශ්‍රී ", "ලං", "කා"]
+    assert list(whole_letters("ක්ෂ ක්‍ෂ")) == ["ක්", "ෂ ", "ක්‍ෂ"]
+    assert list(whole_letters("क्षत्रिय")) == ["क्ष", "त्रि", "य"]
+    assert list(whole_letters("ஸ்ரீ")) == ["ஸ்ரீ"]
+    assert list(whole_letters("क्षत्रिय", ["sinhala"])) == list("क्षत्रिय")
+
+
+def test_a_letter_that_never_ends_takes_no_longer():
+    text = "क" + "ं" * 300_000
+    assert list(whole_letters(text)) == [text]
+
+
+def test_where_a_syllable_needs_an_ending_one_without_it_comes_apart(monkeypatch):
+    ends = frozenset({"signs", "modifiers"})
+    monkeypatch.setitem(SCRIPTS, "waiting", replace(SCRIPTS["devanagari"], name="waiting", also="", ends=ends))
+    for text in ("किक्षिकक्षकिक्", "किक्षिककि", "क्क्क्क्कि", "क्क्क्"):
+        whole = list(whole_letters(text, ["waiting"]))
+        assert "".join(whole) == text
+        units = LinguisTrie(["waiting"]).tokenize(text)
+        assert set(accumulate(map(len, whole))) <= set(accumulate(map(len, units)))
+
+
+def test_closing_closes_what_the_pieces_come_from():
+    closed = []
+
+    def pieces():
+        try:
+            yield from "abc"
+        finally:
+            closed.append(True)
+
+    stream = whole_letters(pieces())
+    assert next(stream) == "a"
+    stream.close()
+    assert closed
