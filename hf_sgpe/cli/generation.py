@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from hf_sgpe.cli.app import (
-    TOKENIZER_HELP,
     Json,
     Quiet,
     command,
@@ -17,6 +16,17 @@ from hf_sgpe.cli.app import (
     read_chat_template,
     stdin_lines,
     well_formed,
+)
+from hf_sgpe.cli.options import (
+    ContextLength,
+    Device,
+    Engine,
+    Exact,
+    GPULayers,
+    Model,
+    ModelTokenizer,
+    Template,
+    engine_settings,
 )
 from hf_sgpe.errors import SGPEError
 
@@ -43,17 +53,9 @@ def engines(as_json: Json = False, quiet: Quiet = False) -> None:
 
 @command(epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]")
 def chat(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Folder of a model of transformers, OpenVINO or MLX, GGUF file or Hub repository.", show_default=False
-        ),
-    ],
+    model: Model,
     *,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenizer", "-t", help=f"{TOKENIZER_HELP} (default: the model's)", show_default=False),
-    ] = None,
+    tokenizer: ModelTokenizer = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this, and end.", show_default=False)] = None,
     json_lines: Annotated[
         bool,
@@ -62,29 +64,12 @@ def chat(
             help='Read lines such as {"prompt": "…"} or {"messages": […]} from stdin, and write one with "text" for each.',
         ),
     ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="One of those that hf-sgpe engines shows (default: the best one here).",
-            show_default=False,
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda … of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
-    ] = None,
-    n_ctx: Annotated[
-        int | None,
-        typer.Option(help="Tokens in the context of llama.cpp (default: the model's, up to 8192).", show_default=False),
-    ] = None,
-    n_gpu_layers: Annotated[
-        int | None, typer.Option(help="Layers of llama.cpp on a GPU (default: -1, all).", show_default=False)
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Compute in 32 bits, the same tokens on every engine.")] = False,
-    template: Annotated[
-        str | None,
-        typer.Option(help="Chat template: llama3, chatml, alpaca or a .jinja file.", show_default=False),
-    ] = None,
+    engine: Engine = None,
+    device: Device = None,
+    n_ctx: ContextLength = None,
+    n_gpu_layers: GPULayers = None,
+    exact: Exact = False,
+    template: Template = None,
     system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
     max_new_tokens: Annotated[int, typer.Option(help="The most tokens in an answer.")] = 512,
     temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
@@ -129,10 +114,9 @@ def chat(
         whole_syllables=whole_syllables,
         heal=heal,
     )
-    settings = {"device": device, "n_ctx": n_ctx, "n_gpu_layers": n_gpu_layers}
-    given = {name: value for name, value in settings.items() if value is not None}
+    settings = engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
     source = template and read_chat_template(template, "--template")
-    with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **given) as generator:
+    with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **settings) as generator:
         conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
         if prompt is not None:
             terminal.once(conversation, *well_formed([prompt]))

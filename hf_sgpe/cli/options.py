@@ -1,4 +1,4 @@
-"""Options that several commands have: what is counted, and how it is cut into words."""
+"""Options that several commands have: what is counted, how it is cut into words, and which model generates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
@@ -71,6 +72,39 @@ ChatTemplate = Annotated[
         help="llama3, chatml, alpaca or a .jinja file; the special tokens of a named one come along.", show_default=False
     ),
 ]
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="Folder of a model of transformers, OpenVINO or MLX, GGUF file or Hub repository.", show_default=False
+    ),
+]
+ModelTokenizer = Annotated[
+    str | None,
+    typer.Option("--tokenizer", "-t", help=f"{TOKENIZER_HELP} (default: the model's)", show_default=False),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="One of those that hf-sgpe engines shows (default: the best one here).", show_default=False),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda … of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
+]
+ContextLength = Annotated[
+    int | None,
+    typer.Option(help="Tokens in the context of llama.cpp (default: the model's, up to 8192).", show_default=False),
+]
+GPULayers = Annotated[int | None, typer.Option(help="Layers of llama.cpp on a GPU (default: -1, all).", show_default=False)]
+Exact = Annotated[bool, typer.Option("--exact", help="Compute in 32 bits, the same tokens on every engine.")]
+Template = Annotated[
+    str | None, typer.Option(help="Chat template: llama3, chatml, alpaca or a .jinja file.", show_default=False)
+]
+
+
+def engine_settings(**settings: Any) -> dict[str, Any]:
+    """Those settings of an engine that are given; each engine has its own, and refuses others."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def check_dataset(dataset: list[str] | None, split: str | None, streaming: bool) -> None:

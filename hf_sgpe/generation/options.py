@@ -78,10 +78,13 @@ class GenerationOptions:
                 continue
             if isinstance(value, np.generic):
                 value = value.item()
-                object.__setattr__(self, name, value)
+            given = value
+            if kind is float and type(value) is int:  # transformers takes no whole number for it
+                value = float(value) if abs(value) < 1 << 1000 else inf
+            object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
                 what = "a whole number " if kind is int else ""
-                raise SGPEError(f"{name} must be {what}{least_and_most}, not {value!r}")
+                raise SGPEError(f"{name} must be {what}{least_and_most}, not {given!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
             if not isinstance(value, (str, int, Iterable)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import fsum, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hf_sgpe.chat.templates import render
 from hf_sgpe.chat.written import Finder
@@ -17,7 +18,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_reading import check_tokenizer
 from hf_sgpe.generation.detection import find_model, kind_of_model, load_engine
-from hf_sgpe.generation.engine import Engine, Watch
+from hf_sgpe.generation.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.healing import Healer, Healing
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.splitting.streams import whole_letters
@@ -48,6 +49,36 @@ class Progress:
         """Of what was generated, without the time that the prompt took."""
         spent = self.seconds - (self.first or 0.0)
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
+
+
+class PlacedToken(NamedTuple):
+    """A token of an answer, how probable it was, and where it is.
+
+    Attributes:
+        token: With its log-probability.
+        place: Characters of the answer before it, or before the character that it is a part of.
+    """
+
+    token: ScoredToken
+    place: int
+
+
+class Piece(NamedTuple):
+    """A part of an answer.
+
+    Attributes:
+        text: Whole characters; none in the last piece.
+        generated: Tokens of the answer until now, with those that a text to stop at was made of.
+        finish_reason: In the last piece: ``stop`` where a token or a text ended the answer, ``length`` where
+            ``max_new_tokens`` or the context did.
+        tokens: Where they are asked for, those whose text has begun to come, each in one piece. What is only a part of a
+            text to stop at is in none.
+    """
+
+    text: str
+    generated: int
+    finish_reason: Literal["stop", "length"] | None = None
+    tokens: tuple[PlacedToken, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,6 +258,64 @@ class TextGenerator:
             bytes=sum(map(len, tokens)) if given else len(text.encode()),
         )
 
+    def pieces(
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        top: int | None = None,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Piece]:
+        """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept, and
+        ``heal`` is for prompts of text.
+
+        Args:
+            top: Give the tokens with their log-probabilities, and as many as this of the most probable ones; None for no
+                tokens.
+            is_over: Asked before each token; where it says so, the answer ends.
+
+        Raises:
+            SGPEError: before anything runs: the prompt is empty or too long, or has an id beyond the model's vocabulary.
+        """
+        options, prompt = options or GenerationOptions(), list(ids)
+        generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
+        tokens: Iterator[int | ScoredToken] = generate(prompt, options)
+        if self.engine.context_length is not None:
+            options = options.with_at_most(self.engine.context_length - len(prompt))
+        return self._answer(tokens, options, is_over)
+
+    def _answer(
+        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool]
+    ) -> Iterator[Piece]:
+        placed: deque[PlacedToken] = deque()
+        generated = length = shown = 0
+        is_cut = True
+
+        def arriving() -> Iterator[int]:
+            nonlocal generated, is_cut
+            with closing(tokens):  # type: ignore[type-var]
+                while not is_over() and (token := next(tokens, None)) is not None:
+                    generated += 1
+                    if isinstance(token, ScoredToken):
+                        placed.append(PlacedToken(token, length))
+                        token = token.id
+                    yield token
+            is_cut = False
+
+        def texts() -> Iterator[str]:
+            nonlocal length
+            for text in self._pieces(arriving()):
+                length += len(text)
+                yield text
+
+        answer = until_stop(texts(), options.stop)
+        for text in whole_letters(answer) if options.whole_syllables else answer:
+            shown += len(text)
+            begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
+            yield Piece(text, generated, tokens=tuple(begun))
+        ran_out = not is_cut and generated >= options.max_new_tokens
+        yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
+
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """A conversation, which remembers what was said.
 
@@ -286,6 +375,7 @@ class Chat:
     Attributes:
         messages: What was said, each with ``role`` and ``content``; the system prompt is not among it.
         system_prompt: What to put first, or None.
+        stop_ids: The token that the template writes after an answer, where it ends.
     """
 
     def __init__(self, generator: TextGenerator, system_prompt: str | None, template: str | None) -> None:
@@ -296,7 +386,7 @@ class Chat:
         if not chosen:
             raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
         self._template = chosen
-        self._stop_ids = end_of_turn(generator.tokenizer, chosen)
+        self.stop_ids = tuple(end_of_turn(generator.tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
@@ -316,10 +406,23 @@ class Chat:
             SGPEError: before anything runs: a message is incomplete, or they are too long.
         """
         options = options or GenerationOptions()
-        options = replace(options, stop_ids=(*options.stop_ids, *self._stop_ids))
-        ids = self.generator.tokenizer.apply_chat_template(messages, self._template, system_prompt=self.system_prompt)
+        options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
+        return self.generator._stream(self.encode(messages), options)
+
+    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        """The ids of any messages, after the system prompt: what is written in them is ordinary text.
+
+        Args:
+            add_generation_prompt: End with what the assistant's answer begins with.
+
+        Raises:
+            SGPEError: a message is incomplete, or the template rejects it.
+        """
+        ids = self.generator.tokenizer.apply_chat_template(
+            messages, self._template, add_generation_prompt=add_generation_prompt, system_prompt=self.system_prompt
+        )
         assert not isinstance(ids, str)
-        return self.generator._stream(ids, options)
+        return ids
 
     def _answered(self, messages: list[dict[str, str]], pieces: Iterator[str]) -> Iterator[str]:
         answer: list[str] = []

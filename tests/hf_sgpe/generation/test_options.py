@@ -13,6 +13,7 @@ from hf_sgpe.generation import GenerationOptions
         ({"temperature": -0.1}, "temperature must be at least 0, not -0.1"),
         ({"temperature": float("nan")}, "temperature must be at least 0, not nan"),
         ({"temperature": float("inf")}, "temperature"),
+        ({"temperature": 10**400}, "temperature must be at least 0, not 1000"),
         ({"temperature": "hot"}, "temperature must be at least 0, not 'hot'"),
         ({"top_p": 0}, "top_p must be above 0 and at most 1, not 0"),
         ({"top_p": 1.1}, "top_p"),
@@ -37,5 +38,6 @@ def test_one_stop_needs_no_list_and_whole_numbers_are_temperatures_too():
     options = GenerationOptions(stop="x", stop_ids=3, temperature=1, seed=None)
     assert (options.stop, options.stop_ids, options.is_greedy) == (("x",), (3,), False)
     assert GenerationOptions(temperature=0).is_greedy
+    assert type(options.temperature) is float  # transformers takes nothing else
     assert options.with_at_most(5).max_new_tokens == 5
     assert options.with_at_most(5000) is options

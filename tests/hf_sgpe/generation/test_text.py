@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from support.bigram import Bigram
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
+from hf_sgpe.generation import Engine, GenerationOptions, ScoredToken, TextGenerator
 from hf_sgpe.generation.terminal import Conversation, interact, json_lines, once
 from hf_sgpe.generation.text import end_of_turn, until_stop
 from hf_sgpe.special_tokens import Template
@@ -118,6 +118,64 @@ def test_each_character_comes_with_its_last_byte(chatty):
     # Bytes at the end that are no whole character are left out; in the middle they show.
     assert list(TextGenerator(only_bytes, Parrot("ක".encode()[:2])).stream("x")) == []
     assert "".join(TextGenerator(only_bytes, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
+
+
+def test_pieces_say_why_an_answer_ended(chatty):
+    ids = chatty.encode("one two three")
+    generator = TextGenerator(chatty, Parrot(ids))
+    for options, text, generated, reason in (
+        ({}, "one two three", len(ids), "stop"),
+        ({"max_new_tokens": 2}, chatty.decode(ids[:2]), 2, "length"),
+        ({"max_new_tokens": len(ids)}, "one two three", len(ids), "length"),
+        ({"stop": "three"}, "one two ", len(ids), "stop"),
+        ({"stop": "three", "max_new_tokens": len(ids)}, "one two ", len(ids), "stop"),
+    ):
+        *pieces, last = generator.pieces([65], GenerationOptions(**options))
+        assert "".join(piece.text for piece in pieces) == text
+        assert {piece.finish_reason for piece in pieces} <= {None}
+        assert last == ("", generated, reason, ())
+    generator.engine.context_length = 4
+    assert [piece.finish_reason for piece in generator.pieces([65, 65])][-1] == "length"
+    with pytest.raises(SGPEError, match="fills the context of 4"):
+        generator.pieces([65] * 4)
+
+
+def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    generator = TextGenerator(only_bytes, Parrot("ක්ෂ ක".encode(), vocab_size=256))
+    options = GenerationOptions(whole_syllables=True)
+    pieces = [piece.text for piece in generator.pieces([65], options)]
+    assert pieces == [*generator.stream("x", options), ""]
+    assert len(pieces) < len([*generator.pieces([65])])
+
+
+def test_pieces_end_before_the_next_token_where_nobody_waits_for_them(chatty):
+    engine = Parrot([4999] * 10)  # rows without a token, of which no piece comes
+    asked = iter([False, False, False, True])
+    (last,) = TextGenerator(chatty, engine).pieces([65], is_over=lambda: next(asked))
+    assert (last.generated, engine.said, engine.ended) == (3, 3, 1)
+
+
+def test_tokens_come_with_the_text_that_they_begin(chatty):
+    class Sure(Parrot):
+        def generate_scored(self, ids, options=None, *, top=0):
+            return (ScoredToken(id, 0.0, ((id, 0.0),) * top) for id in self.generate(ids, options))
+
+    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
+    generator = TextGenerator(only_bytes, Sure("aක<b<".encode(), vocab_size=256))
+    *pieces, last = generator.pieces([65], GenerationOptions(stop="<>"), top=2)
+    tokens = [(piece.text, [(chr(token.id), place) for token, place in piece.tokens]) for piece in (*pieces, last)]
+    assert tokens == [
+        ("a", [("a", 0)]),
+        ("ක", [("\xe0", 1), ("\xb6", 1), ("\x9a", 1)]),
+        ("<b", [("<", 2), ("b", 3)]),
+        ("<", [("<", 4)]),
+        ("", []),
+    ]
+    assert {len(token.top) for piece in pieces for token, _ in piece.tokens} == {2}
+    *pieces, last = generator.pieces([65], GenerationOptions(stop="<b"), top=0)
+    assert [chr(token.id) for piece in (*pieces, last) for token, _ in piece.tokens] == ["a", "\xe0", "\xb6", "\x9a"]
+    assert last.generated == 6
 
 
 def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):

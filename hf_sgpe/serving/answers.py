@@ -1,0 +1,162 @@
+"""What clients are answered, in the form of OpenAI's API: whole, and as events of a stream."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.text import Piece, PlacedToken
+from hf_sgpe.serving.requests import Asked, Served
+
+_LEAST = -9999.0
+"""What OpenAI's API writes for a token that is impossible, whose logarithm JSON has no number for."""
+
+DONE = b"data: [DONE]\n\n"
+"""The event that ends a stream."""
+
+
+def to_json(value: Any) -> bytes:
+    """JSON in UTF-8, whatever characters a client has put into what is answered."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def event(value: Any) -> bytes:
+    """An event of a stream."""
+    return b"data: " + to_json(value) + b"\n\n"
+
+
+class Completion:
+    """The answer to a completion.
+
+    Choices are numbered through: those to the first prompt, then those to the second.
+
+    Args:
+        asked: What was asked for.
+        served: What answers.
+    """
+
+    prefix = "cmpl"
+    whole_object = part_object = "text_completion"
+
+    def __init__(self, asked: Asked, served: Served) -> None:
+        self.asked = asked
+        self._id = f"{self.prefix}-{uuid.uuid4().hex}"
+        self._created = int(time.time())
+        self._model = served.name
+        self._tokenizer = served.generator.tokenizer
+        self._generated = [0] * (len(asked.prompts) * asked.n)
+
+    def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
+        """All of it, from the pieces of each choice."""
+        choices = []
+        for number, pieces in enumerate(answers):
+            self._generated[number] = pieces[-1].generated
+            text = self._echo(number) + "".join(piece.text for piece in pieces)
+            tokens = [token for piece in pieces for token in piece.tokens]
+            logprobs = None if self.asked.top is None else self._logprobs(tokens)
+            choices.append(self._choice(number, self._said(text), logprobs, pieces[-1].finish_reason))
+        return self._record(self.whole_object, choices, usage=self._usage())
+
+    def first_parts(self) -> Iterator[dict[str, Any]]:
+        """What comes before the first piece of each choice."""
+        for number in range(len(self._generated) if self.asked.echo is not None else 0):
+            yield self._part(self._choice(number, self._said(self._echo(number))))
+
+    def part(self, number: int, piece: Piece) -> dict[str, Any]:
+        """A piece of a choice."""
+        self._generated[number] = piece.generated
+        logprobs = self._logprobs(piece.tokens) if piece.tokens else None
+        return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
+
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """What comes when all choices are at their ends."""
+        if self.asked.has_usage:
+            yield self._record(self.part_object, [], usage=self._usage())
+
+    def _echo(self, number: int) -> str:
+        return self.asked.echo[number // self.asked.n] if self.asked.echo is not None else ""
+
+    def _said(self, text: str) -> dict[str, Any]:
+        return {"text": text}
+
+    def _said_next(self, piece: Piece) -> dict[str, Any]:
+        return {"text": piece.text}
+
+    def _choice(
+        self,
+        number: int,
+        said: dict[str, Any],
+        logprobs: dict[str, Any] | None = None,
+        finish_reason: str | None = None,
+    ) -> dict[str, Any]:
+        return {"index": number, **said, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
+        top = [dict(map(self._named, (*token.top, (token.id, token.logprob)))) for token, _ in tokens]
+        named = [self._named((token.id, token.logprob)) for token, _ in tokens]
+        return {
+            "tokens": [name for name, _ in named],
+            "token_logprobs": [logprob for _, logprob in named],
+            "top_logprobs": top,
+            "text_offset": [place for _, place in tokens],
+        }
+
+    def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
+        """A token's text, or its bytes where they are not whole characters, and its log-probability as JSON can have it."""
+        id, logprob = scored
+        token = self._bytes_of(id)
+        if not token:
+            name = f"token_id:{id}"  # a row that an embedding is padded with
+        else:
+            try:
+                name = token.decode()
+            except UnicodeDecodeError:
+                name = "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+        return name, max(logprob, _LEAST)
+
+    def _bytes_of(self, id: int) -> bytes:
+        try:
+            return self._tokenizer.token_bytes(id)
+        except SGPEError:
+            return b""
+
+    def _part(self, choice: dict[str, Any]) -> dict[str, Any]:
+        return self._record(self.part_object, [choice], **({"usage": None} if self.asked.has_usage else {}))
+
+    def _record(self, kind: str, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+        return {**head, "choices": choices, **more}
+
+    def _usage(self) -> dict[str, int]:
+        prompts, answers = sum(map(len, self.asked.prompts)), sum(self._generated)
+        return {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
+
+
+class ChatCompletion(Completion):
+    """The answer to a chat: the same in other words."""
+
+    prefix = "chatcmpl"
+    whole_object = "chat.completion"
+    part_object = "chat.completion.chunk"
+
+    def first_parts(self) -> Iterator[dict[str, Any]]:
+        for number in range(len(self._generated)):
+            yield self._part(self._choice(number, {"delta": {"role": "assistant", "content": ""}}))
+
+    def _said(self, text: str) -> dict[str, Any]:
+        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+
+    def _said_next(self, piece: Piece) -> dict[str, Any]:
+        return {"delta": {"content": piece.text} if piece.text else {}}
+
+    def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
+        return {"content": [self._scored(token.id, token.logprob, token.top) for token, _ in tokens], "refusal": None}
+
+    def _scored(self, id: int, logprob: float, top: Sequence[tuple[int, float]] | None = None) -> dict[str, Any]:
+        name, logprob = self._named((id, logprob))
+        more = {} if top is None else {"top_logprobs": [self._scored(*other) for other in top]}
+        return {"token": name, "logprob": logprob, "bytes": list(self._bytes_of(id)), **more}

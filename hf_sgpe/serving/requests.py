@@ -1,0 +1,294 @@
+"""What clients ask for, in the form of OpenAI's API: JSON → prompts and options, or an error that names the parameter.
+
+Whatever is asked and cannot be done is refused; nothing is passed over in silence but what has no effect on an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.generation.text import Chat, TextGenerator
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.splitting.normalization import well_formed
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for.
+
+    Args:
+        max_body: Bytes in its body.
+        max_new_tokens: In each answer; a chat that names no number gets as many, or as the context has room for.
+        max_choices: Answers in all: prompts times ``n``.
+        max_waiting: Requests that may wait while another is worked on.
+
+    Raises:
+        SGPEError: a number is too small.
+    """
+
+    max_body: int = 4 << 20
+    max_new_tokens: int = 4096
+    max_choices: int = 16
+    max_waiting: int = 128
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_body", 1), ("max_new_tokens", 1), ("max_choices", 1), ("max_waiting", 0)):
+            if getattr(self, name) < least:
+                raise SGPEError(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model as clients see it: its name, what answers, and what they may ask for.
+
+    Args:
+        chat: How conversations are written; None where there is no chat template.
+    """
+
+    name: str
+    generator: TextGenerator
+    chat: Chat | None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for.
+
+    Args:
+        prompts: The ids of each.
+        options: For each of them.
+        n: Answers to each.
+        echo: Texts of the prompts, where they are to come before the answers.
+        top: With log-probabilities, and of the most probable tokens as many as this; None for neither.
+    """
+
+    prompts: list[list[int]]
+    options: GenerationOptions
+    n: int
+    is_streamed: bool
+    has_usage: bool
+    echo: list[str] | None = None
+    top: int | None = None
+
+    def options_of(self, choice: int) -> GenerationOptions:
+        """For one of the ``n``: with a seed, each has one of its own, so that they differ and yet repeat."""
+        seed = self.options.seed
+        return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The object that a body holds.
+
+    Raises:
+        RequestError: it holds none.
+    """
+    try:
+        record = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise RequestError(f"the body must be a JSON object, not {kind(record)}")
+    return record
+
+
+def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
+    """A request for ``/v1/completions``.
+
+    Raises:
+        RequestError: it is wrong, or something that is asked cannot be done.
+    """
+    given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
+    _check_model(given, served)
+    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",))
+    if given.get("logprobs") is not None:
+        asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
+    if not given.flag("echo"):
+        return asked
+    if asked.top is not None:
+        raise RequestError("echo does not go with logprobs: prompts have none here", param="echo")
+    return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
+
+
+def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
+    """A request for ``/v1/chat/completions``.
+
+    Raises:
+        RequestError: it is wrong, or something that is asked cannot be done.
+    """
+    given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
+    _check_model(given, served)
+    ids = read_conversation(given, served)
+    asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
+    top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
+    has_logprobs = given.flag("logprobs")
+    if top and not has_logprobs:
+        raise RequestError("top_logprobs only goes with logprobs: true", param="top_logprobs")
+    assert served.chat is not None
+    options = replace(asked.options, stop_ids=served.chat.stop_ids)
+    return replace(asked, options=options, top=top if has_logprobs else None)
+
+
+def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
+    """The ids that ``/tokenize`` is asked for, and whether with their spellings.
+
+    Raises:
+        RequestError: the request is wrong.
+    """
+    of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt"}
+    given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
+    _check_model(given, served)
+    with_spellings = given.flag("return_token_strs")
+    if "messages" in record:
+        add_generation_prompt = given.flag("add_generation_prompt", True)
+        return read_conversation(given, served, add_generation_prompt=add_generation_prompt), with_spellings
+    text = given.get("prompt")
+    if not isinstance(text, str):
+        raise RequestError("prompt must be a text, or give messages", param="prompt")
+    encode = served.generator.encode if given.flag("add_special_tokens", True) else served.generator.tokenizer.encode
+    return encode(well_formed(text)), with_spellings
+
+
+def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
+    """The text that ``/detokenize`` is asked for.
+
+    Raises:
+        RequestError: the request is wrong.
+    """
+    given = Parameters(record, {"model", "tokens"}, {})
+    _check_model(given, served)
+    tokens = given.get("tokens")
+    if not _are_ids(tokens):
+        raise RequestError("tokens must be a list of token ids", param="tokens")
+    with about("tokens"):
+        return served.generator.tokenizer.decode(tokens)
+
+
+def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
+    """The ids of the prompts of a completion: a text, token ids, or a list of either."""
+    prompt = given.get("prompt")
+    prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) or _are_ids(one) for one in prompts):
+        raise RequestError("prompt must be a text, token ids, or a list of either, and not empty", param="prompt")
+    return [served.generator.encode(well_formed(one)) if isinstance(one, str) else one for one in prompts]
+
+
+def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
+    """The ids of the messages of a chat."""
+    messages = given.get("messages")
+    if served.chat is None:
+        raise RequestError("the model has no chat template: start the server with --template", param="messages")
+    if not isinstance(messages, list) or not messages:
+        raise RequestError("messages must be a list, and not empty", param="messages")
+    read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    with about("messages"):
+        return served.chat.encode(read, add_generation_prompt=add_generation_prompt)
+
+
+def _check_model(given: Parameters, served: Served) -> None:
+    name = given.get("model")
+    if name is not None and name != served.name:
+        message = f"there is no model {str(name)[:200]!r} here: it is called {served.name!r}"
+        raise RequestError(message, status=404, param="model", code="model_not_found")
+
+
+def _message(message: Any, name: str) -> dict[str, str]:
+    if not isinstance(message, dict):
+        raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
+    for key, value in message.items():
+        if key not in ("role", "content", "name") and value not in (None, [], {}):
+            raise RequestError(f"{name}: {key} is not supported", param=f"{name}.{key}", code="unsupported_parameter")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
+    if isinstance(content, list):
+        for part in content:
+            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                what = part.get("type") if isinstance(part, dict) else part
+                raise RequestError(f"{name}: content may have text only, not {what!r}", param=f"{name}.content")
+        content = "\n".join(part["text"] for part in content)
+    read = {"role": _ROLES[role], "content": content, **({"name": message["name"]} if message.get("name") else {})}
+    for key, value in read.items():
+        if not isinstance(value, str):
+            raise RequestError(f"{name}: {key} must be a text, not {kind(value)}", param=f"{name}.{key}")
+    return {key: well_formed(value) for key, value in read.items()}
+
+
+def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_tokens: int, names: tuple[str, ...]) -> Asked:
+    limits, context = served.limits, served.generator.engine.context_length
+    for ids in prompts:
+        if context is not None and len(ids) >= context:
+            raise RequestError(
+                f"the prompt has {len(ids):,} tokens, and the context of this model only {context:,}: shorten it",
+                param="messages" if "messages" in given.record else "prompt",
+                code="context_length_exceeded",
+            )
+    n = given.whole_number("n", 1)
+    if n * len(prompts) > limits.max_choices:
+        raise RequestError(
+            f"n: {n * len(prompts):,} answers are asked for, and at most {limits.max_choices:,} may be", param="n"
+        )
+    options = GenerationOptions(
+        max_new_tokens=given.whole_number(
+            given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens
+        ),
+        temperature=1.0,
+        top_p=1.0,
+    )
+    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
+        if (value := given.get(name)) is not None:
+            with about(name):
+                options = replace(options, **{name: value})
+    stop = given.get("stop") or []
+    stops = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(one, str) and one for one in stops):
+        raise RequestError("stop must be a text, or a list of up to 4, none of them empty", param="stop")
+    is_streamed = given.flag("stream")
+    settings = given.get("stream_options")
+    if settings is not None and (not is_streamed or not isinstance(settings, dict)):
+        raise RequestError("stream_options must be an object, and only goes with stream: true", param="stream_options")
+    settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
+    return Asked(prompts, replace(options, stop=tuple(stops)), n, is_streamed, settings.flag("include_usage"))
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(type(id) is int for id in value)
+
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""Role in a request → role for a template: OpenAI calls its newer system messages those of a developer."""
+
+_MOST_TOP = 20
+
+_COMMON = (
+    *("model", "n", "stream", "stream_options", "stop", "seed", "temperature", "top_p", "top_k", "min_p"),
+    *("repetition_penalty", "max_tokens", "logprobs"),
+)
+_COMPLETION = ("prompt", "echo")
+_CHAT = ("messages", "max_completion_tokens", "top_logprobs")
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "logit_bias": ({},),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "service_tier": ("auto", "default"),
+}
+_OF_CHATS: dict[str, tuple[Any, ...]] = {
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "reasoning_effort": ("none",),
+    "verbosity": (),
+    "store": (False,),
+    "web_search_options": (),
+}

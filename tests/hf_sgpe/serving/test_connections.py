@@ -1,0 +1,176 @@
+"""What clients do to a server that no library would: go away, be slow, send too much, or send no HTTP."""
+
+import json
+import socket
+
+import pytest
+from support.serving import serving, wait_until
+
+from hf_sgpe.serving.requests import Limits, Served
+
+pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+
+
+@pytest.fixture
+def engine(endless):
+    return endless.generator.engine
+
+
+@pytest.fixture
+def running(endless):
+    limits = Limits(max_new_tokens=10**9, max_body=2000)
+    with serving(Served("endless", endless.generator, endless.chat, limits), body_seconds=2) as running:
+        yield running
+
+
+def connect(running):
+    return socket.create_connection((running.host, running.port), timeout=60)
+
+
+def request(body, path="/v1/completions", headers=(), length=None):
+    body = json.dumps(body).encode() if isinstance(body, dict) else body
+    head = [f"POST {path} HTTP/1.1", "Host: here", "Content-Type: application/json", *headers]
+    head += [f"Content-Length: {len(body) if length is None else length}"]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def answer(connection):
+    """Status, headers and body of an answer after which the connection is closed, or which says how long it is."""
+    file = connection.makefile("rb")
+    status = int(file.readline().split()[1])
+    headers = {}
+    while line := file.readline().strip():
+        name, _, value = line.decode().partition(":")
+        headers[name.lower()] = value.strip()
+    return status, headers, json.loads(file.read(int(headers["content-length"])))
+
+
+LONG = {"prompt": "a", "max_tokens": 10**9}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_goes_away_while_being_answered_is_no_longer_answered(running, engine, stream):
+    with connect(running) as connection:
+        connection.sendall(request({**LONG, "stream": stream}))
+        wait_until(lambda: engine.said > 100)
+        assert engine.ended == 0
+    wait_until(lambda: engine.ended == 1)
+    wait_until(lambda: not len(running.line))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
+    with connect(running) as first:
+        first.sendall(request(LONG))
+        wait_until(lambda: engine.begun == 1)
+        with connect(running) as second:
+            second.sendall(request({**LONG, "stream": stream}))
+            wait_until(lambda: len(running.line) == 2)
+        wait_until(lambda: len(running.line) == 1)
+    wait_until(lambda: not len(running.line))
+    assert engine.begun == engine.ended == 1
+
+
+def test_one_who_goes_away_takes_all_choices_along(running, engine):
+    with connect(running) as connection:
+        connection.sendall(request({**LONG, "n": 5}))
+        wait_until(lambda: engine.begun == 1)
+    wait_until(lambda: not len(running.line))
+    assert engine.begun == engine.ended == 1
+
+
+def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
+    engine.id = 4999  # a row without a token
+    with connect(running) as connection:
+        connection.sendall(request(LONG))
+        wait_until(lambda: engine.said > 100)
+    wait_until(lambda: engine.ended == 1)
+
+
+def test_who_does_not_read_holds_up_nobody(running, engine):
+    with connect(running) as lazy, connect(running) as other:
+        lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))
+        wait_until(lambda: engine.begun == 1)
+        other.sendall(request({"prompt": "a", "max_tokens": 3}))
+        assert answer(other)[2]["choices"][0]["text"] == "aaa"
+
+
+@pytest.mark.parametrize("given", ["length", "chunks"])
+def test_a_body_that_is_too_long_is_refused(running, given):
+    with connect(running) as connection:
+        if given == "length":
+            connection.sendall(request(b"", length=2001))
+        else:
+            head = request(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+            connection.sendall(head + b"7d1\r\n" + b" " * 2001 + b"\r\n")
+        status, headers, body = answer(connection)
+    assert (status, headers["connection"]) == (413, "close")
+    assert body["error"]["message"] == "the body has more than 2,000 bytes"
+
+
+def test_a_body_that_comes_in_parts_is_read_and_one_that_does_not_come_is_given_up(running):
+    whole = request({"prompt": "a", "max_tokens": 2})
+    with connect(running) as connection, connect(running) as other:
+        other.sendall(whole[:-1])
+        for place in range(0, len(whole), 7):
+            connection.sendall(whole[place : place + 7])
+        assert answer(connection)[2]["choices"][0]["text"] == "aa"
+        status, headers, body = answer(other)
+    assert (status, headers["connection"]) == (408, "close")
+    assert body["error"]["message"] == "the body did not arrive within 2 seconds"
+
+
+def test_who_goes_away_before_the_body_is_there_is_no_error(running, caplog):
+    for part in (10, 200):
+        with connect(running) as connection:
+            connection.sendall(request(LONG)[:part])
+    with connect(running) as connection:
+        connection.sendall(request({"prompt": "a", "max_tokens": 1}))
+        assert answer(connection)[0] == 200
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [
+        (request(b"{"), 400, "the body is not JSON"),
+        (request(b"\xff"), 400, "the body is not JSON"),
+        (request(b"[1]"), 400, "the body must be a JSON object, not a list"),
+        (request(b'{"prompt": NaN}'), 400, "prompt must be a text"),
+        (request(b'{"prompt": "a", "temperature": Infinity}'), 400, "temperature must be at least 0, not inf"),
+        (request(b"{}").replace(b"application/json", b"text/plain"), 415, "send Content-Type: application/json"),
+        (request(b"{}", "/v1/nothing"), 404, "there is no /v1/nothing here"),
+        (request(b"{}", "/health"), 405, "/health does not take POST"),
+    ],
+)
+def test_what_is_wrong_is_said(running, sent, status, message):
+    with connect(running) as connection:
+        connection.sendall(sent)
+        said, _, body = answer(connection)
+    assert said == status
+    assert message in body["error"]["message"]
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+
+
+def test_what_is_no_http_is_turned_away(running):
+    with connect(running) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 400")
+
+
+def test_one_connection_takes_several_requests(running):
+    with connect(running) as connection:
+        for tokens in (1, 2, 3):
+            connection.sendall(request({"prompt": "a", "max_tokens": tokens}))
+            assert answer(connection)[2]["choices"][0]["text"] == "a" * tokens
+
+
+def test_a_stream_is_events_that_end_with_done(running):
+    with connect(running) as connection:
+        connection.sendall(request({"prompt": "a", "max_tokens": 2, "stream": True}, headers=["Connection: close"]))
+        written = connection.makefile("rb").read()
+    assert b"content-type: text/event-stream" in written.lower()
+    events = [line for line in written.splitlines() if line.startswith(b"data: ")]
+    assert events[-1] == b"data: [DONE]"
+    assert [json.loads(event[6:])["choices"][0]["text"] for event in events[:-1]] == ["a", "a", ""]

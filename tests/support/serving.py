@@ -1,0 +1,61 @@
+"""A server in a thread of the test's own process, on a port of its own."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hf_sgpe.serving.line import Line
+from hf_sgpe.serving.requests import Served
+
+
+class Running:
+    """A server that runs, until `stop`."""
+
+    def __init__(self, served: Served, **settings: Any) -> None:
+        from hf_sgpe.serving import server
+        from hf_sgpe.serving.app import create_app
+
+        self.served = served
+        self.app = create_app(served, **settings)
+        self._bound = server.bind("127.0.0.1", 0)
+        self.host, self.port = self._bound.getsockname()
+        self.url = server.url_of(self._bound)
+        self.server = server.server_of(self.app)
+        self._thread = threading.Thread(target=self.server.run, args=([self._bound],))
+        self._thread.start()
+        wait_until(lambda: self.server.started)
+
+    @property
+    def line(self) -> Line:
+        line: Line = self.app.state.line
+        return line
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self.server.handle_exit(signal.SIGINT, None)
+        self._thread.join()
+        self._bound.close()
+
+
+@contextmanager
+def serving(served: Served, **settings: Any) -> Iterator[Running]:
+    """A block in which a server runs."""
+    running = Running(served, **settings)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def wait_until(holds: Any, seconds: float = 60) -> None:
+    """Waits until something holds, which is an error if it never does."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{holds} does not hold")
+        time.sleep(0.005)
