@@ -26,6 +26,7 @@ Config = Mapping[str, Any]
 # Module of each layer → the shape of its weight, by the names of `_sizes`. One that holds {expert} is there for each
 # expert, and llama.cpp has all of them in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
+_FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
 _ATTENTION = {
     "self_attn.q_proj": "queries width",
     "self_attn.k_proj": "keys width",
@@ -103,9 +104,9 @@ def _other_layers_without_positions(config: Config) -> str:
     return "" if is_usual else "leaves positions out in every fourth layer, not in those that no_rope_layers names"
 
 
-def _other_scale(config: Config) -> str:
-    # llama.cpp knows Gemma 3 27B by its 62 layers.
-    is_27b = config["num_hidden_layers"] == 62
+def _other_scale(config: Config, layers_of_27b: int) -> str:
+    # By which llama.cpp knows the model of that size.
+    is_27b = config["num_hidden_layers"] == layers_of_27b
     expected = config["hidden_size"] // config["num_attention_heads"] if is_27b else _head(config)
     return "" if config["query_pre_attn_scalar"] == expected else f"takes {expected} for query_pre_attn_scalar"
 
@@ -116,6 +117,13 @@ _LLAMA3 = "llama3(factor, high_freq_factor, low_freq_factor, original_max_positi
 _ROPES = ("default()", "linear(factor)", "yarn(factor, original_max_position_embeddings)")
 _USUAL = {"hidden_act": ("silu",), "tie_word_embeddings": _EITHER, "rope": _ROPES}
 _WHOLE = dict(_USUAL, sliding_window=(None,))
+_GEMMA = {
+    "hidden_activation": ("gelu_pytorch_tanh",),
+    "hidden_act": ("gelu_pytorch_tanh",),  # which says the same, and is not read
+    "tie_word_embeddings": _YES,
+    "query_pre_attn_scalar": Like((12,)),
+    "attention_bias": _NO,
+}
 _BIASES = {"attention_bias": tuple(_ATTENTION), "mlp_bias": tuple(_GATED)}
 
 FAMILIES: Mapping[str, Family] = {
@@ -207,30 +215,40 @@ FAMILIES: Mapping[str, Family] = {
         },
         why_not=_other_heads,
     ),
+    "gemma2": Family(
+        "gemma2",
+        dict(
+            _GEMMA,
+            rope=("default()",),
+            sliding_window=("every other layer",),
+            use_bidirectional_attention=(None,),
+            attn_logit_softcapping=Like((2.0,)),
+            final_logit_softcapping=Like((5.0,)),
+        ),
+        layer={**_ATTENTION, **_GATED, **_FOUR_NORMS},
+        numbers={
+            **_RMS_NORM,
+            "sliding_window": "sliding_window",
+            "attn_logit_softcapping": "attn_logit_softcapping",
+            "final_logit_softcapping": "final_logit_softcapping",
+        },
+        adds_one=True,
+        why_not=partial(_other_scale, layers_of_27b=46),
+    ),
     "gemma3_text": Family(
         "gemma3",
-        {
-            "hidden_activation": ("gelu_pytorch_tanh",),
-            "tie_word_embeddings": _YES,
-            "rope": ("full_attention: default(), sliding_attention: default()",),
-            "sliding_window": ("five layers of six",),
-            "query_pre_attn_scalar": Like((12,)),
-            "attention_bias": _NO,
-            "use_bidirectional_attention": _NO,
-            "attn_logit_softcapping": (None,),
-            "final_logit_softcapping": (None,),
-        },
-        layer={
-            **_NORMS,
-            **_ATTENTION,
-            **_HEAD_NORMS,
-            **_GATED,
-            "pre_feedforward_layernorm": "width",
-            "post_feedforward_layernorm": "width",
-        },
+        dict(
+            _GEMMA,
+            rope=("full_attention: default(), sliding_attention: default()",),
+            sliding_window=("five layers of six",),
+            use_bidirectional_attention=_NO,
+            attn_logit_softcapping=(None,),
+            final_logit_softcapping=(None,),
+        ),
+        layer={**_ATTENTION, **_HEAD_NORMS, **_GATED, **_FOUR_NORMS},
         numbers={**_RMS_NORM, "sliding_window": "sliding_window"},
         adds_one=True,
-        why_not=_other_scale,
+        why_not=partial(_other_scale, layers_of_27b=62),
     ),
     "gpt2": Family(
         "gpt2",

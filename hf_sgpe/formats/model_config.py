@@ -21,14 +21,16 @@ _WITHOUT_EFFECT = {
     "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
     "of what a GGUF file says besides": "_model_name_or_path unk_token_id",
     "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
-    "of what is given back": "use_cache return_dict output_hidden_states output_attentions output_router_logits",
+    "of what is given back": """
+        use_cache cache_implementation return_dict output_hidden_states output_attentions output_router_logits
+    """,
     "of training": """
         initializer_range attention_dropout hidden_dropout residual_dropout embedding_dropout resid_pdrop embd_pdrop
         attn_pdrop router_aux_loss_coef router_jitter_noise pretraining_tp
     """,
     "of other tasks": """
-        id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder summary_type summary_use_proj
-        summary_activation summary_proj_to_labels summary_first_dropout
+        task_specific_params id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder
+        summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
     """,
     "of windows and positions, in another form": """
         layer_types use_sliding_window max_window_layers sliding_window_pattern _sliding_window_pattern
@@ -44,7 +46,8 @@ class Like(tuple[Any, ...]):
     """Values that were compared, and stand for all of their types."""
 
     def holds_type_of(self, value: Any) -> bool:
-        return (float if type(value) is int else type(value)) in map(type, self)
+        kind, *kinds = (float if type(one) is int else type(one) for one in (value, *self))
+        return kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
@@ -108,7 +111,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
     if not {"full_attention", "sliding_attention"}.issuperset(layers):
         return "layers of other kinds"
     slide = [layer == "sliding_attention" for layer in layers]
-    for period, name in ((4, "three layers of four"), (6, "five layers of six")):
+    for period, name in ((2, "every other layer"), (4, "three layers of four"), (6, "five layers of six")):
         if slide == [number % period != period - 1 for number in range(len(slide))] and not all(slide):
             return name
     return "some layers" if any(slide) else None

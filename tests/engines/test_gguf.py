@@ -18,9 +18,10 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cp
 torch = pytest.importorskip("torch", reason="the models are made with PyTorch: pip install torch")
 
 from support.models import random_model, variants  # noqa: E402
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from hf_sgpe.generation.llama_cpp import silence  # noqa: E402
+from hf_sgpe.generation.transformers import load_whole  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -69,7 +70,7 @@ def logits_of(path, ids):
 
 
 def expected_logits(folder, ids):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = load_whole(folder, dtype=torch.float32).eval()
     with torch.inference_mode():
         return model(torch.tensor([ids])).logits[0].double().numpy()
 
@@ -87,8 +88,8 @@ def test_what_is_let_through_computes_the_same_from_the_file(kind, number, token
     tokenizer.save(folder)
     our_gguf.write(folder, tmp_path / "model.gguf", "F32")
     ids = tokenizer.encode("ශ්‍රී ලංකාව and a little more text, so that positions matter") * 2
-    # For GPT-2 and Gemma 3 llama.cpp looks gelu up in a table of 16 bits.
-    tolerance = 1e-2 if kind in ("gpt2", "gemma3_text") else 1e-4
+    # For GPT-2 and Gemma llama.cpp looks gelu up in a table of 16 bits.
+    tolerance = 2e-3 if kind in ("gpt2", "gemma2", "gemma3_text") else 1e-4
     assert close(logits_of(tmp_path / "model.gguf", ids), expected_logits(folder, ids), tolerance)
 
 
