@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
-from hf_sgpe.atomic import atomic_file
+from hf_sgpe.atomic import atomic_file, scratch_directory
 from hf_sgpe.bpe.encoder import unreached_words
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import gguf_reading, tokenizer_json
 from hf_sgpe.formats.gguf_models import FAMILIES, describe, tensors, usual, why_not
+from hf_sgpe.formats.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
 from hf_sgpe.formats.model_config import end_ids, transformers_config
 from hf_sgpe.formats.safetensors_files import Weights, check_head, stored
 from hf_sgpe.quiet import somebody_watches
@@ -32,7 +33,7 @@ from hf_sgpe.splitting.patterns import SplitPattern, patterns_of
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0")
+WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
 
 # The name of an unknown pre-tokenizer: llama.cpp splits by a pattern of its own, and warns.
 _NO_PRE = "default"
@@ -52,7 +53,8 @@ def write(
     The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
 
     One weight is in memory at a time. Tensors that are not matrices stay in 32 bits, and in Q8_0 also matrices whose rows
-    are not multiples of 32.
+    are not multiples of 32. Smaller types are made by llama-cpp-python, of a file with whole weights that is beside this one
+    meanwhile.
 
     Args:
         folder: With ``config.json``, the weights as safetensors, and the tokenizer.
@@ -65,8 +67,8 @@ def write(
         give the model ids, not text. It normalizes nothing itself.
 
     Raises:
-        SGPEError: gguf is not installed; the folder holds no model that is known to come out the same on llama.cpp, or a
-            tokenizer that has no merges or more ids than the model has rows.
+        SGPEError: gguf is not installed, or llama-cpp-python where it is needed; the folder holds no model that is known to
+            come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows.
     """
     try:
         import gguf
@@ -82,6 +84,13 @@ def write(
         raise SGPEError(f"{config_file}: llama.cpp {reason}")
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
         raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
+    if weight_type in QUANTIZED_TYPES:
+        check_installed()
+        with scratch_directory(path) as scratch, atomic_file(path) as temporary:
+            whole = scratch / "whole.gguf"
+            pre = write(folder, whole, tokenizer=tokenizer)
+            quantize(whole, temporary, weight_type)
+        return pre
     config, family = usual(config), FAMILIES[config["model_type"]]
     tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
     weights = stored(folder)

@@ -285,6 +285,8 @@ FAMILIES: Mapping[str, Family] = {
 }
 """Type of a model in ``config.json`` → its record."""
 
+_NEVER = {"gpt_oss": "rounds the range of YaRN on models of type 'gpt_oss', and transformers does not"}
+
 COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()}
 """Models that llama.cpp computes as transformers does from a file that is written here: a test compares each value."""
 
@@ -295,7 +297,8 @@ def why_not(config: Config) -> str:
     Args:
         config: As `transformers_config` gives it.
     """
-    return uncompared(config, COMPARED) or FAMILIES[config["model_type"]].why_not(config)
+    kind = config["model_type"]
+    return _NEVER.get(kind) or uncompared(config, COMPARED) or FAMILIES[kind].why_not(config)
 
 
 # ---------------------------------------------------------------- sizes

@@ -1,6 +1,7 @@
 """GGUF files: what llama.cpp computes from them, and how it splits text itself."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import export
-from hf_sgpe.formats import gguf as our_gguf, gguf_models, gguf_reading, tokenizer_json
+from hf_sgpe.formats import gguf as our_gguf, gguf_models, gguf_quantizing, gguf_reading, tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
@@ -107,6 +108,54 @@ def test_smaller_types_come_close(weight_type, tolerance, tokenizer, tmp_path):
     )
     for name, values in whole.items():
         assert np.abs(small[name] - values).max() <= np.abs(values).max() / 127, name
+
+
+@pytest.mark.parametrize(("weight_type", "tolerance"), [("Q6_K", 0.1), ("Q5_K_M", 0.2), ("Q4_K_M", 0.4), ("Q4_0", 0.6)])
+def test_llama_makes_smaller_types_itself(weight_type, tolerance, tokenizer, tmp_path, capfd):
+    # Rows as such types need them.
+    shape = {"hidden_size": 256, "intermediate_size": 256, "initializer_range": 0.05}
+    folder = llama(tmp_path / "model", tokenizer, **shape)
+    out = tmp_path / "out"
+    our_gguf.write(folder, tmp_path / "whole.gguf", "F16")
+    export(str(folder), out=str(out / "small.gguf"), output="gguf", weight_type=weight_type)
+    assert [file.name for file in out.iterdir()] == ["small.gguf"]
+    assert "llama_model_quantize" not in capfd.readouterr().err
+    whole, small = (gguf.GGUFReader(path) for path in (tmp_path / "whole.gguf", out / "small.gguf"))
+    assert weight_type.partition("_M")[0] in {tensor.tensor_type.name for tensor in small.tensors}
+    size = {reader: sum(tensor.n_bytes for tensor in reader.tensors) for reader in (whole, small)}
+    assert size[small] < 0.6 * size[whole]
+    own = {name for name in whole.fields if name.startswith(("llama.", "tokenizer.", "hf_sgpe."))}
+    assert len(own) > 20
+    for name in own:
+        assert small.fields[name].contents() == whole.fields[name].contents(), name
+    ids = tokenizer.encode("ශ්‍රී ලංකාව and more")
+    assert close(logits_of(out / "small.gguf", ids), expected_logits(folder, ids), tolerance)
+    assert tokenizer_json.to_dict(BPETokenizer.from_pretrained(out / "small.gguf")) == tokenizer_json.to_dict(tokenizer)
+
+
+def test_smaller_types_need_llama(tokenizer, tmp_path, monkeypatch):
+    folder = llama(tmp_path / "model", tokenizer)
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(SGPEError, match=r"^weights in Q6_K, .* are made by llama\.cpp: pip install llama-cpp-python"):
+        our_gguf.write(folder, tmp_path / "out" / "model.gguf", "Q4_K_M")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_llama_cannot_make_smaller_is_one_line(tokenizer, tmp_path, monkeypatch):
+    folder = llama(tmp_path / "model", tokenizer)
+    our_gguf.write(folder, tmp_path / "whole.gguf")
+    (tmp_path / "whole.gguf").write_bytes((tmp_path / "whole.gguf").read_bytes()[:-5000])
+    with pytest.raises(SGPEError, match=r"^llama\.cpp cannot make Q4_0 of these weights \(.+\)$"):
+        gguf_quantizing.quantize(tmp_path / "whole.gguf", tmp_path / "small.gguf", "Q4_0")
+    monkeypatch.setattr(our_gguf, "quantize", failing)
+    with pytest.raises(SGPEError, match="no more room"):
+        our_gguf.write(folder, tmp_path / "out" / "model.gguf", "Q4_0")
+    assert not (tmp_path / "out").exists()
+
+
+def failing(source, target, weight_type):
+    assert source.exists()
+    raise SGPEError("no more room")
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
