@@ -56,6 +56,7 @@ class Family:
         architecture: Its name there.
         compared: A row of `hf_sgpe.formats.model_config.Compared`.
         layer: Module of each layer → the shape of its weight.
+        layers_at: What the names of layers begin with, before their number.
         around: The same of modules before and after the layers.
         biases: Field of the configuration that must be true → modules with a bias; an empty name for those that always have.
         numbers: Method of ``GGUFWriter``, without ``add_`` → field of the configuration, besides those that all have.
