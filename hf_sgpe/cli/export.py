@@ -40,7 +40,11 @@ def export(
     ] = None,
     weight_type: Annotated[
         str | None,
-        typer.Option(help="Of gguf: F32, F16, BF16 or Q8_0 (default: that of the weights).", show_default=False),
+        typer.Option(
+            help="Of gguf: F32, F16, BF16, Q8_0, or by llama-cpp-python Q6_K, Q5_K_M, Q4_K_M, Q4_0 "
+            "(default: that of the weights).",
+            show_default=False,
+        ),
     ] = None,
     tokenizer_source: Annotated[
         str | None,

@@ -21,17 +21,20 @@ _WITHOUT_EFFECT = {
     "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
     "of what a GGUF file says besides": "_model_name_or_path unk_token_id",
     "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
-    "of what is given back": "use_cache return_dict output_hidden_states output_attentions output_router_logits",
+    "of what is given back": """
+        use_cache cache_implementation return_dict output_hidden_states output_attentions output_router_logits
+    """,
     "of training": """
         initializer_range attention_dropout hidden_dropout residual_dropout embedding_dropout resid_pdrop embd_pdrop
         attn_pdrop router_aux_loss_coef router_jitter_noise pretraining_tp
     """,
     "of other tasks": """
-        id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder summary_type summary_use_proj
-        summary_activation summary_proj_to_labels summary_first_dropout
+        task_specific_params id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder
+        summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
     """,
     "of windows and positions, in another form": """
-        layer_types use_sliding_window max_window_layers no_rope_layer_interval rope_theta rope_scaling
+        layer_types use_sliding_window max_window_layers sliding_window_pattern _sliding_window_pattern
+        no_rope_layer_interval rope_theta rope_scaling rope_local_base_freq
     """,
     "that nobody reads": "is_llama_config rope_interleaved use_mrope transformers.js_config _attn_implementation_autoset",
 }
@@ -43,7 +46,8 @@ class Like(tuple[Any, ...]):
     """Values that were compared, and stand for all of their types."""
 
     def holds_type_of(self, value: Any) -> bool:
-        return (float if type(value) is int else type(value)) in map(type, self)
+        kind, *kinds = (float if type(one) is int else type(one) for one in (value, *self))
+        return kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
@@ -75,8 +79,8 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     """The values that decide what is computed, beside sizes and weights.
 
-    ``rope`` is the type with the names of what it takes, and ``sliding_window`` which layers look back less than all of the
-    context, or None.
+    ``rope`` is the type with the names of what it takes, for each kind of layers if they differ, and ``sliding_window``
+    which layers look back less than all of the context, or None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
     if "quantization" in config:  # mlx-lm says it twice
@@ -88,9 +92,14 @@ def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
         positions = {name: value for name, value in rope(config).items() if value is not None}
         if "partial_rotary_factor" in positions:
             fields["partial_rotary_factor"] = positions.pop("partial_rotary_factor")
-        names = sorted(positions.keys() - {"rope_theta", "rope_type", "type"})
-        fields["rope"] = f"{positions['rope_type']}({', '.join(names)})"
+        fields["rope"] = _form(positions)
     return fields
+
+
+def _form(positions: Mapping[str, Any]) -> str:
+    kinds = [f"{kind}: {_form(value)}" for kind, value in sorted(positions.items()) if isinstance(value, Mapping)]
+    names = sorted(positions.keys() - {"rope_theta", "rope_type", "type"})
+    return ", ".join(kinds) or f"{positions.get('rope_type', 'default')}({', '.join(names)})"
 
 
 def _sliding(config: Mapping[str, Any]) -> str | None:
@@ -102,8 +111,9 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
     if not {"full_attention", "sliding_attention"}.issuperset(layers):
         return "layers of other kinds"
     slide = [layer == "sliding_attention" for layer in layers]
-    if slide == [number % 4 != 3 for number in range(len(slide))] and not all(slide):
-        return "three layers of four"
+    for period, name in ((2, "every other layer"), (4, "three layers of four"), (6, "five layers of six")):
+        if slide == [number % period != period - 1 for number in range(len(slide))] and not all(slide):
+            return name
     return "some layers" if any(slide) else None
 
 
@@ -151,13 +161,15 @@ def listed(ids: int | list[int] | None) -> list[int]:
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
 
+    Where kinds of layers differ, these are of those with full attention, and each kind has its own beside them.
+
     Raises:
         SGPEError: that is not an object, or ``rope_theta`` is not a number.
     """
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(given, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {given!r}: it must be an object")
-    rotation = dict(given)
+    rotation = {**given.get("full_attention", {}), **given}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
     if not isinstance(rotation["rope_theta"], (int, float)):
         raise SGPEError(f"rope_theta of the model's configuration is {rotation['rope_theta']!r}: it must be a number")

@@ -144,7 +144,7 @@ for _form in (
     Format(
         "gguf",
         ".gguf",
-        "a model of the Llama family or GPT-2 with its tokenizer, for llama.cpp",
+        "a model with its tokenizer, for llama.cpp",
         _read_gguf,
         _write_gguf,
         write_options=("model", "weight_type"),

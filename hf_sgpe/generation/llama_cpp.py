@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import gguf
-from hf_sgpe.formats.model_config import transformers_config, uncompared
+from hf_sgpe.formats import gguf, gguf_models
+from hf_sgpe.formats.model_config import transformers_config
 from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import Engine, Logits, Watch
 from hf_sgpe.generation.options import GenerationOptions
@@ -107,7 +107,7 @@ class LlamaCppEngine(Engine):
         Raises:
             SGPEError: the folder holds no model.
         """
-        return uncompared(transformers_config(path), gguf.COMPARED) if path.is_dir() else ""
+        return gguf_models.why_not(transformers_config(path)) if path.is_dir() else ""
 
     def _release(self) -> None:
         self._llm.close()

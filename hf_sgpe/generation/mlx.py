@@ -168,6 +168,14 @@ COMPARED: Compared = {
         qkv_bias=_YES,
     ),
     "qwen3": dict(_USUAL, rope=_ROPES, attention_bias=_NO, sliding_window=(None,)),
+    "qwen3_moe": dict(
+        _USUAL,
+        attention_bias=_NO,
+        sliding_window=(None,),
+        decoder_sparse_step=(1,),
+        mlp_only_layers=([],),
+        norm_topk_prob=_EITHER,
+    ),
     "seed_oss": dict(_USUAL, rope=_ROPES, attention_bias=_EITHER, attention_out_bias=_EITHER, mlp_bias=_EITHER),
     "smollm3": dict(
         _USUAL, attention_bias=_EITHER, mlp_bias=_EITHER, sliding_window=(None,), no_rope_layers=Like(([1, 0, 1, 1],))
@@ -181,6 +189,9 @@ without a word."""
 def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """A configuration as transformers reads it, in the fields where mlx-lm looks for it; its own defaults are others."""
     settings = {name: value for name, value in config.items() if value is not None or name in given}
+    if config["model_type"] == "qwen3_moe":  # of which transformers 5.5 says these in another way, or not at all
+        head_dim = config["hidden_size"] // config["num_attention_heads"]
+        settings = {"num_experts": config.get("num_local_experts"), "head_dim": head_dim} | settings
     if "rope_parameters" not in config:
         return settings
     positions = rope(config)

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.model_config import listed
+from hf_sgpe.formats.model_config import listed, transformers_config
 from hf_sgpe.generation.engine import Engine, Logits, Watch, loading
 from hf_sgpe.generation.options import GenerationOptions
 from hf_sgpe.quiet import without_remarks
@@ -206,6 +206,9 @@ def load_whole(path: Path, **options: Any) -> Any:
     """
     from transformers import AutoModelForCausalLM
 
+    # In 5.5 its usual attention leaves Gemma 2's soft cap out without a word.
+    if transformers_config(path).get("attn_logit_softcapping") is not None:
+        options["attn_implementation"] = "eager"
     # It would refuse other shapes without naming them.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)

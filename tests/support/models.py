@@ -108,7 +108,7 @@ def random_model(folder: Path, model_type: str, row: Mapping[str, Any], **config
     known = AutoConfig.for_model(model_type).to_dict()
     fields = {name: value for name, value in _SIZES.items() if name in known}
     fields |= {name: value for name, value in row.items() if name != "rope"}
-    if "rope" in row:
+    if row.get("rope") in _FORMS["rope"]:
         fields["rope_parameters"] = {"rope_theta": 500.0, **_FORMS["rope"][row["rope"]]}
         if "partial_rotary_factor" in row:
             fields["rope_parameters"]["partial_rotary_factor"] = row["partial_rotary_factor"]

@@ -105,7 +105,7 @@ ROPE_OF_LAYERS = {name: {"rope_type": "default", "rope_theta": 1e4} for name in 
             {"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1},
             "with sliding_window 'some layers'",
         ),
-        ({"model_type": "cohere2", "sliding_window_pattern": 2}, "with sliding_window 'some layers'"),
+        ({"model_type": "cohere2", "sliding_window_pattern": 2}, "with sliding_window 'every other layer'"),
         ({"model_type": "llama", "sliding_window": 8}, "with sliding_window 'all layers'"),
         ({"model_type": "llama", "layer_types": ["full_attention"] * 32}, "with sliding_window None"),
         ({"model_type": "llama", "rope_traditional": True}, "with rope_traditional True"),

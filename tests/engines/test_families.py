@@ -1,0 +1,194 @@
+"""Today's models, type by type, on every engine: the table in docs/generate.md is what this finds."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import gguf_models
+from hf_sgpe.formats.model_config import transformers_config
+from hf_sgpe.generation import GenerationOptions, load_engine
+from hf_sgpe.generation.engines import ENGINES
+
+random_model = pytest.importorskip(
+    "support.models", reason="the models are made with PyTorch: pip install torch"
+).random_model
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GREEDY = GenerationOptions(max_new_tokens=16, temperature=0)
+PAGE = (Path(__file__).parents[2] / "docs" / "generate.md").read_text(encoding="utf-8")
+# What differs from the sizes of all random models: what some engine asks for, and windows that prompts go beyond.
+SHAPES = {
+    "mistral": {"sliding_window": None},
+    "mixtral": {"head_dim": 8},
+    "qwen3_moe": {"head_dim": 8, "norm_topk_prob": True},
+    "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 16},
+    "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 16, "num_hidden_layers": 8},
+    "gpt_oss": {"sliding_window": 16},
+}
+# What there is on the Hub, as far as it decides what is computed.
+ROPE3 = {
+    "rope_type": "llama3",
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+}
+CONFIGS = {
+    "Llama-3.2-1B": {"model_type": "llama", "rope_theta": 5e5, "rope_scaling": ROPE3, "tie_word_embeddings": True},
+    "Mistral-7B-v0.3": {"model_type": "mistral", "rope_theta": 1e6, "sliding_window": None},
+    "Mixtral-8x7B-v0.1": {"model_type": "mixtral", "rope_theta": 1e6, "sliding_window": None, "router_aux_loss_coef": 0.02},
+    "Qwen2.5-0.5B": {
+        "model_type": "qwen2",
+        "rope_theta": 1e6,
+        "sliding_window": 32768,
+        "max_window_layers": 24,
+        "use_mrope": False,
+        "use_sliding_window": False,
+        "tie_word_embeddings": True,
+    },
+    "Qwen3-0.6B": {
+        "model_type": "qwen3",
+        "rope_theta": 1e6,
+        "rope_scaling": None,
+        "attention_bias": False,
+        "head_dim": 128,
+        "sliding_window": None,
+        "max_window_layers": 28,
+        "use_sliding_window": False,
+    },
+    "Qwen3-30B-A3B": {
+        "model_type": "qwen3_moe",
+        "decoder_sparse_step": 1,
+        "head_dim": 128,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 768,
+        "norm_topk_prob": True,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "router_aux_loss_coef": 0.001,
+    },
+    "gemma-2-2b": {
+        "model_type": "gemma2",
+        "attn_logit_softcapping": 50.0,
+        "cache_implementation": "hybrid",
+        "final_logit_softcapping": 30.0,
+        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+    },
+    "gemma-3-1b-it": {
+        "model_type": "gemma3_text",
+        "attn_logit_softcapping": None,
+        "cache_implementation": "hybrid",
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": 256,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+    },
+    "SmolLM3-3B": {
+        "model_type": "smollm3",
+        "attention_bias": False,
+        "max_window_layers": 28,
+        "mlp_bias": False,
+        "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0] * 9,
+        "pretraining_tp": 2,
+        "rope_scaling": None,
+        "rope_theta": 5e6,
+        "sliding_window": None,
+        "use_sliding_window": False,
+    },
+    "phi-4": {"model_type": "phi3", "original_max_position_embeddings": 16384, "rope_scaling": None, "sliding_window": None},
+    "OLMo-2-0425-1B": {"model_type": "olmo2", "attention_bias": False, "rope_scaling": None, "rope_theta": 500000},
+    "granite-3.3-2b": {
+        "model_type": "granite",
+        "attention_multiplier": 0.015625,
+        "embedding_multiplier": 12.0,
+        "logits_scaling": 8.0,
+        "residual_multiplier": 0.22,
+        "rope_theta": 1e7,
+    },
+    "gpt2": {"model_type": "gpt2", "n_ctx": 1024, "task_specific_params": {"text-generation": {"do_sample": True}}},
+}
+
+
+def table():
+    """Type of a model → engine → what the documentation says of the two."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
+    start = next(place for place, row in enumerate(rows) if row[0] == "models")
+    found = {}
+    for row in rows[start + 2 :]:
+        kind = re.search(r"\(`(\w+)`\)", row[0])
+        if kind is None:
+            break
+        found[kind[1]] = dict(zip(rows[start][1:], row[1:], strict=True))
+    return found
+
+
+TABLE = table()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(sample):
+    config = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=("<s>",))
+    return train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+
+
+@pytest.fixture(scope="module", params=TABLE)
+def model(request, tokenizer, tmp_path_factory):
+    """A type, a folder with a model of it, prompts, and what transformers says to them."""
+    kind = request.param
+    folder = tmp_path_factory.mktemp("families") / kind
+    random_model(folder, kind, {}, vocab_size=tokenizer.vocab_size, **SHAPES.get(kind, {}))
+    tokenizer.save(folder)
+    # Shorter than a window, as long, and longer.
+    prompts = [[(7 * place * place + 3 * length) % 300 for place in range(length)] for length in (1, 6, 16, 40)]
+    with load_engine(folder, "transformers", exact=True) as engine:
+        return kind, folder, prompts, [list(engine.generate(prompt, GREEDY)) for prompt in prompts]
+
+
+def test_every_type_has_a_row_that_names_every_engine():
+    assert set(TABLE) == {*gguf_models.FAMILIES, "gpt_oss"}
+    assert all(set(row) == set(ENGINES) for row in TABLE.values())
+
+
+def test_an_engine_says_what_transformers_says_or_refuses_as_the_table_has_it(model, engine_name):
+    kind, folder, prompts, expected = model
+    if not TABLE[kind][engine_name].startswith("✓"):
+        with pytest.raises(SGPEError, match=f"{engine_name} .*take another engine"):
+            load_engine(folder, engine_name)
+        return
+    with load_engine(folder, engine_name, exact=True) as engine:
+        assert [list(engine.generate(prompt, GREEDY)) for prompt in prompts] == expected
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_is_on_the_hub_is_let_through(name, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS[name]))
+    assert gguf_models.why_not(transformers_config(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "smollm3", "num_hidden_layers": 4, "no_rope_layers": [1, 1, 0, 1]}, "leaves positions out in every"),
+        ({"model_type": "phi3", "head_dim": 64}, "has no heads here of another size"),
+        ({"model_type": "olmo2", "head_dim": 64}, "has no heads here of another size"),
+        ({"model_type": "gemma3_text", "query_pre_attn_scalar": 168}, "takes 256 for query_pre_attn_scalar"),
+        ({"model_type": "gemma2", "num_hidden_layers": 46}, "takes 288 for query_pre_attn_scalar"),
+        ({"model_type": "gemma2", "final_logit_softcapping": None}, "with final_logit_softcapping None"),
+        ({"model_type": "qwen3_moe", "norm_topk_prob": True, "mlp_only_layers": [0]}, r"with mlp_only_layers \[0\]"),
+    ],
+)
+def test_what_llama_cpp_would_compute_otherwise_is_refused(config, reason, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert re.search(reason, gguf_models.why_not(transformers_config(tmp_path)))
