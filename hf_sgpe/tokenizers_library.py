@@ -92,7 +92,7 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
         SGPEError: the library is not there, or cannot read a pattern.
     """
     if not shows_its_parts():
-        raise not_installed("pre-tokenizers of the library need tokenizers before 1.0", "tokenizers<1", extra="transformers")
+        raise not_installed("pre-tokenizers of the library need tokenizers before 1.0", "'tokenizers<1'")
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Sequence as InTurn, Split
 
