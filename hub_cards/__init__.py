@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from hub_cards.model_card import write_card
     from hub_cards.playground import write_playground
     from hub_cards.results import Comparison
+    from hub_cards.runtimes import RuntimeCheck, check_runtimes
     from hub_cards.same_ids import compare_ids
     from hub_cards.token_view import TokenView, tokens_html
 
 __all__ = [
     "Comparison",
     "Evaluation",
+    "RuntimeCheck",
     "TokenView",
+    "check_runtimes",
     "compare",
     "compare_ids",
     "evaluate",
@@ -37,6 +40,7 @@ __getattr__, __dir__ = lazily(
         "model_card": "write_card",
         "playground": "write_playground",
         "results": "Comparison",
+        "runtimes": "RuntimeCheck check_runtimes",
         "same_ids": "compare_ids",
         "token_view": "TokenView tokens_html",
     },

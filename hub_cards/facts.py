@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from hf_sgpe.generation.text import end_of_turn
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed
+from hub_cards.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
 
 _RETRAINED = (
     "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without "
@@ -102,6 +103,9 @@ class Facts:
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
             "Normalization": {"nfc": "Unicode's form NFC", "none": "none, text stays as it is"}[tokenizer.normalization],
+            "The same ids in": self._runtimes({EXACT}),
+            "The same for text in the form NFC in": self._runtimes({NFC_ONLY}),
+            "Not the same in": self._runtimes({DIFFERS, REFUSED}),
             "Recipe": code(training["recipe"]) if "recipe" in training else "",
             "Syllables of": listed(map(str.title, self.scripts)),
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
@@ -109,6 +113,9 @@ class Facts:
             "Words": self._words(),
         }
         return [(name, value) for name, value in facts.items() if value]
+
+    def _runtimes(self, verdicts: Container[str]) -> str:
+        return listed(name for name, verdict in stated(self.tokenizer) if verdict.what in verdicts)
 
     def _bytes(self) -> str:
         missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)

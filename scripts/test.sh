@@ -19,9 +19,9 @@ if command -v "${CXX:-c++}" >/dev/null; then
     bash "$root/scripts/arm.sh"
     bash "$root/scripts/engines.sh"
     export PATH="$root/.venv-engines/bin:$PATH"
-    HF_SGPE_ENGINES=all $run_tests tests/engines "$@"
+    HF_SGPE_ENGINES=all $run_tests tests/engines tests/hub_cards/test_runtimes.py "$@"
     # Together with the oldest transformers that is supported. What stands above both has been tested.
-    for path in ecosystems engines hub_cards trainers/test_hub_datasets.py; do
+    for path in ecosystems engines hf_sgpe/serving hub_cards trainers/test_hub_datasets.py; do
         ignored+=("--ignore=tests/$path")
     done
 else

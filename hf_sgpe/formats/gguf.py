@@ -130,6 +130,23 @@ def write(
     return pre
 
 
+def write_vocabulary(tokenizer: TokenizerData, path: Path) -> None:
+    """Writes a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
+
+    Raises:
+        SGPEError: gguf is not installed, or the tokenizer has no merges.
+    """
+    try:
+        import gguf
+    except ImportError:
+        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
+    rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values())
+    with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
+        _add_tokenizer(writer, tokenizer, {"vocab_size": rows}, path.parent)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+
+
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
     """A block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""

@@ -10,6 +10,7 @@ from support.data import DATA, needs_data
 from support.ecosystems import TOKENIZERS_1, needs_tokenizers_1
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hub_cards.runtimes import stated
 
 
 @pytest.fixture
@@ -104,3 +105,27 @@ def test_its_own_tokenizer_gives_the_ids_of_a_portable_one(tmp_path):
     tokenizer = BPETokenizer.from_pretrained(tmp_path / "tokenizer")
     assert len(texts) == 10_000
     assert json.loads(done.stdout) == tokenizer.encode_batch(texts)
+
+
+@needs_tokenizers_1
+@pytest.mark.parametrize(
+    ("recipe", "pattern", "verdict"),
+    [
+        ("portable", "o200k", "exact"),
+        ("bpe", "gpt2", "exact"),
+        ("bpe", "llama3", "exact"),
+        ("bpe", "qwen2", "exact"),
+        ("bpe", "qwen35", "refused"),
+        ("portable", "bloom", "refused"),
+        ("hybrid", "o200k", "refused"),
+    ],
+)
+def test_it_gives_what_is_said_of_it(recipe, pattern, verdict, sample, tmp_path):
+    config = TrainingConfig(vocab_size=2500, recipe=recipe, pattern=pattern, scripts=("sinhala", "devanagari"))
+    tokenizer = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+    tokenizer.save(tmp_path / "tokenizer")
+    (tmp_path / "text.txt").write_text("\n".join(sample.values()), encoding="utf-8", newline="\n")
+    checks = json.loads(run(tmp_path, TOKENIZERS_1, "check", "tokenizer", "text.txt", "--json"))
+    (found,) = [one for one in checks if one["name"] == "tokenizers 1.0"]
+    assert found["version"] == "1.0.0rc3"
+    assert (found["verdict"], dict(stated(tokenizer))["tokenizers 1.0"].what) == (verdict, verdict)

@@ -1,0 +1,266 @@
+"""Where a tokenizer runs: which programs give its ids, tried on text where they are installed, else by what is known."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import gguf, tiktoken
+from hf_sgpe.quiet import without_remarks
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.tokenizer import BPETokenizer
+
+Encode = Callable[[str], list[int]]
+
+EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact but for text that is not in the form NFC", "not exact", "refused"
+
+# Names of split patterns that these have code for; any other regex they refuse.
+_OF_TOKENIZERS_1 = {"gpt2", "cl100k", "llama3", "qwen2", "o200k"}
+_OF_GIGATOKEN = {"cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken"}
+
+
+class Verdict(NamedTuple):
+    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, and why."""
+
+    what: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" if self.why else self.what
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A program that tokenizers are used in.
+
+    Attributes:
+        name: Of the program, with its versions if they differ.
+        packages: What it is made of in Python, its own first; none where it is no package of Python.
+        is_meant: Whether a version of the first package is one of these.
+        rule: What it gives, by its rules.
+        open: Loads the tokenizer, which is saved in a folder, and gives what encodes by it.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    rule: Callable[[BPETokenizer], Verdict]
+    open: Callable[[BPETokenizer, Path], Encode] | None = None
+    is_meant: Callable[[str], bool] = lambda version: True
+
+    def version(self) -> str | None:
+        """The installed version; None where it, or a part of it, is not there."""
+        try:
+            versions = [importlib.metadata.version(package) for package in self.packages]
+        except importlib.metadata.PackageNotFoundError:
+            return None
+        return versions[0] if versions and self.open and self.is_meant(versions[0]) else None
+
+
+@dataclass(frozen=True)
+class RuntimeCheck:
+    """What a runtime gives.
+
+    Attributes:
+        name: Of the runtime.
+        version: The version that was tried; None where its rules speak.
+        verdict: What was found.
+        lines: How many lines were tried.
+        same: How many of them had the same ids.
+        different: The first that had not, or None.
+    """
+
+    name: str
+    version: str | None
+    verdict: Verdict
+    lines: int = 0
+    same: int = 0
+    different: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {**asdict(self), "verdict": self.verdict.what, "why": self.verdict.why}
+
+
+def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) -> Iterator[RuntimeCheck]:
+    """Tries a tokenizer in all runtimes that are installed; of the others it says what is known.
+
+    Args:
+        lines: Text to try it on; None for some lines of all scripts and of what tokenizers trip over.
+    """
+    tried = sample_lines() if lines is None else list(lines)
+    expected = tokenizer.encode_batch(tried)
+    with TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        for runtime in RUNTIMES:
+            version = runtime.version()
+            if version is None:
+                yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer))
+            else:
+                yield _tried(runtime, version, tokenizer, Path(folder), tried, expected)
+
+
+def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
+    """What is known of each runtime, without trying any."""
+    return [(runtime.name, runtime.rule(tokenizer)) for runtime in RUNTIMES]
+
+
+def sample_lines() -> list[str]:
+    """A greeting in each script, and what split patterns, normalizers and byte-level tokenizers trip over."""
+    greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
+    return [
+        *greetings,
+        *(f'({greeting}) "{greeting}", 123 {greeting}…' for greeting in greetings),
+        "Hello, world! It's 12345 o'clock; I'll say:\n\n  don't\tSTOP",
+        "def f(x):\r\n    return x_1 + 0.5  # naïve ½ ²",
+        "ශ්\u200dරී ක්\u200dෂ ක\u200d ක\u0dd9\u0dcf \u0958 ড\u09bc e\u0301 \ufb01",
+        "中文、日本語。한국어 ไทย עברית العربية 😀👩\u200d💻 \u00a0\u2028x",
+    ]
+
+
+def _tried(
+    runtime: Runtime, version: str, tokenizer: BPETokenizer, folder: Path, lines: Sequence[str], expected: list[list[int]]
+) -> RuntimeCheck:
+    assert runtime.open is not None
+    try:
+        with _quietly():
+            encode = runtime.open(tokenizer, folder)
+            found = [encode(line) for line in lines]
+    except BaseException as error:
+        # Engines in Rust panic, which is not an Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return RuntimeCheck(runtime.name, version, Verdict(REFUSED, reason[:200]), len(lines))
+    rule = runtime.rule(tokenizer)
+    differing = [line for line, ids, wanted in zip(lines, found, expected, strict=True) if ids != wanted]
+    if rule.what == DIFFERS:
+        verdict = rule  # few lines are no proof
+    elif not differing:
+        verdict = Verdict(EXACT)
+    else:
+        verdict = Verdict(NFC_ONLY if all(prepare(line, "nfc") != line for line in differing) else DIFFERS)
+    same = len(lines) - len(differing)
+    return RuntimeCheck(runtime.name, version, verdict, len(lines), same, differing[0] if differing else None)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    try:
+        with without_remarks():
+            yield
+    except ImportError as error:
+        raise SGPEError(f"it cannot be imported ({error})") from None
+
+
+# ---------------------------------------------------------------- what is known of each
+
+
+def _always(tokenizer: BPETokenizer) -> Verdict:
+    return Verdict(EXACT)
+
+
+def _unless_respelled(tokenizer: BPETokenizer) -> Verdict:
+    return Verdict(NFC_ONLY if tokenizer.normalization == "nfc" else EXACT)
+
+
+def _knowing(names: set[str]) -> Callable[[BPETokenizer], Verdict]:
+    def rule(tokenizer: BPETokenizer) -> Verdict:
+        splitting = tokenizer.splitting
+        if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
+            return Verdict(EXACT)
+        return Verdict(REFUSED, f"its regexes are not among those it has code for: {', '.join(sorted(names))}")
+
+    return rule
+
+
+def _of_tiktoken(tokenizer: BPETokenizer) -> Verdict:
+    try:
+        tiktoken.one_pattern(tokenizer.splitting)
+    except SGPEError as error:
+        return Verdict(REFUSED, str(error))
+    return _unless_respelled(tokenizer)
+
+
+def _of_llama_cpp(tokenizer: BPETokenizer) -> Verdict:
+    if gguf.pre_of(tokenizer) is not None:
+        return _unless_respelled(tokenizer)
+    return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
+
+
+# ---------------------------------------------------------------- how each is asked
+
+
+def _open_tokenizers(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda text: list(loaded.encode(text, add_special_tokens=False).ids)
+
+
+def _open_transformers(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    from transformers import PreTrainedTokenizerFast
+
+    loaded = PreTrainedTokenizerFast.from_pretrained(str(folder))
+    return lambda text: list(loaded(text, add_special_tokens=False)["input_ids"])
+
+
+def _open_tiktoken(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    encoding = tiktoken.to_tiktoken(tokenizer)
+    return lambda text: encoding.encode(text, allowed_special="all")
+
+
+def _open_llama_cpp(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    import llama_cpp
+
+    from hf_sgpe.generation.llama_cpp import silence
+
+    silence()
+    gguf.write_vocabulary(tokenizer, folder / "vocabulary.gguf")
+    loaded = llama_cpp.Llama(str(folder / "vocabulary.gguf"), vocab_only=True, verbose=False)
+    return lambda text: list(loaded.tokenize(text.encode(), add_bos=False, special=True)) if text else []
+
+
+def _open_openvino(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    import openvino
+    from openvino_tokenizers import convert_tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    loaded = PreTrainedTokenizerFast.from_pretrained(str(folder))
+    converted = convert_tokenizer(loaded, with_detokenizer=False, add_special_tokens=False)
+    compiled = openvino.compile_model(converted, "CPU")
+    return lambda text: [int(id) for id in compiled([text])["input_ids"][0]]
+
+
+def _open_gigatoken(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    import gigatoken
+
+    loaded = gigatoken.Tokenizer(str(folder / "tokenizer.json"))
+    return lambda text: [int(id) for id in loaded.encode(text)]
+
+
+def _open_fastokens(tokenizer: BPETokenizer, folder: Path) -> Encode:
+    import fastokens
+
+    loaded = fastokens.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda text: list(loaded.encode(text).ids)
+
+
+RUNTIMES = (
+    Runtime("transformers", ("transformers",), _always, _open_transformers),
+    Runtime("tokenizers before 1.0", ("tokenizers",), _always, _open_tokenizers, lambda version: version < "1"),
+    Runtime("tokenizers 1.0", ("tokenizers",), _knowing(_OF_TOKENIZERS_1), _open_tokenizers, lambda version: version >= "1"),
+    Runtime("transformers.js", (), _always),
+    Runtime("tiktoken", ("tiktoken",), _of_tiktoken, _open_tiktoken),
+    Runtime("llama.cpp", ("llama-cpp-python", "gguf"), _of_llama_cpp, _open_llama_cpp),
+    Runtime("OpenVINO Tokenizers", ("openvino-tokenizers", "transformers"), _unless_respelled, _open_openvino),
+    Runtime("gigatoken", ("gigatoken",), _knowing(_OF_GIGATOKEN), _open_gigatoken),
+    Runtime("fastokens", ("fastokens",), _always, _open_fastokens),
+)
+"""Those that are known."""
