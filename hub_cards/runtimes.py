@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf, tiktoken
+from hf_sgpe.llama_log import silence
 from hf_sgpe.quiet import without_remarks
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
@@ -218,8 +219,6 @@ def _open_tiktoken(tokenizer: BPETokenizer, folder: Path) -> Encode:
 
 def _open_llama_cpp(tokenizer: BPETokenizer, folder: Path) -> Encode:
     import llama_cpp
-
-    from hf_sgpe.generation.llama_cpp import silence
 
     silence()
     gguf.write_vocabulary(tokenizer, folder / "vocabulary.gguf")

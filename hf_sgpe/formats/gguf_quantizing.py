@@ -10,6 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.llama_log import silence
 from hf_sgpe.quiet import somebody_watches
 
 QUANTIZED_TYPES = ("Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0")
@@ -44,8 +45,6 @@ def quantize(source: Path, target: Path, weight_type: str) -> None:
     """
     import llama_cpp
     from gguf import LlamaFileType
-
-    from hf_sgpe.generation.llama_cpp import silence
 
     options = llama_cpp.llama_model_quantize_default_params()
     options.ftype = int(LlamaFileType[f"MOSTLY_{weight_type}"])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from functools import cache, partial
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from hf_sgpe.formats.model_config import transformers_config
 from hf_sgpe.generation.conversion import load_converted
 from hf_sgpe.generation.engine import Engine, Logits, Watch
 from hf_sgpe.generation.options import GenerationOptions
+from hf_sgpe.llama_log import last_lines, silence
 
 if TYPE_CHECKING:
     from llama_cpp import llama_sampler_p
@@ -63,7 +63,7 @@ class LlamaCppEngine(Engine):
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
-            _log_lines.clear()
+            last_lines.clear()
             # What the file says is asked for first: all of a context's memory is taken at once.
             with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
                 metadata = dict(llm.metadata)
@@ -84,7 +84,7 @@ class LlamaCppEngine(Engine):
         except SGPEError:
             raise
         except Exception as error:
-            reasons = [line for line in _log_lines if "error" in line] or [str(error)]
+            reasons = [line for line in last_lines if "error" in line] or [str(error)]
             raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
         metadata, self.context_length, self._llm = loaded
         self.vocab_size = self._llm.n_vocab()
@@ -174,27 +174,6 @@ class LlamaCppEngine(Engine):
 
 def _convert(source: Path, target: Path, *, exact: bool) -> None:
     gguf.write(source, target / _MODEL_FILE, "F32" if exact else None)
-
-
-# The last lines that llama.cpp logged: among them is the reason why a file does not load.
-_log_lines: deque[str] = deque(maxlen=50)
-
-
-def silence() -> None:
-    """Keeps llama.cpp from writing to stderr, which it does from its first call on."""
-    import llama_cpp
-
-    llama_cpp.llama_log_set(_log(), None)
-
-
-@cache
-def _log() -> Any:
-    import llama_cpp
-
-    def log(level: int, text: bytes, data: object) -> None:
-        _log_lines.append(text.decode(errors="replace"))
-
-    return llama_cpp.llama_log_callback(log)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ torch = pytest.importorskip("torch", reason="the models are made with PyTorch: p
 from support.models import random_model, variants  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
-from hf_sgpe.generation.llama_cpp import silence  # noqa: E402
 from hf_sgpe.generation.transformers import load_whole  # noqa: E402
+from hf_sgpe.llama_log import silence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
