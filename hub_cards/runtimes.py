@@ -14,7 +14,8 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf, tiktoken
 from hf_sgpe.llama_log import silence
 from hf_sgpe.quiet import without_remarks
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.special_tokens import any_of
+from hf_sgpe.splitting.normalization import prepare, well_formed
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 
@@ -93,9 +94,12 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
     """Tries a tokenizer in all runtimes that are installed; of the others it says what is known.
 
     Args:
-        lines: Text to try it on; None for some lines of all scripts and of what tokenizers trip over.
+        lines: Text to try it on, without those that have the text of a special token; None for some lines of all scripts
+            and of what tokenizers trip over.
     """
-    tried = sample_lines() if lines is None else list(lines)
+    # What programs do with the text of special tokens is another question, and what is no text they refuse.
+    special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
+    tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
     expected = tokenizer.encode_batch(tried)
     with TemporaryDirectory() as folder:
         tokenizer.save(folder)
@@ -129,35 +133,43 @@ def _tried(
     runtime: Runtime, version: str, tokenizer: BPETokenizer, folder: Path, lines: Sequence[str], expected: list[list[int]]
 ) -> RuntimeCheck:
     assert runtime.open is not None
-    try:
-        with _quietly():
-            encode = runtime.open(tokenizer, folder)
-            found = [encode(line) for line in lines]
-    except BaseException as error:
-        # Engines in Rust panic, which is not an Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        return RuntimeCheck(runtime.name, version, Verdict(REFUSED, reason[:200]), len(lines))
+    failures: list[str] = []
+
+    def ids_of(encode: Encode, line: str) -> list[int] | None:
+        with _kept(failures):
+            return encode(line)
+        return None
+
+    encode: Encode | None = None
+    with _kept(failures), without_remarks():
+        encode = runtime.open(tokenizer, folder)
+    found = [ids_of(encode, line) for line in lines] if encode is not None else []
+    if encode is None or (failures and len(failures) == len(lines)):
+        return RuntimeCheck(runtime.name, version, Verdict(REFUSED, failures[0]), len(lines))
     rule = runtime.rule(tokenizer)
     differing = [line for line, ids, wanted in zip(lines, found, expected, strict=True) if ids != wanted]
-    if rule.what == DIFFERS:
+    if rule.what == DIFFERS or (rule.what == NFC_ONLY and not differing):
         verdict = rule  # few lines are no proof
     elif not differing:
         verdict = Verdict(EXACT)
+    elif all(prepare(line, "nfc") != line for line in differing):
+        verdict = Verdict(NFC_ONLY)
     else:
-        verdict = Verdict(NFC_ONLY if all(prepare(line, "nfc") != line for line in differing) else DIFFERS)
+        verdict = Verdict(DIFFERS, failures[0] if failures else "")
     same = len(lines) - len(differing)
     return RuntimeCheck(runtime.name, version, verdict, len(lines), same, differing[0] if differing else None)
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _kept(failures: list[str]) -> Iterator[None]:
+    """A block whose error is kept, in its own words and a line."""
     try:
-        with without_remarks():
-            yield
-    except ImportError as error:
-        raise SGPEError(f"it cannot be imported ({error})") from None
+        yield
+    except BaseException as error:
+        # Engines in Rust panic, which is not an Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        failures.append(next(iter(str(error).strip().splitlines()), type(error).__name__)[:200])
 
 
 # ---------------------------------------------------------------- what is known of each

@@ -188,11 +188,14 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         "normalization": loaded.normalization,
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
-    facts |= {"recipe": splitting.recipe, "scripts": list(splitting.scripts)}
+    # In splitting, portable is bpe, whose words it has.
+    recipe = "portable" if training.get("recipe") == "portable" and splitting.recipe == "bpe" else splitting.recipe
+    scripts = list(training.get("scripts", ())) if recipe == "portable" else list(splitting.scripts)
+    facts |= {"recipe": recipe, "scripts": scripts}
     facts |= {"pattern": splitting.pattern} if splitting.pattern else {}
     coverages = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
     # The rest of the configuration repeats the facts above.
-    shown = ("min_frequency", *(("cut_cost", *coverages) if splitting.scripts else ()), "tie_break", "weights")
+    shown = ("min_frequency", *(("cut_cost", *coverages) if scripts else ()), "tie_break", "weights")
     facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name) not in (None, {})}
     if "balance" in loaded.metadata:
         facts["balance"] = loaded.metadata["balance"]

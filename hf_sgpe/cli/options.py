@@ -13,7 +13,7 @@ import typer
 from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, is_known_elsewhere
 from hf_sgpe.splitting.scripts import SCRIPTS, scripts_in
 from hf_sgpe.splitting.splitting import RECIPES
 
@@ -46,7 +46,11 @@ Workers = Annotated[
 _RECIPES = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
 Recipe = Annotated[str, typer.Option(help=f"{_RECIPES}.")]
 RecipeOrAuto = Annotated[
-    str, typer.Option(help=f"{_RECIPES}; auto: portable where that costs next to nothing on the text, else hybrid.")
+    str,
+    typer.Option(
+        help=f"{_RECIPES}; auto: portable where that costs next to nothing on the text and llama.cpp knows the pattern, "
+        "else hybrid."
+    ),
 ]
 Script = Annotated[
     list[str] | None,
@@ -146,8 +150,8 @@ def find_recipe(
     if recipe != "auto":
         return {"recipe": recipe, **find_scripts(script, recipe, counts=counts, **corpus)}
     found = find_scripts(script, "hybrid", **corpus)
-    if not found:
-        return {"recipe": "hybrid"}
+    if not found or not is_known_elsewhere(pattern):
+        return {"recipe": "hybrid", **found}
     splitting = Splitting("hybrid", tuple(found["scripts"]), pattern, "none")
     words = WordCounts.from_texts(_beginning(**corpus), splitting)
     cost = cost_of_one_split(words)

@@ -76,6 +76,8 @@ def serve(
     ):
         has_template = source or generator.tokenizer.chat_template
         chat = generator.chat(template=source) if has_template else None
+        if chat and source:
+            chat.encode([{"role": "user", "content": "?"}])  # what the template lacks is said now, and not to each client
         called = name or (Path(model).resolve().name if Path(model).exists() else model)
         url = server.url_of(bound)
         if server.is_open_to_others(bound) and not api_key:

@@ -139,6 +139,16 @@ for _pattern in (
     add_pattern(_pattern)
 
 
+def is_known_elsewhere(pattern: str) -> bool:
+    """Whether a pattern, by name or regex, is one that runtimes know which know patterns by name: llama.cpp, above all.
+
+    >>> is_known_elsewhere("o200k"), is_known_elsewhere("tekken")
+    (True, False)
+    """
+    known = [PATTERNS[pattern]] if pattern in PATTERNS else patterns_of(pattern)
+    return any(one.llama_cpp for one in known)
+
+
 def patterns_of(regex: str) -> list[SplitPattern]:
     """The records that have this regex: none, one, or several.
 

@@ -122,6 +122,13 @@ def test_the_command_line_takes_it_where_it_costs_next_to_nothing(sample, tmp_pa
         return json.loads(done.stdout) if code == 0 else done.stderr
 
     assert train("text.txt")["recipe"] == recipe
+    info = subprocess.run(
+        [sys.executable, "-m", "hf_sgpe", "info", "new", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(info.stdout)["recipe"] == recipe
+    assert train("text.txt", "--pattern", "tekken")["recipe"] == "hybrid"  # which llama.cpp does not know
+    assert train("text.txt", "--pattern", "bloom")["recipe"] == "portable"
+    assert train("text.txt")["recipe"] == recipe
     assert BPETokenizer.from_pretrained(tmp_path / "new").metadata["training"]["recipe"] == recipe
     count = [sys.executable, "-m", "hf_sgpe", "count", "text.txt", "--out", "words.parquet", "--recipe", "portable"]
     subprocess.run(count, cwd=tmp_path, check=True, capture_output=True)

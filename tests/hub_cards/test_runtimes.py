@@ -6,9 +6,20 @@ import sys
 
 import pytest
 
-from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hub_cards.facts import Facts
-from hub_cards.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, RUNTIMES, Runtime, check_runtimes, sample_lines, stated
+from hub_cards.runtimes import (
+    DIFFERS,
+    EXACT,
+    NFC_ONLY,
+    REFUSED,
+    RUNTIMES,
+    Runtime,
+    Verdict,
+    check_runtimes,
+    sample_lines,
+    stated,
+)
 
 CONFIGURATIONS = {
     "hybrid": {},
@@ -70,12 +81,34 @@ def test_a_runtime_that_fails_is_refused_in_its_own_words(sample, monkeypatch):
     def failing(tokenizer, folder):
         raise ValueError("no such thing\nin line 2")
 
-    runtimes = (Runtime("pytest", ("pytest",), lambda tokenizer: stated(tokenizer)[0][1], failing), *RUNTIMES[:1])
+    runtimes = (Runtime("pytest", ("pytest",), lambda tokenizer: Verdict(EXACT), failing), *RUNTIMES[:1])
     monkeypatch.setattr("hub_cards.runtimes.RUNTIMES", runtimes)
     refused, exact = check_runtimes(made(sample, "portable"), ["a"])
     assert str(refused.verdict) == "refused: no such thing"
     assert exact.verdict.what == EXACT
     assert refused.to_dict()["why"] == "no such thing"
+
+
+def test_lines_that_no_program_need_take_alike_are_left_out(sample):
+    tokenizer = made(sample, "portable")
+    tried = [one for one in check_runtimes(tokenizer, ["a", "b <|endoftext|> c", "d \ud800 e"]) if one.version]
+    assert tried
+    assert all((one.verdict.what, one.same, one.lines) == (EXACT, 2, 2) for one in tried)
+
+
+def test_one_line_that_fails_is_one_that_differs(sample, monkeypatch):
+    def failing_at_b(tokenizer, folder):
+        def encode(text):
+            if text == "b":
+                raise ValueError("no b here")
+            return tokenizer.encode(text)
+
+        return encode
+
+    runtime = Runtime("pytest", ("pytest",), lambda tokenizer: Verdict(EXACT), failing_at_b)
+    monkeypatch.setattr("hub_cards.runtimes.RUNTIMES", (runtime,))
+    (check,) = check_runtimes(made(sample, "portable"), ["a", "b"])
+    assert (str(check.verdict), check.same, check.different) == ("not exact: no b here", 1, "b")
 
 
 def test_the_command_line_shows_a_table(sample, tmp_path):
@@ -97,4 +130,3 @@ def test_the_command_line_shows_a_table(sample, tmp_path):
     assert found["tiktoken"]["different"] == "\u0958"
     assert found["tokenizers 1.0"]["version"] is None
     assert check("empty.txt", code=2) == "error: empty.txt: no text to try it on\n"
-    assert BPETokenizer.from_pretrained(tmp_path / "tokenizer").vocab_size == 3000
