@@ -1,5 +1,6 @@
 """``hf-sgpe serve`` as a process."""
 
+import json
 import os
 import re
 import signal
@@ -111,3 +112,15 @@ def test_what_is_wrong_is_one_line(model, tmp_path):
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     expected = "error: serving needs Starlette and uvicorn: pip install starlette uvicorn (or the extra [serve])\n"
     assert refused(model, PYTHONPATH=path) == expected
+
+
+def test_programs_are_told_in_json_where_it_is(model):
+    command = [sys.executable, "-m", "hf_sgpe", "serve", str(model), "--engine", "transformers", "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            told = json.loads("".join(process.stdout.readline() for _ in range(5)))
+            assert told["engine"] == "transformers"
+            client = openai.OpenAI(base_url=told["url"], api_key="none", max_retries=0)
+            assert [one.id for one in client.models.list()] == [told["model"]]
+        finally:
+            process.kill()
