@@ -24,7 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from statistics import median
 from typing import Any
 
@@ -162,14 +162,15 @@ def compare(args: argparse.Namespace, generator: TextGenerator, process: subproc
     import psutil
 
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
-    connection = http.client.HTTPConnection(host, timeout=600)
 
     def alone() -> None:
         generator.generate(PROMPT, options)
 
     def served(stream: bool = False) -> None:
         record = {"prompt": PROMPT, "max_tokens": args.tokens, "temperature": 0, "stream": stream}
-        ask(connection, record).read()
+        # A connection of its own: one that is idle for as long as another turn may take is closed.
+        with closing(http.client.HTTPConnection(host, timeout=600)) as connection:
+            ask(connection, record).read()
 
     def cpu_of(pid: int) -> float:
         times = psutil.Process(pid).cpu_times()
@@ -189,7 +190,6 @@ def compare(args: argparse.Namespace, generator: TextGenerator, process: subproc
             if turn >= 0:
                 seconds[name].append(time.perf_counter() - begun)
                 cpu[name] += cpu_of(pid) - cpu_begun
-    connection.close()
     for name, taken in seconds.items():
         ratios = [alone / other for alone, other in zip(seconds["alone"], taken, strict=True)]
         print(
