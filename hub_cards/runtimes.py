@@ -144,7 +144,7 @@ def _tried(
     with _kept(failures), without_remarks():
         encode = runtime.open(tokenizer, folder)
     found = [ids_of(encode, line) for line in lines] if encode is not None else []
-    if encode is None or (failures and len(failures) == len(lines)):
+    if failures and not any(line and ids is not None for line, ids in zip(lines, found, strict=False)):
         return RuntimeCheck(runtime.name, version, Verdict(REFUSED, failures[0]), len(lines))
     rule = runtime.rule(tokenizer)
     differing = [line for line, ids, wanted in zip(lines, found, expected, strict=True) if ids != wanted]
