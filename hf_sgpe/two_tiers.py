@@ -93,8 +93,8 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     # Where a pattern cuts, other characters may stand in the same word before the script's.
     mixed = not config.splitting.scripts
     units = trie.count_units(track(words, "Finding units"), times, every_word=mixed)
-    joiners = {joiner for script in trie.scripts for joiner in script.joiners}
     if mixed:
+        joiners = {joiner for script in trie.scripts for joiner in script.joiners}
         units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
     characters = {character for unit in units for character in unit}
     promised = choose_units(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hf_sgpe.cli import options
 from hf_sgpe.cli.app import (
     Json,
     Quiet,
@@ -16,17 +17,6 @@ from hf_sgpe.cli.app import (
     read_chat_template,
     stdin_lines,
     well_formed,
-)
-from hf_sgpe.cli.options import (
-    ContextLength,
-    Device,
-    Engine,
-    Exact,
-    GPULayers,
-    Model,
-    ModelTokenizer,
-    Template,
-    engine_settings,
 )
 from hf_sgpe.errors import SGPEError
 
@@ -53,9 +43,9 @@ def engines(as_json: Json = False, quiet: Quiet = False) -> None:
 
 @command(epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]")
 def chat(
-    model: Model,
+    model: options.Model,
     *,
-    tokenizer: ModelTokenizer = None,
+    tokenizer: options.ModelTokenizer = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Answer this, and end.", show_default=False)] = None,
     json_lines: Annotated[
         bool,
@@ -64,12 +54,12 @@ def chat(
             help='Read lines such as {"prompt": "…"} or {"messages": […]} from stdin, and write one with "text" for each.',
         ),
     ] = False,
-    engine: Engine = None,
-    device: Device = None,
-    n_ctx: ContextLength = None,
-    n_gpu_layers: GPULayers = None,
-    exact: Exact = False,
-    template: Template = None,
+    engine: options.Engine = None,
+    device: options.Device = None,
+    n_ctx: options.ContextLength = None,
+    n_gpu_layers: options.GPULayers = None,
+    exact: options.Exact = False,
+    template: options.Template = None,
     system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
     max_new_tokens: Annotated[int, typer.Option(help="The most tokens in an answer.")] = 512,
     temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
@@ -102,7 +92,7 @@ def chat(
 
     if prompt is not None and json_lines:
         raise SGPEError("--prompt and --json: give one of them")
-    options = GenerationOptions(
+    generation_options = GenerationOptions(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         top_p=top_p,
@@ -114,10 +104,10 @@ def chat(
         whole_syllables=whole_syllables,
         heal=heal,
     )
-    settings = engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
+    settings = options.engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
     source = template and read_chat_template(template, "--template")
     with TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **settings) as generator:
-        conversation = terminal.Conversation(generator, options, system_prompt=system, template=source)
+        conversation = terminal.Conversation(generator, generation_options, system_prompt=system, template=source)
         if prompt is not None:
             terminal.once(conversation, *well_formed([prompt]))
         elif json_lines:

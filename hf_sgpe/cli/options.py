@@ -13,7 +13,7 @@ import typer
 from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, is_known_elsewhere
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, known_to_llama_cpp
 from hf_sgpe.splitting.scripts import SCRIPTS, scripts_in
 from hf_sgpe.splitting.splitting import RECIPES
 
@@ -150,7 +150,7 @@ def find_recipe(
     if recipe != "auto":
         return {"recipe": recipe, **find_scripts(script, recipe, counts=counts, **corpus)}
     found = find_scripts(script, "hybrid", **corpus)
-    if not found or not is_known_elsewhere(pattern):
+    if not found or known_to_llama_cpp(pattern) is None:
         return {"recipe": "hybrid", **found}
     splitting = Splitting("hybrid", tuple(found["scripts"]), pattern, "none")
     words = WordCounts.from_texts(_beginning(**corpus), splitting)

@@ -8,18 +8,8 @@ from typing import Annotated
 
 import typer
 
+from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Json, Quiet, command, print_json, read_chat_template
-from hf_sgpe.cli.options import (
-    ContextLength,
-    Device,
-    Engine,
-    Exact,
-    GPULayers,
-    Model,
-    ModelTokenizer,
-    Template,
-    engine_settings,
-)
 from hf_sgpe.errors import not_installed
 from hf_sgpe.quiet import is_quiet
 
@@ -29,15 +19,15 @@ from hf_sgpe.quiet import is_quiet
     "--engine llama.cpp --host 0.0.0.0 --port 8080[/bold]"
 )
 def serve(
-    model: Model,
+    model: options.Model,
     *,
-    tokenizer: ModelTokenizer = None,
-    engine: Engine = None,
-    device: Device = None,
-    n_ctx: ContextLength = None,
-    n_gpu_layers: GPULayers = None,
-    exact: Exact = False,
-    template: Template = None,
+    tokenizer: options.ModelTokenizer = None,
+    engine: options.Engine = None,
+    device: options.Device = None,
+    n_ctx: options.ContextLength = None,
+    n_gpu_layers: options.GPULayers = None,
+    exact: options.Exact = False,
+    template: options.Template = None,
     name: Annotated[
         str | None, typer.Option(help="What clients call the model (default: the last part of MODEL).", show_default=False)
     ] = None,
@@ -70,7 +60,7 @@ def serve(
 
     limits = Limits(max_body, max_new_tokens, max_choices, max_waiting)
     source = template and read_chat_template(template, "--template")
-    settings = engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
+    settings = options.engine_settings(device=device, n_ctx=n_ctx, n_gpu_layers=n_gpu_layers)
     with (
         server.bind(host, port) as bound,
         TextGenerator.load(model, engine, tokenizer=tokenizer, exact=exact, **settings) as generator,

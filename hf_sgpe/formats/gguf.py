@@ -28,7 +28,7 @@ from hf_sgpe.formats.gguf_quantizing import QUANTIZED_TYPES, check_installed, qu
 from hf_sgpe.formats.model_config import end_ids, transformers_config
 from hf_sgpe.formats.safetensors_files import Weights, check_head, stored
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SplitPattern, patterns_of
+from hf_sgpe.splitting.patterns import SplitPattern, known_to_llama_cpp
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
@@ -177,8 +177,7 @@ def _nearest_pre(tokenizer: TokenizerData) -> str:
 
 def _pattern_of(tokenizer: TokenizerData) -> SplitPattern | None:
     patterns = tokenizer.splitting.patterns
-    known = patterns_of(patterns[0]) if len(patterns) == 1 else []
-    return next((pattern for pattern in known if pattern.llama_cpp), None)
+    return known_to_llama_cpp(patterns[0]) if len(patterns) == 1 else None
 
 
 # ---------------------------------------------------------------- the tokenizer

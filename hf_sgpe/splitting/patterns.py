@@ -139,14 +139,16 @@ for _pattern in (
     add_pattern(_pattern)
 
 
-def is_known_elsewhere(pattern: str) -> bool:
-    """Whether a pattern, by name or regex, is one that runtimes know which know patterns by name: llama.cpp, above all.
+def known_to_llama_cpp(pattern: str) -> SplitPattern | None:
+    """The record by which llama.cpp cuts as a pattern does, given by name or regex; None if it knows no such pattern.
 
-    >>> is_known_elsewhere("o200k"), is_known_elsewhere("tekken")
-    (True, False)
+    Raises:
+        SGPEError: as `resolve_pattern`.
+
+    >>> [known and known.name for known in map(known_to_llama_cpp, ["o200k", "cl100k", "tekken"])]
+    ['o200k', 'llama3', None]
     """
-    known = [PATTERNS[pattern]] if pattern in PATTERNS else patterns_of(pattern)
-    return any(one.llama_cpp for one in known)
+    return next((known for known in patterns_of(resolve_pattern(pattern)) if known.llama_cpp), None)
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:
