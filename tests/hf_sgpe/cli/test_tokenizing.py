@@ -20,6 +20,7 @@ import pytest
 
 from hf_sgpe import BPETokenizer
 from trainers.token_files import TOKEN_FORMATS
+from trainers.token_shards import _PROGRESS
 
 
 def hf_sgpe(*arguments, cwd, code=0):
@@ -120,23 +121,29 @@ def test_interrupted_it_keeps_what_is_complete_and_goes_on(workplace, end, code,
     text = (workplace / "si.txt").read_text(encoding="utf-8") * 10
     for number in range(2):
         (workplace / f"{number}.txt").write_text(text, encoding="utf-8")
-    # Two parts, and workers that take long enough to be interrupted.
+    # Two parts, and a first run that hurries until there is something to go on behind, and then takes its time.
     program = (
-        "import time; from hf_sgpe.cli import main; from trainers import token_shards; token_shards._PART_BYTES = 1 << 10\n"
-        "token_shards._BATCH_CHARACTERS = 1 << 14; encode = token_shards.TokenizingJob._encode\n"
-        "def slow(job, batch): time.sleep(0.05); return encode(job, batch)\n"
-        "token_shards.TokenizingJob._encode = slow; main()"
+        "import pathlib, time; from hf_sgpe.cli import main; from trainers import token_shards\n"
+        "token_shards._PART_BYTES = 1 << 10; token_shards._BATCH_CHARACTERS = 1 << 14\n"
+    )
+    slowly = (
+        "encode = token_shards.TokenizingJob._encode\n"
+        "def slow(job, batch):\n"
+        "    time.sleep(0.5 if list(pathlib.Path('out', token_shards._PROGRESS).glob('*.json')) else 0.05)\n"
+        "    return encode(job, batch)\n"
+        "token_shards.TokenizingJob._encode = slow\n"
     )
     options = ["tokenize", "0.txt", "1.txt", "-t", "tok", "-o", "out", "--lines", "--shard-tokens", "20000"]
     running = subprocess.Popen(
-        [sys.executable, "-c", program, *options, "--workers", str(workers)],
+        [sys.executable, "-c", program + slowly + "main()", *options, "--workers", str(workers)],
         cwd=workplace,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    while not list((workplace / "out").glob("*.bin")):
+    # A shard counts once it is noted, which is a moment after its file is there.
+    while not list((workplace / "out" / _PROGRESS).glob("*.json")):
         assert running.poll() is None
         time.sleep(0.05)
     os.killpg(running.pid, end) if end is signal.SIGINT else running.send_signal(end)
@@ -146,7 +153,7 @@ def test_interrupted_it_keeps_what_is_complete_and_goes_on(workplace, end, code,
     done = hf_sgpe(*options, cwd=workplace, code=2)
     assert re.fullmatch("error: out: has tokens made with part_bytes 1024, but .*\n", done.stderr)
     again = subprocess.run(
-        [sys.executable, "-c", program, *options, "--json"], cwd=workplace, capture_output=True, text=True
+        [sys.executable, "-c", program + "main()", *options, "--json"], cwd=workplace, capture_output=True, text=True
     )
     assert again.returncode == 0, again.stderr
     facts = json.loads(again.stdout)
