@@ -12,7 +12,7 @@ from hf_sgpe.bpe.unit_choice import check_cut_cost
 from hf_sgpe.counts.word_counts import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
-from hf_sgpe.splitting.scripts import SCRIPTS, Script, resolve_scripts
+from hf_sgpe.splitting.scripts import Script, resolve_script, resolve_scripts
 from hf_sgpe.splitting.splitting import Splitting
 
 AUTO = "auto"
@@ -66,6 +66,10 @@ class ExtensionConfig:
         object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
         if not self.scripts:
             raise SGPEError("an extension needs a script: give at least one")
+        if everywhere := [name for name in self.scripts if not resolve_script(name).own_words]:
+            raise SGPEError(
+                f"{everywhere[0]} stands in all text, whose ids an extension leaves as they are: give another script"
+            )
         if self.new_tokens != AUTO and (type(self.new_tokens) is not int or self.new_tokens < 1):
             raise SGPEError(f"new_tokens must be a whole number of at least 1, or {AUTO!r}, not {self.new_tokens!r}")
         for name in ("letter_coverage", "syllable_coverage", "least_saving", "balance"):
@@ -93,7 +97,9 @@ class ExtensionConfig:
             SGPEError: the split that ``own_split=False`` asks for would leave no word of a script whole.
         """
         before = base.splitting
-        loose = [name for name in self.scripts if name not in before.scripts and not keeps_words(before, SCRIPTS[name])]
+        loose = [
+            name for name in self.scripts if name not in before.scripts and not keeps_words(before, resolve_script(name))
+        ]
         if self.own_split or (self.own_split is None and loose):
             if before.recipe == "sgpe":
                 raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train one of the recipe hybrid")
@@ -106,8 +112,7 @@ def keeps_words(splitting: Splitting, script: Script) -> bool:
     """Whether text is cut so that words of a script stay whole: their letters, their marks, and the joiners that are part of
     its spelling.
 
-    >>> from hf_sgpe.splitting.scripts import SCRIPTS
-    >>> [keeps_words(Splitting("bpe", pattern=name), SCRIPTS["tamil"]) for name in ("llama3", "o200k")]
+    >>> [keeps_words(Splitting("bpe", pattern=name), resolve_script("tamil")) for name in ("llama3", "o200k")]
     [False, True]
     """
     return len(RegexPreTokenizer.of(splitting).split(script.specimen())) == 1

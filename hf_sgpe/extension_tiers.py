@@ -21,7 +21,8 @@ from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.splitting.scripts import SCRIPTS, ZWJ, ZWNJ
+from hf_sgpe.splitting.script import ZWJ, ZWNJ, shared_marks
+from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.two_tiers import OnMerge, Track
 
@@ -48,7 +49,7 @@ class Words(NamedTuple):
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
         """The words with a letter of the scripts. Where there are several scripts, those with more text count less."""
-        script_of = {c: name for name in config.scripts for c in SCRIPTS[name].letters_and_marks()}
+        script_of = {c: name for name in config.scripts for c in resolve_script(name).letters_and_marks()}
         letter = re.compile(f"[{''.join(map(re.escape, sorted(script_of)))}]")
         words: list[tuple[bytes, int, str]] = []
         running: Counter[str] = Counter()
@@ -80,10 +81,17 @@ class TierLearner:
     ) -> None:
         self.base, self.words, self.config, self.on_merge = base, words, config, on_merge
         self.confinement = Confinement.to_scripts(config.scripts)
-        self.trie = LinguisTrie(config.scripts)
+        self.trie = LinguisTrie(config.scripts, whole_clusters=True)
         units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
         self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
-        self.characters = {character for unit in self.units for character in unit if character not in f" {ZWNJ}{ZWJ}"}
+        shared = f" {ZWNJ}{ZWJ}{shared_marks()}"
+        self.characters = {
+            character
+            for unit in self.units
+            if not self.trie.must_earn(unit)
+            for character in unit
+            if character not in shared
+        }
         self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
         self._shared: dict[str, bool] = {" ": True, "": True}
         self.with_shared = self._with_shared()
@@ -318,7 +326,7 @@ class TierLearner:
 
 def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
     """A tokenizer's tokens that only text in the scripts has, in the order of their ids."""
-    leads = {letter.encode()[:1] for name in scripts for letter in SCRIPTS[name].letters_and_marks()}
+    leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
     tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
     return list(filter(confinement.holds, tokens))
 

@@ -59,7 +59,7 @@ def cost_of_one_split(counts: WordCounts) -> SplitCost:
     50.00% more words, 25.00% of the syllables cut, and 0.00% of the words in another spelling than NFC's
     """
     splitting = counts.splitting
-    one, trie = RegexPreTokenizer(*splitting.patterns), LinguisTrie(splitting.scripts)
+    one, trie = RegexPreTokenizer(*splitting.patterns), LinguisTrie(splitting.scripts, whole_clusters=True)
     words = more = syllables = cuts = respelled = 0
     for raw, count in zip(counts.words(), counts.values(), strict=True):
         words += count

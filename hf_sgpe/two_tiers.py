@@ -89,14 +89,15 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
     in the room of a letter or syllable.
     """
-    words, times, trie = counts.words(), counts.values(), LinguisTrie(config.unit_scripts)
+    words, times = counts.words(), counts.values()
+    trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
     # Where a pattern cuts, other characters may stand in the same word before the script's.
-    mixed = not config.splitting.scripts
+    mixed = set(config.unit_scripts) != set(config.splitting.scripts)
     units = trie.count_units(track(words, "Finding units"), times, every_word=mixed)
     if mixed:
         joiners = {joiner for script in trie.scripts for joiner in script.joiners}
         units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
-    characters = {character for unit in units for character in unit}
+    characters = {character for unit in units if not trie.must_earn(unit) for character in unit}
     promised = choose_units(
         units,
         trie,
@@ -188,7 +189,7 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
     if not len(counts):
         raise SGPEError("the corpus is empty: it has no words to learn from")
     if scripts := config.unit_scripts:
-        others = LinguisTrie(name for name in SCRIPTS if name not in scripts)
+        others = LinguisTrie([name for name in SCRIPTS if name not in scripts])
         total = sum(counts.values())
         running = others.count_scripts(counts.words(), counts.values())
         for script, count in sorted(running.items(), key=lambda item: -item[1]):

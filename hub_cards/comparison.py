@@ -129,7 +129,7 @@ def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])
     """
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts = Counter(word for line in lines for word in prepare(line, "nfc").split())
     ranked = [word for word, _ in counts.most_common() if len(word) <= _LONGEST_WORD]
     if sum(counts[word] for word in ranked if trie.script_of(word)) > counts.total() / 2:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.text import end_of_turn
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import every_script
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed
 from hub_cards.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
@@ -70,7 +70,7 @@ class Facts:
     @property
     def sample(self) -> str:
         """A few words in the first of its scripts."""
-        greetings = (SCRIPTS[script].greeting for script in self.scripts if script in SCRIPTS)
+        greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
         return next(filter(None, greetings), SAMPLE)
 
     @property

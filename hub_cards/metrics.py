@@ -213,7 +213,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     >>> result.cut_syllable_share
     1.0
     """
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     form = measurable(tokenizer)
     result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):

@@ -20,7 +20,8 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.hub import hub_errors
 from hf_sgpe.json_files import read_json
-from hf_sgpe.splitting.scripts import SCRIPTS, Script, runs
+from hf_sgpe.splitting.script import Ranges, Script, runs, shared_classes
+from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.version import __version__
 from hub_cards.facts import SAMPLE, Facts
@@ -71,6 +72,7 @@ def write_playground(
     data = {
         "tokenizers": [{"name": name, "file": file} for name, file in names.items()],
         "scripts": [_script(script) for script in SCRIPTS.values()],
+        "shared": _in_ranges(shared_classes()),
     }
     page = render(
         "playground.html.jinja",
@@ -169,14 +171,18 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 def _script(script: Script) -> dict[str, Any]:
     """A script's table as the page's scripts take it."""
-    members: dict[str, list[int]] = {}
-    for character, letter in script.classes().items():
-        members.setdefault(letter, []).append(ord(character))
-    orphans = [ord(character) for character in script.letters_and_marks() if character not in script.classes()]
+    classes = script.classes()
     return {
         "name": script.name,
-        "classes": {letter: runs(points) for letter, points in members.items()},
-        "orphans": runs(orphans),
+        "classes": _in_ranges({character: classes[character] for character in script.letters_and_marks()}),
         "grammar": script.syllable,
         "ends": None if script.ends is None else sorted(script.ends),
     }
+
+
+def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
+    """Class → its characters."""
+    members: dict[str, list[int]] = {}
+    for character, letter in classes.items():
+        members.setdefault(letter, []).append(ord(character))
+    return {letter: runs(points) for letter, points in members.items()}

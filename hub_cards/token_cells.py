@@ -230,7 +230,7 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]
 
 @cache
 def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
-    return LinguisTrie(scripts)
+    return LinguisTrie(scripts, whole_clusters=True)
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:

@@ -105,7 +105,7 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
 def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokenizer) -> Table:
     """A table of held-out words with conjuncts, script by script, with their syllables and tokens."""
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
     for line in lines:
         for word in line.split():
@@ -140,7 +140,7 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
     """The number of syllables in ``lines`` that have a token, and how many of them are cut anyway."""
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:
         text = prepare(line, tokenizer.normalization)
@@ -154,7 +154,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
 
 def measures_table(lines: list[str], out: Path) -> Table:
     """A table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:
         scripts = Counter(trie.script_of(character) or "other" for character in line if character.isalpha())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import product
 
-from hf_sgpe.splitting.scripts import SCRIPTS, resolve_scripts
+from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
 
 _CONTINUATION = range(0x80, 0xC0)
 
@@ -34,7 +34,7 @@ class Confinement:
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
         """To every character by which text can be told to be in one of these scripts."""
-        return cls(ord(character) for name in resolve_scripts(scripts) for character in SCRIPTS[name].characters())
+        return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
         """Whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""

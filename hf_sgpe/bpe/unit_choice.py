@@ -82,7 +82,7 @@ def choose_units(
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
     """How many tokens of the text it saves, cuts counted, that a unit has a token of its own.
 
-    Without one a letter falls into two tokens at least, and a syllable into its letters. Characters have tokens anyway and
+    Without one a letter falls into two tokens at least, and a syllable into its letters. Characters that have tokens anyway
     are left out, and so is what begins in none of the trie's scripts.
 
     Args:
@@ -108,7 +108,9 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
             parts[syllable] = len(pieces)
         if unit != syllable:
             spaced[unit] = count
-    worth = {letter: count * (1 + cut_cost) for letter, count in letters.items() if len(letter) > 1}
+    worth = {
+        letter: count * (1 + cut_cost) for letter, count in letters.items() if len(letter) > 1 or trie.must_earn(letter)
+    }
     worth |= {syllable: count * (parts[syllable] - 1 + cut_cost) for syllable, count in syllables.items()}
     # No more than the syllable itself, which is built first and then joined to its space.
     return worth | {unit: min(count * _SPACE_WORTH, worth.get(unit[1:], inf)) for unit, count in spaced.items()}

@@ -8,6 +8,7 @@ boundary, since its left part begins a unit and its right part continues it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from hf_sgpe import kernel
@@ -47,8 +48,9 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
     """The chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
 
-    First all characters, then consonants with their virama (and joiner), then letters, then syllables, then syllables with
-    their leading space; each group by length in bytes. A syllable chosen with its leading space comes without it, too.
+    First all characters, then consonants with their virama (and joiner) or asat, then letters, then syllables, then
+    syllables with their leading space; each group by length in bytes. A syllable chosen with its leading space comes
+    without it, too.
 
     Args:
         characters: Further characters to have a token.
@@ -61,14 +63,15 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     return list(dict.fromkeys(ordered))
 
 
+# Behind these another consonant is no new unit, or the two are none: they have to be whole before what stands before them.
+# Consonant, virama and joiners; and a consonant that asat closes (`hf_sgpe.splitting.grammars`).
+_HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
+
+
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Every consonant + virama and consonant + virama + joiner that stands in a unit, nukta included."""
-    half_forms = set()
+    """Every consonant + virama, with and without joiners, that stands in a unit, and the like."""
+    half_forms: set[str] = set()
     for unit in units:
-        shape = trie.shape(unit)
-        for half_form in ("CH", "CNH", "CHJ", "CNHJ"):
-            start = shape.find(half_form)
-            while start >= 0:
-                half_forms.add(unit[start : start + len(half_form)])
-                start = shape.find(half_form, start + 1)
+        for match in _HALF_FORM.finditer(trie.shape(unit)):
+            half_forms.update(unit[slice(*match.span(group))] for group in (1, 2) if match[group])
     return half_forms

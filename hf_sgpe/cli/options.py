@@ -14,7 +14,7 @@ from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, known_to_llama_cpp
-from hf_sgpe.splitting.scripts import SCRIPTS, scripts_in
+from hf_sgpe.splitting.scripts import SCRIPTS, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import RECIPES
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ RecipeOrAuto = Annotated[
 Script = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Scripts whose syllables stay whole: {', '.join(SCRIPTS)}, all, or languages such as si,hi "
-        "(repeatable; default: those that the text is written in).",
+        help=f"Scripts whose syllables stay whole: {', '.join(SCRIPTS)}, or all of these; by the characters that a reader "
+        "sees, any other that Unicode names, such as ethiopic, hebrew, arabic or hangul, and emoji; or languages such as "
+        "si,hi (repeatable; default: auto, those of at least 1 % of the text).",
         show_default=False,
     ),
 ]
@@ -150,6 +151,8 @@ def find_recipe(
     if recipe != "auto":
         return {"recipe": recipe, **find_scripts(script, recipe, counts=counts, **corpus)}
     found = find_scripts(script, "hybrid", **corpus)
+    if found and not any(resolve_script(name).own_words for name in resolve_scripts(found["scripts"])):
+        return {"recipe": "portable", **found}
     if not found or known_to_llama_cpp(pattern) is None:
         return {"recipe": "hybrid", **found}
     splitting = Splitting("hybrid", tuple(found["scripts"]), pattern, "none")
@@ -171,8 +174,8 @@ def find_scripts(
     counts: Sequence[Path] = (),
     text_field: str = "text",
 ) -> dict[str, Any]:
-    """The scripts that ``--script`` means: if it is not given, those of the words that were counted
-    before, or those that the beginnings of the corpus are written in.
+    """The scripts that ``--script`` means: if it is not given, or auto, those of the words that were counted before, or
+    those that the beginnings of the corpus are written in; and what is named besides auto.
 
     Raises:
         SGPEError: nothing of the corpus is written in a script whose syllables can be kept whole.
@@ -180,13 +183,15 @@ def find_scripts(
     from hf_sgpe.counts.files import read_info
     from hf_sgpe.counts.word_counts import WordCounts
 
-    if script:
-        return {"scripts": script}
+    named = [name for text in script or () for name in text.split(",") if name.strip().casefold() != "auto"]
+    if named == [name for text in script or () for name in text.split(",")] != []:
+        return {"scripts": named}
     if recipe == "bpe":
         return {}
+    resolve_scripts(named)  # what is wrong with them is said before the corpus is read
     if counts and recipe != "portable":
         # Without scripts, the counts are of another recipe: reading them says so.
-        return {"scripts": counted} if (counted := read_info(counts[0]).splitting.scripts) else {}
+        return {"scripts": (*counted, *named)} if (counted := read_info(counts[0]).splitting.scripts) else {}
 
     def beginning() -> Iterable[str]:
         if counts:
@@ -204,7 +209,7 @@ def find_scripts(
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())
         print(f"The text is written in {written}. --script names other scripts.", file=sys.stderr)
-    return {"scripts": tuple(shares)}
+    return {"scripts": (*shares, *named)}
 
 
 def _beginning(files: Sequence[CorpusFile], datasets: Sequence[Iterable[str]], text_field: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <vector>
@@ -12,32 +13,47 @@ namespace hf_sgpe {
 
 class Syllables {
  public:
-  // 0: none; 1 to 7: those of the tables; 8: a letter or mark that is in no syllable; 9: joiners
-  static constexpr int kTableClasses = 9, kJoiner = 9, kClasses = 10;
-  using State = std::array<int, kClasses>;  // class → next state, or -1
+  // 0: none; 1: a letter or mark that is in no syllable; from 2 on those of the grammars
+  static constexpr int kClassBits = 5, kClasses = 1 << kClassBits;
+  // What may stand in every script: ZWJ, ZWNJ, and the marks that all share.
+  static constexpr size_t kShared = 3;
 
   struct Script {
-    std::vector<Ranges> classes;  // by class
-    std::vector<uint32_t> joiners;
-    std::vector<State> grammar;  // by state; the first is the start
-    std::vector<bool> ends;      // by state: a syllable may end in it
+    std::vector<std::pair<int, Ranges>> classes;  // its characters by class
+    std::array<int, kShared> shared;              // class of each kind of shared character, or 0
+    std::vector<std::vector<int>> grammar;        // state → class → next state, or -1; the first is the start
+    std::vector<bool> ends;                       // by state: a syllable may end in it
   };
 
-  explicit Syllables(std::vector<Script> scripts) : scripts_(std::move(scripts)), table_(kCodePoints) {
-    if (scripts_.size() >> 12) throw std::invalid_argument("there can be at most 4095 scripts");
-    for (size_t script = 0; script < scripts_.size(); ++script) {
-      if (scripts_[script].grammar.empty()) throw std::invalid_argument("a script has no grammar");
-      if (scripts_[script].ends.size() != scripts_[script].grammar.size())
-        throw std::invalid_argument("there must be one entry of ends for each state");
-      for (const State& state : scripts_[script].grammar)
-        for (const int next : state)
-          if (next >= static_cast<int>(scripts_[script].grammar.size()))
-            throw std::invalid_argument("a grammar names a state that it does not have");
-      for (size_t klass = 1; klass < scripts_[script].classes.size() && klass < kTableClasses; ++klass)
-        for (auto [first, last] : scripts_[script].classes[klass])
+  explicit Syllables(std::vector<Script> scripts, const Ranges& marks)
+      : scripts_(std::move(scripts)), table_(kCodePoints) {
+    if (scripts_.size() >= kNoScript) throw std::invalid_argument("there can be at most 2046 scripts");
+    fill(kNoScript, 0, {{kZwj, kZwj}});
+    fill(kNoScript, 1, {{kZwnj, kZwnj}});
+    fill(kNoScript, 2, marks);
+    for (size_t number = 0; number < scripts_.size(); ++number) {
+      const Script& script = scripts_[number];
+      const size_t states = script.grammar.size();
+      if (!states) throw std::invalid_argument("a script has no grammar");
+      if (script.ends.size() != states) throw std::invalid_argument("there must be one entry of ends for each state");
+      const auto is_class = [&](int klass) { return klass >= 0 && static_cast<size_t>(klass) < script.grammar[0].size(); };
+      for (const std::vector<int>& row : script.grammar) {
+        if (row.size() < 2 || row.size() > kClasses || row.size() != script.grammar[0].size())
+          throw std::invalid_argument("each state must have one entry for each class, of which there can be 31");
+        for (const int next : row)
+          if (next >= static_cast<int>(states)) throw std::invalid_argument("a grammar names a state that it does not have");
+      }
+      if (!std::all_of(script.shared.begin(), script.shared.end(), is_class))
+        throw std::invalid_argument("a grammar has no such class");
+      for (const auto& [klass, ranges] : script.classes) {
+        if (klass < 1 || !is_class(klass)) throw std::invalid_argument("a grammar has no such class");
+        for (auto [first, last] : ranges)
           for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
-            table_[point] = static_cast<uint16_t>(script << 4 | klass);
+            if (table_[point] == (kNoScript << kClassBits | 2)) owned_marks_.push_back(point);
+        fill(number, klass, ranges);
+      }
     }
+    std::sort(owned_marks_.begin(), owned_marks_.end());
   }
 
   size_t size() const { return scripts_.size(); }
@@ -47,7 +63,7 @@ class Syllables {
   int script_of(const Character* word, size_t n) const {
     if (n && word[0] == ' ') ++word, --n;
     const uint16_t value = n ? value_of(word[0]) : 0;
-    return value ? value >> 4 : -1;
+    return value && value >> kClassBits != kNoScript ? value >> kClassBits : -1;
   }
 
   // Calls emit(start, end) for each unit, in characters.
@@ -82,25 +98,38 @@ class Syllables {
   }
 
  private:
+  static constexpr size_t kNoScript = (1 << (16 - kClassBits)) - 1;  // the number of shared characters' script
+  static constexpr uint32_t kZwnj = 0x200C, kZwj = 0x200D;
+
+  void fill(size_t script, int klass, const Ranges& ranges) {
+    for (auto [first, last] : ranges)
+      for (uint32_t point = first; point <= last && point < kCodePoints; ++point)
+        table_[point] = static_cast<uint16_t>(script << kClassBits | static_cast<size_t>(klass));
+  }
+
   uint16_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
+
+  // The class of a character behind the letters of a script.
+  int class_of(uint32_t point, size_t number) const {
+    const uint16_t value = value_of(point);
+    if (!value) return 0;
+    const size_t own = value >> kClassBits, klass = value & (kClasses - 1);
+    if (own == number) return static_cast<int>(klass);
+    if (own == kNoScript) return scripts_[number].shared[klass];
+    const bool is_mark = std::binary_search(owned_marks_.begin(), owned_marks_.end(), point);
+    return is_mark ? scripts_[number].shared[2] : 0;
+  }
 
   template <class Character>
   size_t syllable_end(const Character* text, size_t n, size_t place) const {
     const uint16_t first = value_of(text[place++]);
-    if (!first) return place;
-    const Script& script = scripts_[first >> 4];
-    int state = script.grammar[0][first & 15];
+    const size_t number = first >> kClassBits;
+    if (!first || number == kNoScript) return place;
+    const Script& script = scripts_[number];
+    int state = script.grammar[0][first & (kClasses - 1)];
     size_t end = place;
     while (state >= 0 && place < n) {
-      const uint32_t point = text[place++];
-      const uint16_t value = value_of(point);
-      int klass = 0;
-      if (value) {
-        klass = value >> 4 == first >> 4 ? value & 15 : 0;
-      } else {
-        for (const uint32_t joiner : script.joiners)
-          if (joiner == point) klass = kJoiner;
-      }
+      const int klass = class_of(text[place++], number);
       state = script.grammar[static_cast<size_t>(state)][static_cast<size_t>(klass)];
       if (state >= 0 && script.ends[static_cast<size_t>(state)]) end = place;
     }
@@ -108,7 +137,8 @@ class Syllables {
   }
 
   std::vector<Script> scripts_;
-  std::vector<uint16_t> table_;  // by code point: script and class; 0: neither
+  std::vector<uint16_t> table_;        // by code point: script and class; 0: neither
+  std::vector<uint32_t> owned_marks_;  // shared marks that one of the scripts has as its own
 };
 
 }  // namespace hf_sgpe

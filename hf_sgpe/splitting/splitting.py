@@ -18,7 +18,8 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
-from hf_sgpe.splitting.scripts import SCRIPTS, ZWJ, ZWNJ, Ranges, resolve_scripts, runs
+from hf_sgpe.splitting.script import ZWJ, ZWNJ, ZWSP, Ranges, runs, shared_marks
+from hf_sgpe.splitting.scripts import SCRIPTS, every_script, resolve_script, resolve_scripts
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,11 @@ class Splitting:
         normalization = recipe.normalization if self.normalization is None else self.normalization
         if normalization not in NORMALIZATIONS:
             raise SGPEError(f"unknown normalization {normalization!r}: known are {', '.join(NORMALIZATIONS)}")
-        scripts = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
+        named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
+        scripts = tuple(name for name in named if resolve_script(name).own_words)
         if recipe.uses_scripts and not scripts:
+            if named:
+                raise SGPEError(f"words in {named[0]} are those of the split pattern: take the recipe portable, or bpe")
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
         special_tokens = _listed(
             "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens
@@ -184,17 +188,25 @@ class Splitting:
         """The characters (code point ranges) that words are written with, script by script: in ``sgpe`` whole blocks."""
         return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
-    @property
+    @cached_property
     def joiners(self) -> str:
-        """The joiners that stand in words of the scripts."""
+        """What stands in words of the scripts behind their letters: joiners; and in ``hybrid`` the marks that all scripts
+        share where one of them is by grapheme clusters, and U+200B where one has no spaces between words, which some writers
+        put there instead."""
+        scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "hybrid":
-            return ZWNJ + ZWJ
-        return "".join(sorted(set("".join(SCRIPTS[name].joiners for name in self.scripts))))
+            marks = ""
+            if any(script.by_clusters for script in scripts):  # some are letters of Devanagari
+                own = frozenset[str]().union(*(script.letters_and_marks() for script in scripts))
+                marks = "".join(mark for mark in shared_marks() if mark not in own)
+            return ZWNJ + ZWJ + ("" if all(script.spaced for script in scripts) else ZWSP) + marks
+        return "".join(sorted(set("".join(script.joiners for script in scripts))))
 
     @cached_property
     def words_regex(self) -> str:
         """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
-        words = [f"[{one}][{one}{self.joiners}]*" for one in map(_character_class, self.script_letters)]
+        joiners = _character_class(runs(map(ord, self.joiners)))
+        words = [f"[{one}][{one}{joiners}]*" for one in map(_character_class, self.script_letters)]
         return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
 
     @cached_property
@@ -268,8 +280,8 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
     """What words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
     if recipe == "sgpe":
-        return tuple((SCRIPTS[name].block,) for name in scripts)
-    return tuple(runs(map(ord, SCRIPTS[name].letters_and_marks())) for name in scripts)
+        return tuple((resolve_script(name).block,) for name in scripts)
+    return tuple(runs(map(ord, resolve_script(name).letters_and_marks())) for name in scripts)
 
 
 def _named(pattern: str) -> str:
@@ -284,8 +296,11 @@ def _script_of(recipe: str, letters: Ranges) -> str:
         ranges = _letters(recipe, (name,))[0]
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
 
-    name = max(SCRIPTS, key=shared)
-    return name if shared(name) else ""
+    for names in (SCRIPTS, every_script()):  # the others are many, and large
+        name = max(names, key=shared)
+        if shared(name):
+            return name
+    return ""
 
 
 _check = lru_cache(256)(tokenizers_library.check_regex)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import regex
 
+from hf_sgpe.splitting.grammars import Grammar
 from hf_sgpe.splitting.regex_splits import engines_agree
-from hf_sgpe.splitting.scripts import Grammar, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
 
 _WORD = r"[\p{L}\p{N}]"
 # Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
@@ -107,7 +108,10 @@ class _Letter:
     def __init__(self, scripts: Iterable[str]) -> None:
         tables = map(resolve_script, resolve_scripts(scripts))
         self._script_of = {character: script for script in tables for character in script.letters_and_marks()}
-        self._tables = {script: (script.classes(), script.letter or script.syllable) for script in self._script_of.values()}
+        self._tables = {
+            script: (script.classes_for_letters(), script.letter, script.letter_ends)
+            for script in set(self._script_of.values())
+        }
         self.held: list[str] = []
         self._classes: dict[str, str] = {}
         self._grammar: Grammar = {}
@@ -135,8 +139,7 @@ class _Letter:
         script = self._script_of.get(character)
         if script is None:
             return False
-        self._classes, self._grammar = self._tables[script]
-        self._ends = script.ends if script.letter is None else None
+        self._classes, self._grammar, self._ends = self._tables[script]
         state = self._grammar["start"].get(self._classes.get(character, ""))
         if state is None:
             return False
@@ -144,17 +147,11 @@ class _Letter:
         return True
 
     def _goes_on(self, character: str) -> bool:
-        role = self._classes.get(character, "")
-        state = self._grammar.get(self._state, {}).get(role)
-        is_whole = self._whole == len(self.held)
-        if state is None and not (is_whole and role and role not in self._grammar["start"]):
+        state = self._grammar[self._state].get(self._classes.get(character, ""))
+        if state is None:
             return False
         self.held.append(character)
-        self._state = state or _STRAY
-        if state is None or self._ends is None or state in self._ends:
+        self._state = state
+        if self._ends is None or state in self._ends:
             self._whole = len(self.held)
         return True
-
-
-# Behind a sign that the grammar has no place for: no state, so only more of them follow.
-_STRAY = ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
 from hf_sgpe import kernel
-from hf_sgpe.splitting.scripts import Grammar, Script, resolve_script, resolve_scripts, runs
+from hf_sgpe.splitting.grammars import Grammar
+from hf_sgpe.splitting.script import ZWJ, ZWNJ, Script, runs, shared_marks
+from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,10 +31,14 @@ class LinguisTrie:
     signs, other scripts, punctuation, white space) is emitted character by character, so joining the result always gives
     the text back.
 
-    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case.
+    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case, and nine more
+    scripts go by its rules. What is trained on is a little more than that: see ``whole_clusters``.
 
     Args:
-        scripts: Names of `hf_sgpe.splitting.scripts.SCRIPTS` whose syllables are to be found, or ``all``.
+        scripts: Names of the scripts whose syllables are to be found, or ``all``.
+        whole_clusters: Cut no extended grapheme cluster (UAX #29) that begins with a letter of the scripts: signs, joiners
+            and accents that the document leaves as orphans stay with what they are written behind. Scripts that the document
+            does not tell of have this anyway.
 
     Raises:
         SGPEError: a script is unknown.
@@ -43,14 +49,16 @@ class LinguisTrie:
     ['स्त्री']
     """
 
-    def __init__(self, scripts: Iterable[str] = ("sinhala",)) -> None:
+    def __init__(self, scripts: Iterable[str] = ("sinhala",), whole_clusters: bool = False) -> None:
         self.scripts = tuple(map(resolve_script, resolve_scripts(scripts)))
-        self._classes = {script: script.classes() for script in self.scripts}
+        self.whole_clusters = whole_clusters
+        self._walks = {script: _Walk.of(script, whole_clusters) for script in self.scripts}
+        self._letter_walks = {script: _Walk.to_letters(script) for script in self.scripts}
         self._script_of = {c: script for script in self.scripts for c in script.letters_and_marks()}
-        self._native = _syllables(self.scripts) if kernel.is_native() else None
+        self._native = _syllables(self.scripts, whole_clusters) if kernel.is_native() else None
 
-    def __reduce__(self) -> tuple[type[LinguisTrie], tuple[list[str]]]:
-        return type(self), ([script.name for script in self.scripts],)
+    def __reduce__(self) -> tuple[type[LinguisTrie], tuple[list[str], bool]]:
+        return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
         """The units of ``text`` in order; their concatenation is ``text``. Time grows linearly with the text.
@@ -102,19 +110,12 @@ class LinguisTrie:
         """
         unit = unit.removeprefix(" ")
         script = self._script_of.get(unit[:1])
+        if script is None:
+            return list(_GRAPHEME_CLUSTER.findall(unit))
         letters: list[str] = []
-        if script is None or script.letter is None:
-            classes = self._classes[script] if script else {}
-            for cluster in _GRAPHEME_CLUSTER.findall(unit):
-                # To Unicode some signs are letters (Kannada's spaced candrabindu); inside a syllable they begin none.
-                if letters and classes.get(cluster[0], "C") not in "CV":
-                    letters[-1] += cluster
-                else:
-                    letters.append(cluster)
-            return letters
         position = 0
         while position < len(unit):
-            end = _walk(script.letter, self._classes[script], unit, position)
+            end = self._letter_walks[script].end(unit, position)
             letters.append(unit[position:end])
             position = end
         return letters
@@ -160,7 +161,7 @@ class LinguisTrie:
         'CHJCS'
         """
         script = self._script_of.get(unit[:1])
-        classes = self._classes[script] if script else {}
+        classes = self._walks[script].classes if script else {}
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
@@ -168,45 +169,76 @@ class LinguisTrie:
         script = self._script_of.get(unit.removeprefix(" ")[:1])
         return script.name if script else None
 
+    def must_earn(self, unit: str) -> bool:
+        """Whether the characters of ``unit`` have to earn their tokens: they are of a script by grapheme clusters, which may
+        have thousands.
+
+        >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
+        (True, False)
+        """
+        script = self._script_of.get(unit.removeprefix(" ")[:1])
+        return script is not None and script.by_clusters
+
     def _syllable_end(self, text: str, start: int) -> int:
         script = self._script_of.get(text[start])
-        return start + 1 if script is None else _walk(script.syllable, self._classes[script], text, start, script.ends)
+        return start + 1 if script is None else self._walks[script].end(text, start)
+
+
+class _Walk(NamedTuple):
+    """A grammar, the classes of characters that it is written in, and the states in which a walk may end; None for all."""
+
+    grammar: Grammar
+    classes: dict[str, str]
+    ends: frozenset[str] | None
+
+    @classmethod
+    def of(cls, script: Script, whole_clusters: bool) -> _Walk:
+        """To the end of a syllable."""
+        if script.document and not whole_clusters:
+            return cls(script.document, script.document_classes(), None)
+        return cls(script.syllable, script.classes(), script.ends)
+
+    @classmethod
+    def to_letters(cls, script: Script) -> _Walk:
+        """To the end of a visible letter."""
+        return cls(script.letter, script.classes_for_letters(), script.letter_ends)
+
+    def end(self, text: str, start: int) -> int:
+        """Where the longest walk from ``start`` ends; at least one character on."""
+        state = self.grammar["start"].get(self.classes.get(text[start], ""))
+        position = end = start + 1
+        while state and position < len(text):
+            state = self.grammar[state].get(self.classes.get(text[position], ""))
+            position += 1
+            if state and (self.ends is None or state in self.ends):
+                end = position
+        return end
 
 
 @cache
-def _syllables(scripts: tuple[Script, ...]) -> Syllables:
-    """The native form of the scripts' tables."""
+def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
+    """The native form of the scripts' tables: classes have numbers, from 2 on; 1 is that of the scripts' other letters."""
     import hf_sgpe._native as _native
 
+    walks = [_Walk.of(script, whole_clusters) for script in scripts]
+    letters = sorted({letter for walk in walks for letter in walk.classes.values()})
+    number = {letter: place for place, letter in enumerate(letters, 2)}
     tables = []
-    for script in scripts:
-        members: dict[str, list[int]] = {letter: [] for letter in "CVNHSMR"}
-        for character, letter in script.classes().items():
-            if letter != "J":
-                members[letter].append(ord(character))
-        orphans = [ord(c) for c in script.letters_and_marks() if c not in script.classes()]
-        classes = [(), *(runs(members[letter]) for letter in "CVNHSMR"), runs(orphans)]
-        states = list(script.syllable)
+    for script, walk in zip(scripts, walks, strict=True):
+        members: dict[int, list[int]] = {}
+        for character in script.letters_and_marks():
+            members.setdefault(number[walk.classes[character]] if character in walk.classes else 1, []).append(
+                ord(character)
+            )
+        shared = [number.get(walk.classes.get(character, ""), 0) for character in (ZWJ, ZWNJ, shared_marks()[0])]
+        states = list(walk.grammar)
         grammar = [
-            [states.index(row[letter]) if letter in row else -1 for letter in "-CVNHSMR-J"]
-            for row in script.syllable.values()
+            [-1, -1, *(states.index(row[letter]) if letter in row else -1 for letter in letters)]
+            for row in walk.grammar.values()
         ]
-        ends = [script.ends is None or state in script.ends for state in states]
-        tables.append((classes, list(map(ord, script.joiners)), grammar, ends))
-    return _native.Syllables(tables)
-
-
-def _walk(grammar: Grammar, classes: dict[str, str], text: str, start: int, ends: frozenset[str] | None = None) -> int:
-    """Where the longest walk through ``grammar`` from ``start`` ends, in one of the states ``ends``; at least one character
-    on."""
-    state = grammar["start"].get(classes.get(text[start], ""))
-    position = end = start + 1
-    while state and position < len(text):
-        state = grammar[state].get(classes.get(text[position], ""))
-        position += 1
-        if state and (ends is None or state in ends):
-            end = position
-    return end
+        ends = [walk.ends is None or state in walk.ends for state in states]
+        tables.append(([(klass, runs(points)) for klass, points in members.items()], shared, grammar, ends))
+    return _native.Syllables(tables, runs(map(ord, shared_marks())))
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:

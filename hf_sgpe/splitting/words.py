@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer, slices, with_offsets
-from hf_sgpe.splitting.scripts import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
@@ -47,7 +47,7 @@ class LinguisTriePreTokenizer:
         self.scripts = tuple(scripts)
         if not self.scripts:
             raise SGPEError("LinguisTrie needs a script: give at least one, or use RegexPreTokenizer")
-        self.trie = LinguisTrie(self.scripts)
+        self.trie = LinguisTrie(self.scripts, whole_clusters=pattern is not None)
         self._other = None if pattern is None else RegexPreTokenizer(pattern)
         self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
         self.patterns = self.splitting.regexes
@@ -64,7 +64,7 @@ class LinguisTriePreTokenizer:
             if script is None:
                 position += 1
                 continue
-            end = _word_end(script, text, position)
+            end = self._word_end(script, text, position)
             words += self._other.split(text[gap:position])
             words.append(text[position:end])
             position = gap = end
@@ -91,10 +91,9 @@ class LinguisTriePreTokenizer:
         """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""
         return RegexPreTokenizer.of(self.splitting).to_native()
 
-
-def _word_end(script: str, text: str, start: int) -> int:
-    characters = resolve_script(script).letters_and_marks()
-    end = start + (text[start] == " ") + 1
-    while end < len(text) and (text[end] in characters or text[end] in ZWNJ + ZWJ):
-        end += 1
-    return end
+    def _word_end(self, script: str, text: str, start: int) -> int:
+        characters = resolve_script(script).letters_and_marks()
+        end = start + (text[start] == " ") + 1
+        while end < len(text) and (text[end] in characters or text[end] in self.splitting.joiners):
+            end += 1
+        return end

@@ -5,9 +5,9 @@ import { LinguisTrie } from "./syllables.js";
 // The browser takes long to draw more, and nobody reads it; all tokens are counted.
 const [MOST_TOKENS, MOST_CHARACTERS, LINKED, LONG] = [2000, 6000, 2000, 5000];
 const number = new Intl.NumberFormat("en-US");
-const { tokenizers, scripts } = JSON.parse(document.querySelector("#playground").textContent);
+const { tokenizers, scripts, shared } = JSON.parse(document.querySelector("#playground").textContent);
 const input = document.querySelector("textarea");
-const trie = new LinguisTrie(scripts);
+const trie = new LinguisTrie(scripts, shared);
 
 const cards = tokenizers.map(({ name, file }) => {
     const card = document.querySelector("#card").content.firstElementChild.cloneNode(true);

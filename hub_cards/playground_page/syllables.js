@@ -1,17 +1,15 @@
 // Text → written syllables: LinguisTrie of hf_sgpe/splitting/syllables.py, with the same tables.
 
 export class LinguisTrie {
-    // scripts: [{name, classes: {C: [[first, last], …], …}, orphans: [[first, last], …], grammar, ends}]
-    constructor(scripts) {
+    // scripts: [{name, classes: {C: [[first, last], …], …}, grammar, ends}], and the classes of what may stand in every script
+    constructor(scripts, shared) {
+        const inEvery = classesOf(shared);
         this.scriptOf = new Map();
         for (const script of scripts) {
-            const classes = new Map();
-            for (const [letter, ranges] of Object.entries(script.classes)) {
-                for (const point of each(ranges)) classes.set(point, letter);
-            }
-            const table = { name: script.name, grammar: script.grammar, classes, ends: script.ends && new Set(script.ends) };
-            for (const [point, letter] of classes) if (letter !== "J") this.scriptOf.set(point, table);
-            for (const point of each(script.orphans)) this.scriptOf.set(point, table);
+            const classes = classesOf(script.classes);
+            const classOf = (point) => classes.get(point) ?? inEvery.get(point);
+            const table = { name: script.name, grammar: script.grammar, classOf, ends: script.ends && new Set(script.ends) };
+            for (const point of classes.keys()) this.scriptOf.set(point, table);
         }
     }
 
@@ -27,17 +25,22 @@ export class LinguisTrie {
 }
 
 // Where the longest walk through the grammar from `start` ends, in a state where one may end; at least one character on.
-function walk({ grammar, classes, ends }, points, start) {
-    let state = grammar.start[classes.get(points[start])];
+function walk({ grammar, classOf, ends }, points, start) {
+    let state = grammar.start[classOf(points[start])];
     let [place, end] = [start + 1, start + 1];
     while (state && place < points.length) {
-        state = grammar[state][classes.get(points[place])];
+        state = grammar[state][classOf(points[place])];
         place += 1;
         if (state && (!ends || ends.has(state))) end = place;
     }
     return end;
 }
 
-function* each(ranges) {
-    for (const [first, last] of ranges) for (let point = first; point <= last; point++) yield point;
+// Code point → class.
+function classesOf(ranges) {
+    const classes = new Map();
+    for (const [letter, runs] of Object.entries(ranges)) {
+        for (const [first, last] of runs) for (let point = first; point <= last; point++) classes.set(point, letter);
+    }
+    return classes;
 }

@@ -15,17 +15,14 @@ from hf_sgpe.splitting.scripts import Script, add_script
 
 add_script(
     Script(
-        "javanese",
-        (0xA980, 0xA9DF),
-        also="Java jv",
-        font="Noto Sans Javanese",
-        greeting="ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ",
-        consonants="A98F-A9B2",
-        vowels="A984-A98E",
-        nukta="A9B3",
-        virama="A9C0",
-        signs="A9B4-A9BF",
-        modifiers="A980-A983",
+        "tengwar",
+        (0xE000, 0xE07F),
+        also="Teng qya",
+        font="Tengwar Telcontar",
+        greeting="\\ue000\\ue046\\ue010\\ue044",
+        consonants="E000-E02F",
+        signs="E040-E04F",
+        modifiers="E050-E05D",
     )
 )
 add_pattern(SplitPattern("no-spaces", r"[^ \\t\\r\\n]+"))  # leaves white space between its matches
@@ -35,7 +32,7 @@ def write(tokenizer, out):
 add_format(Format("lines", ".lines", "its tokens, one a line", write=write))
 """
 COMMAND = PROGRAM + "from hf_sgpe.cli import main; main()"
-TEXT = "ꦲꦏ꧀ꦱꦫ ꦗꦮ ꦲꦏ꧀ꦱꦫ ꦱꦸꦒꦼꦁ hello world\nතව ලංකාව "
+TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue045\ue003 hello world\nතව ලංකාව "
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def there(tmp_path):
 
 
 def test_they_are_listed(there):
-    assert "malayalam, javanese" in there("train", "--help")
+    assert "tengwar, or all" in there("train", "--help")
     assert "no-spaces" in there("train", "--help")
     assert "lines: its tokens, one a line" in there("export", "--help")
 
@@ -62,9 +59,9 @@ def test_they_are_listed(there):
 @pytest.mark.parametrize("kernel", ["", "python"])
 def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there, tmp_path, kernel):
     environment = {"HF_SGPE_KERNEL": kernel}
-    train = ("train", "jv.txt", "--out", "t", "--script", "jv", "--pattern", "no-spaces", "--vocab-size", "420")
+    train = ("train", "jv.txt", "--out", "t", "--script", "qya", "--pattern", "no-spaces", "--vocab-size", "420")
     there(*train, "--min-frequency", "1", "--syllable-coverage", "1", "--letter-coverage", "1", **environment)
-    assert json.loads(there("info", "t", "--json", **environment))["scripts"] == ["javanese"]
+    assert json.loads(there("info", "t", "--json", **environment))["scripts"] == ["tengwar"]
     code = """
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPETokenizerFast
 text = TEXT + "ලංකාව helloworld \\u200d\\n\\n x"
@@ -72,24 +69,24 @@ tokenizer = BPETokenizer.from_pretrained("t")
 assert tokenizer.decode(tokenizer.encode(text)) == text
 assert tokenizer.encode(text) == SGPETokenizerFast.from_pretrained("t").backend_tokenizer.encode(text).ids
 assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
-assert tokenizer.splitting.scripts == ("javanese",) and tokenizer.splitting.pattern == "no-spaces"
-assert LinguisTrie("all").tokenize("ꦲꦏ꧀ꦱꦫ") == ["ꦲ", "ꦏ꧀ꦱ", "ꦫ"]
-assert tokenizer.pre_tokenizer.split("ලංකාවhello ꦗꦮ world") == ["ලංකාවhello", " ꦗꦮ", " ", "world"]
+assert tokenizer.splitting.scripts == ("tengwar",) and tokenizer.splitting.pattern == "no-spaces"
+assert LinguisTrie("all").tokenize("\ue000\ue046\ue010\ue044\ue001") == ["\ue000\ue046", "\ue010\ue044", "\ue001"]
+assert tokenizer.pre_tokenizer.split("ලංකාවhello \ue001\ue040 world") == ["ලංකාවhello", " \ue001\ue040", " ", "world"]
 """
     there(code=f"{PROGRAM}\nTEXT = {TEXT!r}\n{code}", **environment)
 
 
 def test_a_format_is_written(there, tmp_path):
-    there("train", "jv.txt", "--out", "t", "--script", "Java", "--vocab-size", "420")
+    there("train", "jv.txt", "--out", "t", "--script", "Teng", "--vocab-size", "420")
     said = json.loads(there("export", "t", "--format", "lines", "--out", "t.lines", "--json"))
     assert said["lines"] == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
 
 
 def test_a_script_has_its_greeting_and_font_on_cards(there, tmp_path):
-    there("train", "jv.txt", "--out", "t", "--script", "Java", "--vocab-size", "420")
+    there("train", "jv.txt", "--out", "t", "--script", "Teng", "--vocab-size", "420")
     there("card", "t")
-    assert "ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
-    assert "Noto Sans Javanese" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
+    assert "\ue000\ue046\ue010\ue044" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
+    assert "Tengwar Telcontar" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
 
 
 def test_there_can_be_many_scripts(there):

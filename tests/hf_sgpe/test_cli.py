@@ -269,7 +269,7 @@ def workplace(tmp_path, saved):
         ("train bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
         ("train good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
         ("train good.txt --out out --recipe x", "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
-        ("train good.txt --out out --script x", "unknown script 'x': known are sinhala, devanagari"),
+        ("train good.txt --out out --script x", "unknown script 'x': give the name that Unicode has for it"),
         ("train good.txt --out out --pattern x", "unknown split pattern 'x': known are gpt2, cl100k"),
         ("train good.txt --out good.txt", r"good\.txt is a file: give a folder"),
         ("train nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),

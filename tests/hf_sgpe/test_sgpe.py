@@ -213,7 +213,7 @@ def test_vocabularies_without_leading_space_encode_but_do_not_export():
 # ---------------------------------------------------------------- correctness table of the document (section 7)
 
 SINHALA = SCRIPTS["sinhala"]
-CLASSES = {letter: [c for c, found in SINHALA.classes().items() if found == letter] for letter in "CVSM"}
+CLASSES = {letter: [c for c, found in SINHALA.document_classes().items() if found == letter] for letter in "CVSM"}
 HAL, ZWJ = "\u0dca", "\u200d"
 
 

@@ -60,8 +60,8 @@ def test_a_script_says_whether_its_languages_have_spaces(khmer, monkeypatch):
 
 def test_every_script_has_a_font_and_a_greeting_in_its_own_letters():
     for script in scripts.SCRIPTS.values():
-        assert script.font.startswith("Noto Sans ")
-        assert scripts.scripts_in([script.greeting]) == {script.name: 1.0}
+        assert script.font.startswith("Noto ")
+        assert scripts.scripts_in([script.greeting]) == ({script.name: 1.0} if script.greeting else {})
 
 
 def imports_of(path):

@@ -26,8 +26,8 @@ READ = """
 import { cellsHtml, inCells, reader } from "./cells.js";
 import { LinguisTrie } from "./syllables.js";
 const page = new DOMParser().parseFromString(await (await fetch("index.html")).text(), "text/html");
-const { tokenizers, scripts } = JSON.parse(page.querySelector("#playground").textContent);
-const trie = new LinguisTrie(scripts);
+const { tokenizers, scripts, shared } = JSON.parse(page.querySelector("#playground").textContent);
+const trie = new LinguisTrie(scripts, shared);
 const texts = await (await fetch("texts.json")).json();
 const answers = [];
 for (const { name, file } of tokenizers) {

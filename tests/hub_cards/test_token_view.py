@@ -136,7 +136,7 @@ def test_cut_syllables_are_those_that_evaluate_counts(text, tokenizer, cutting, 
 
 @given(text=texts)
 def test_a_whole_syllable_is_one_unbroken_run(text, tokenizer, cutting):
-    trie = LinguisTrie(SCRIPTS)
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     for shown in (tokenizer, cutting):
         root = parse(tokens_html(text, shown))
         for syllable in root.find(".sgpe-syllable"):

@@ -12,10 +12,11 @@ class UnitLevelEncoder:
     """Statistical merges applied to syllable strings, lowest rank first; knows nothing of bytes or the unit tier."""
 
     def __init__(self, tokenizer: BPETokenizer, units: set[str]) -> None:
+        whole_clusters = tokenizer.splitting.recipe != "sgpe"
         self.ranks = {
             (left.decode(errors="replace"), right.decode(errors="replace")): rank
             for rank, (left, right) in enumerate(tokenizer.merges)
-            if _spells_units(left, units) and _spells_units(right, units)
+            if _spells_units(left, units, whole_clusters) and _spells_units(right, units, whole_clusters)
         }
 
     def tokens(self, units: Sequence[str]) -> list[str]:
@@ -28,11 +29,11 @@ class UnitLevelEncoder:
             tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
 
 
-def _spells_units(token: bytes, units: set[str]) -> bool:
+def _spells_units(token: bytes, units: set[str], whole_clusters: bool) -> bool:
     try:
         text = token.decode()
     except UnicodeDecodeError:
         return False
     from hf_sgpe import LinguisTrie
 
-    return all(unit in units for unit in LinguisTrie().tokenize(text, leading_space=True))
+    return all(unit in units for unit in LinguisTrie(whole_clusters=whole_clusters).tokenize(text, leading_space=True))

@@ -7,26 +7,20 @@
 namespace hf_sgpe {
 namespace {
 
-// Ranges of each class, joiners, for each state of the grammar the next state for each class, and whether a syllable may end in it.
-using Tables = std::tuple<std::vector<Ranges>, std::vector<uint32_t>, std::vector<std::vector<int>>, std::vector<bool>>;
+// The characters of each class, classes of the shared characters, for each state of the grammar the next state for each
+// class, and whether a syllable may end in it.
+using Tables = std::tuple<std::vector<std::pair<int, Ranges>>, std::array<int, Syllables::kShared>,
+                          std::vector<std::vector<int>>, std::vector<bool>>;
 
-Syllables from_tables(const std::vector<Tables>& tables) {
+Syllables from_tables(const std::vector<Tables>& tables, const Ranges& marks) {
   std::vector<Syllables::Script> scripts;
-  for (const auto& [classes, joiners, grammar, ends] : tables) {
-    Syllables::Script script{classes, joiners, {}, ends};
-    for (const auto& row : grammar) {
-      Syllables::State& state = script.grammar.emplace_back();
-      if (row.size() != state.size()) throw std::invalid_argument("a state must have one entry for each class");
-      std::copy(row.begin(), row.end(), state.begin());
-    }
-    scripts.push_back(std::move(script));
-  }
-  return Syllables(std::move(scripts));
+  for (const auto& [classes, shared, grammar, ends] : tables) scripts.push_back({classes, shared, grammar, ends});
+  return Syllables(std::move(scripts), marks);
 }
 
 class PySyllables {
  public:
-  explicit PySyllables(const std::vector<Tables>& scripts) : syllables_(from_tables(scripts)) {}
+  PySyllables(const std::vector<Tables>& scripts, const Ranges& marks) : syllables_(from_tables(scripts, marks)) {}
   PySyllables(const PySyllables&) = delete;
   PySyllables& operator=(const PySyllables&) = delete;
 
@@ -132,7 +126,7 @@ class PySyllables {
 
 void bind_syllables(nb::module_& m) {
   nb::class_<PySyllables>(m, "Syllables")
-      .def(nb::init<const std::vector<Tables>&>(), nb::arg("scripts"))
+      .def(nb::init<const std::vector<Tables>&, const Ranges&>(), nb::arg("scripts"), nb::arg("marks"))
       .def("tokenize", &PySyllables::tokenize, nb::arg("text"), nb::arg("leading_space"))
       .def("ends", &PySyllables::ends, nb::arg("text"), nb::arg("leading_space"))
       .def("count_units", &PySyllables::count_units, nb::arg("words"), nb::arg("counts"), nb::arg("every_word"))

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes what Unicode says of every script: hf_sgpe/splitting/unicode_scripts.json.
+
+Run it when Unicode grows. A folder of the Unicode Character Database with Scripts.txt and IndicSyllabicCategory.txt tells
+the scripts; which characters attach to others (UAX #29) is as the package `regex` has it.
+
+    python scripts/make_script_tables.py ucd hf_sgpe/splitting/unicode_scripts.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import regex
+
+from hf_sgpe.atomic import atomic_file
+from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.splitting.script import ranges_text
+
+# Property value → class, where the character attaches to what is before it (in UAX #29); the letter W otherwise.
+_ATTACHED = {
+    "Nukta": "N",
+    "Virama": "H",
+    "Invisible_Stacker": "H",
+    **dict.fromkeys(("Vowel_Dependent", "Vowel", "Consonant_Medial", "Consonant_Subjoined"), "S"),
+    **dict.fromkeys(
+        (
+            *("Consonant_Initial_Postfixed", "Consonant_Final", "Consonant_Succeeding_Repha", "Consonant_Killer", "Bindu"),
+            *("Visarga", "Gemination_Mark", "Cantillation_Mark", "Syllable_Modifier", "Register_Shifter", "Tone_Mark"),
+            *("Tone_Letter", "Pure_Killer", "Reordering_Killer", "Number_Joiner"),
+        ),
+        "M",
+    ),
+}
+_BASES = {
+    "Vowel_Independent": "V",
+    "Consonant_Prefixed": "R",
+    "Consonant_Preceding_Repha": "R",
+    "Consonant_With_Stacker": "R",
+    **dict.fromkeys(("Consonant", "Consonant_Dead", "Consonant_Placeholder", "Consonant_Head_Letter"), "C"),
+}
+# Vowels that are stored before the consonant that they are spoken after (Logical_Order_Exception).
+_BEFORE = regex.compile(r"\p{Logical_Order_Exception}")
+_ATTACHES = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")
+_PREPENDED = regex.compile(r"\p{GCB=Prepend}")
+_IS_WRITTEN = regex.compile(r"[\p{L}\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}]")
+_GAP = 16
+_ARROWS = 0x2190  # what is an emoji before these is mostly something else: ©, ™, digits
+_BY_HAND = {"Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"}
+_JOINERS = "\u200c\u200d"
+_SHARED = ("Common", "Inherited")
+
+
+def property_of(file: Path) -> Iterator[tuple[int, str]]:
+    """The code points that a file of the database lists, each with its value."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)", line):
+            for point in range(int(match[1], 16), int(match[2] or match[1], 16) + 1):
+                yield point, match[3]
+
+
+def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
+    """The letters and marks of a script by the letter of their class; "" for other letters."""
+    classes: dict[str, list[int]] = defaultdict(list)
+    for point in points:
+        character, category = chr(point), syllabic.get(point, "")
+        if not _IS_WRITTEN.match(character):
+            continue
+        if _PREPENDED.match(character) or _BEFORE.match(character):
+            letter = "R"
+        elif _ATTACHES.match(character):
+            letter = _ATTACHED.get(category, "M")
+        else:
+            letter = _BASES.get(category, "W" if category in _ATTACHED else "")
+        classes[letter].append(point)
+    return classes
+
+
+def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
+    """The same by how they make up extended grapheme clusters."""
+    classes: dict[str, list[int]] = defaultdict(list)
+    for point in points:
+        character = chr(point)
+        if not _IS_WRITTEN.match(character):
+            continue
+        letter = "R" if _PREPENDED.match(character) else "M" if _ATTACHES.match(character) else "C"
+        for jamo in ("L", "V", "T", "LV", "LVT"):
+            if regex.match(rf"\p{{GCB={jamo}}}", character):
+                letter = {"V": "U", "LV": "G", "LVT": "K"}.get(jamo, jamo)
+        classes[letter].append(point)
+    return classes
+
+
+def block_of(points: Iterable[int]) -> str:
+    """The lines of sixteen characters that the most characters of a script stand in, without great gaps."""
+    blocks: list[list[int]] = []
+    for point in sorted(points):
+        if blocks and point - blocks[-1][-1] <= _GAP:
+            blocks[-1].append(point)
+        else:
+            blocks.append([point])
+    block = max(blocks, key=len)
+    return f"{block[0] & ~15:04X}-{block[-1] | 15:04X}"
+
+
+def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
+    """What the file says: ``abugidas`` and ``others``, name → class → ranges; and the ``shared`` marks."""
+    syllabic = dict(property_of(folder / "IndicSyllabicCategory.txt"))
+    points: dict[str, list[int]] = defaultdict(list)
+    for point, script in property_of(folder / "Scripts.txt"):
+        points[script].append(point)
+    shared = [point for script in _SHARED for point in points.pop(script)]
+    points.pop("Unknown", None)
+    marks = [point for point in shared if _ATTACHES.match(chr(point)) and chr(point) not in _JOINERS]
+    emoji = [point for point in shared if point >= _ARROWS and regex.match(r"\p{Emoji}", chr(point))]
+    result: dict[str, dict[str, dict[str, str]]] = {"abugidas": {}, "others": {}, "shared": {}}
+    for script in sorted(set(points) - _BY_HAND):
+        is_abugida = any(syllabic.get(point, "").startswith("Consonant") for point in points[script])
+        classes = (classes_of(points[script], syllabic) if is_abugida else clusters_of(points[script])).items()
+        kind = result["abugidas" if is_abugida else "others"]
+        named = {letter: ranges_text(found) for letter, found in sorted(classes)}
+        if not named:  # Braille has no letters
+            continue
+        kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
+    flags = [point for point in emoji if regex.match(r"\p{Regional_Indicator}", chr(point))]
+    pictographs = sorted(set(emoji).difference(flags, marks))
+    result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs), "I": ranges_text(flags)}
+    result["shared"]["marks"] = {"X": ranges_text(marks)}
+    return result
+
+
+def main() -> int:
+    """Parses the command line and writes the file."""
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("folder", type=Path, help="folder of the Unicode Character Database")
+    parser.add_argument("out", type=Path, help="file to write")
+    args = parser.parse_args()
+    return exit_code(lambda: write(args.folder, args.out))
+
+
+def write(folder: Path, out: Path) -> None:
+    """Writes the file from a folder of the database."""
+    with atomic_file(out) as file:
+        file.write_text(json.dumps(tables(folder), indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""All scripts of Unicode: their tables, their syllables, and that nothing cuts what a reader sees as one character."""
+
+import importlib.util
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+import regex
+from hypothesis import given, settings, strategies as st
+from support.data import DATA, corpus, needs_data
+
+from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernel
+from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.unit_choice import ChosenUnits
+from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
+from hf_sgpe.splitting.script import shared_marks, unicode_says
+from hf_sgpe.splitting.script_tables import TEN
+from hf_sgpe.splitting.scripts import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in
+
+EVERY = sorted(every_script())
+CLUSTER = regex.compile(r"\X")
+WORDS = [
+    line.split("\t") for line in Path(__file__).with_name("written_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+]
+
+
+def text_in(*names, elements=()):
+    """Random text, mostly of some scripts, with what may stand between their letters."""
+    letters = [sorted(resolve_script(name).letters_and_marks()) for name in names]
+    marks = st.sampled_from("\u0301\u0308\ufe0f\u0951\u1cda\u064b\U0001f3fd\u034f")
+    others = st.sampled_from([*" a1-۱।\n", *elements])
+    parts = [*map(st.sampled_from, letters)] * 4 + [st.sampled_from("\u200c\u200d"), marks, others]
+    return st.lists(st.one_of(parts), max_size=16).map("".join)
+
+
+@cache
+def trie_of(*names):
+    return LinguisTrie(names, whole_clusters=True)
+
+
+@cache
+def readable_trie_of(*names):
+    with kernel.readable_only():
+        return LinguisTrie(names, whole_clusters=True)
+
+
+@needs_data
+def test_the_tables_are_those_that_the_script_writes():
+    file = Path(__file__).parents[3] / "scripts" / "make_script_tables.py"
+    spec = importlib.util.spec_from_file_location("make_script_tables", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert json.loads(json.dumps(module.tables(DATA / "unicode"))) == unicode_says()
+
+
+@needs_data
+def test_every_letter_and_mark_of_unicode_is_in_one_script():
+    homes = Counter(character for script in every_script().values() for character in script.letters_and_marks())
+    assert set(homes.values()) == {1}
+    for line in (DATA / "unicode" / "Scripts.txt").read_text(encoding="utf-8").splitlines():
+        if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)\s*#\s*([LM]\S)", line):
+            if match[3] in ("Common", "Inherited"):
+                continue
+            for point in range(int(match[1], 16), int(match[2] or match[1], 16) + 1):
+                assert chr(point) in homes, hex(point)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_script_is_found_by_name_code_and_language(name):
+    script = resolve_script(name)
+    for also in (name.upper(), name.replace("-", "_"), name.replace("-", " ").title(), *script.also.split()):
+        assert resolve_script(also) is script
+    assert len(script.also.split()[0]) == 4
+    if name not in ("emoji", "odia"):
+        matches = regex.compile(rf"\p{{Script={script.also.split()[0]}}}").fullmatch
+        assert all(map(matches, script.letters_and_marks())) or name in ("sinhala", "devanagari")
+
+
+def test_all_is_the_abugidas_and_others_come_by_name():
+    assert len(resolve_scripts("all")) == len(SCRIPTS) > 60
+    assert resolve_scripts(["all", "hebrew"]) == (*SCRIPTS, "hebrew")
+    assert resolve_scripts("ka,Amharic,km") == ("georgian", "ethiopic", "khmer")
+    with pytest.raises(SGPEError, match=r"unknown script 'thay': give .* \(did you mean thai"):
+        resolve_scripts("thay")
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in WORDS}))
+def test_real_words_have_the_syllables_of_their_source(name):
+    words = [word for of, word, *_ in WORDS if of == name]
+    assert len(words) >= 10
+    for word in words:
+        assert "|".join(trie_of(name).tokenize(word.replace("|", ""))) == word
+        assert "".join(map("".join, map(trie_of(name).letters, word.split("|")))) == word.replace("|", "")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_syllables_give_the_text_back_natively_as_readably_and_cut_no_cluster(name, data):
+    text = data.draw(text_in(name))
+    units = trie_of(name).tokenize(text)
+    assert "".join(units) == text
+    assert readable_trie_of(name).tokenize(text) == units
+    assert not cut_clusters(trie_of(name), text)
+    for unit in units:
+        assert "".join(trie_of(name).letters(unit)) == unit.removeprefix(" ")
+
+
+@given(
+    st.lists(st.sampled_from(EVERY), min_size=2, max_size=4).flatmap(
+        lambda names: st.tuples(st.just(names), text_in(*names))
+    )
+)
+@settings(max_examples=100)
+def test_several_scripts_at_once(drawn):
+    names, text = drawn
+    trie = LinguisTrie(names, whole_clusters=True)
+    units = trie.tokenize(text, leading_space=True)
+    readable = readable_trie_of(*names)
+    assert readable.tokenize(text, leading_space=True) == units
+    assert readable.ends(text).tolist() == trie.ends(text).tolist()
+    assert not cut_clusters(trie, text)
+
+
+def cut_clusters(trie, text):
+    """The extended grapheme clusters that begin with a letter of the trie's scripts and are cut, as (before, behind).
+
+    Left out are cuts that lie between two scripts, which no word has both of: UAX #29 joins any letter to a prepended one
+    (GB9b), and a consonant of one script to the virama of another (GB9c).
+    """
+    ends, cuts = set(trie.ends(text).tolist()), []
+    for match in CLUSTER.finditer(text):
+        script = trie.script_of(match[0]) if match[0][0] != " " else None
+        for place in range(match.start() + 1, match.end()):
+            if not script or (trie.script_of(text[place]) != script and not is_mark(text[place])):
+                break
+            if place in ends:
+                cuts.append((text[match.start() : place], text[place : match.end()]))
+    return cuts
+
+
+def is_mark(character):
+    return character in "\u200c\u200d" or character in shared_marks()
+
+
+@needs_data
+@pytest.mark.parametrize("names", [("all",), tuple(EVERY)])
+def test_no_cluster_of_unicodes_own_tests_is_cut(names):
+    trie = LinguisTrie(names, whole_clusters=True)
+    for file in sorted((DATA / "unicode").iterdir()):
+        text = file.read_text(encoding="utf-8")
+        if file.name == "GraphemeBreakTest.txt":
+            cases = [line.split("#")[0] for line in text.splitlines() if not line.startswith("#")]
+            text = "\n".join("".join(chr(int(part, 16)) for part in regex.findall("[0-9A-F]+", case)) for case in cases)
+        elif file.suffix == ".json":
+            text = "\n".join(map(str, json.loads(text)))
+        assert "".join(trie.tokenize(text)) == text
+        assert not cut_clusters(trie, text), file
+
+
+@needs_data
+@pytest.mark.parametrize("language", sorted(file.name.split(".")[0] for file in (DATA / "corpora").glob("*.txt.xz")))
+def test_no_cluster_of_real_text_is_cut(language):
+    text = corpus(language, 300_000)
+    for trie in (LinguisTrie("all", whole_clusters=True), LinguisTrie(EVERY, whole_clusters=True)):
+        assert not cut_clusters(trie, text)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_no_merge_of_the_unit_tier_crosses_a_syllable(name, data):
+    trie = trie_of(name)
+    words = data.draw(st.lists(text_in(name), min_size=1, max_size=6))
+    units = sorted({unit for word in words for unit in trie.tokenize(word, leading_space=True) if trie.script_of(unit)})
+    if not units:
+        return
+    chosen = set(data.draw(st.lists(st.sampled_from(units))))
+    letters = {letter for unit in units for letter in trie.letters(unit)}
+    kept = set(data.draw(st.lists(st.sampled_from(sorted(letters)))))
+    merges = build_unit_tier(
+        unit.encode() for unit in order_units(ChosenUnits(chosen, kept), trie, characters="".join(units))
+    )
+    tokens = list(BYTES)
+    for left, right in merges:
+        tokens.append(tokens[left] + tokens[right])
+    table = MergeTable((pair, 256 + rank) for rank, pair in enumerate(merges))
+    for word in words:
+        place, ends = 0, set()
+        for id in apply_merges_by_rescan(list(word.encode()), table):
+            place += len(tokens[id])
+            ends.add(place)
+        place = 0
+        for unit in trie.tokenize(word, leading_space=True):
+            place += len(unit.encode())
+            assert place in ends or not trie.script_of(unit), (word, unit, chosen)
+
+
+OWN = [name for name in EVERY if resolve_script(name).own_words]
+
+
+@cache
+def forms(names):
+    readable = LinguisTriePreTokenizer(names, "o200k")
+    return readable, RegexPreTokenizer(*readable.patterns), readable.to_native()
+
+
+@pytest.mark.parametrize("names", [("all",), ("hebrew", "arabic", "sinhala"), ("emoji", "hangul"), tuple(OWN)])
+@given(data=st.data())
+@settings(max_examples=150)
+def test_words_are_the_same_by_the_kernel_the_table_and_the_library(names, data):
+    text = data.draw(text_in(*data.draw(st.lists(st.sampled_from(OWN), min_size=1, max_size=3))))
+    readable, by_regex, native = forms(names)
+    assert by_regex.scanner is not None or not kernel.is_native()
+    assert by_regex.split(text) == readable.split(text) == [word for word, _ in native.pre_tokenize_str(text)]
+
+
+def test_the_scripts_of_a_text_are_those_with_something_to_keep_whole():
+    assert list(scripts_in(["မြန်မာ", "ไทย"])) == ["myanmar", "thai"]
+    assert scripts_in(["Georgian: ქართული, Hangul: 한국어, 漢字, русский, עברית"]) == {}  # every letter is one character
+    assert list(scripts_in(["בְּרֵאשִׁית"])) == ["hebrew"]
+    assert list(scripts_in(["كَتَبَ"])) == ["arabic"]
+    assert list(scripts_in(["Yorùbá: ẹ̀kọ́"])) == ["latin"]
+    assert scripts_in(["e\u0301a"]) == {}  # composed by NFC
+
+
+def test_ten_are_written_by_hand():
+    assert [script.name for script in TEN] == list(SCRIPTS)[:10]
