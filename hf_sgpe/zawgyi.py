@@ -24,12 +24,13 @@ _ALL_LETTERS = (
 
 # What no language has in Unicode. The vowel sign ေ with no letter or medial sign before it. The medial sign ျ, in Zawgyi ြ,
 # with no letter before it. The sign that puts a letter below another, in Zawgyi the asat, before none that can be there. The
-# asat, in Zawgyi ျ, before a vowel sign. And the narrow ု of Zawgyi, which is of Mon in Unicode, with ိ.
+# asat, in Zawgyi ျ, before a vowel sign, but for one typed behind ျ by mistake. And the narrow ု of Zawgyi, which is a
+# sign of Mon in Unicode, with ိ.
 _IN_ZAWGYI_ONLY = regex.compile(
     rf"(?<![{_ALL_LETTERS}\u1031\u103A-\u103E\u105E-\u1060\u1082\u200B-\u200D])\u1031"
     rf"|(?<![{_ALL_LETTERS}\u103A\u103B\u200B-\u200D])\u103B"
     r"|\u1039(?![\u1000-\u1019\u101C\u101E\u1020\u1021\u1050-\u1055\u105A-\u105D])"
-    r"|\u103A[\u102B-\u102E\u1032]|\u102D\u1033"
+    r"|(?<!\u103B)\u103A[\u102B-\u102E\u1032]|\u102D\u1033"
 )
 # What Zawgyi does not have: an asat after ာ, ါ or ့, the character of ှ, and kinzi.
 _IN_UNICODE_ONLY = regex.compile(r"[\u102B\u102C\u1037]\u103A|\u103E|\u103A\u1039")
