@@ -238,7 +238,18 @@ def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
 
 
 def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
-    for number, line in enumerate(_lines(_blocks(path, report), b"\n", path), 1):
+    yield from (
+        record[field] for record in read_records(path, text_field=field, on_progress=report) if record[field] is not None
+    )
+
+
+def read_records(
+    path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
+) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file, each with text or null in its field; arguments and errors as for `read_texts`."""
+    field = text_field
+    blocks = _blocks(path, on_progress or (lambda count: None))
+    for number, line in enumerate(_lines(blocks, b"\n", path), 1):
         if not line.strip():
             continue
         try:
@@ -251,11 +262,9 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
             if not isinstance(record, dict):
                 raise SGPEError(f"{path}, line {number}: not a JSON object")
             raise SGPEError(f"{path}, line {number}: {no_such('field', field, record)}")
-        if record[field] is None:
-            continue
-        if not isinstance(record[field], str):
+        if not isinstance(record[field], str | None):
             raise SGPEError(f"{path}, line {number}: field {field!r} must be text, not {type(record[field]).__name__}")
-        yield record[field]
+        yield record
 
 
 def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:

@@ -15,7 +15,7 @@ from hf_sgpe.errors import SGPEError
 
 # isort: off
 # Each adds its commands, in the order of --help.
-from hf_sgpe.cli import training, extension, models, counting, tokenizing, export  # noqa: F401
+from hf_sgpe.cli import training, extension, models, counting, converting, tokenizing, export  # noqa: F401
 from hf_sgpe.cli import generation, serving, encoding, checking, cards  # noqa: F401
 # isort: on
 

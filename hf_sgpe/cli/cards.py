@@ -62,11 +62,13 @@ def evaluate(
     from hub_cards.languages import language_in_name
     from hub_cards.metrics import evaluate as measure, load_measurable
     from trainers import find_files
+    from trainers.zawgyi import warn_of_zawgyi
 
     first, corpus, others = tokenizer_and_rest(tokenizer, files, older)
     if not corpus:
         raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
     paths = find_files(corpus)
+    warn_of_zawgyi(paths, text_field=text_field)
     names = named_tokenizers((first, *others), baseline)
     models = _models_of(names, first, model)
     measured = {name: load_measurable(source) for name, source in names.items()}
@@ -209,6 +211,7 @@ def card(
     from hub_cards.metrics import load
     from hub_cards.model_card import check_card, check_metadata, write_card
     from hub_cards.plots import check_matplotlib
+    from trainers.zawgyi import warn_of_zawgyi
 
     if out is None and not Path(tokenizer).is_dir():
         raise SGPEError(f"{tokenizer}: no folder to write a card to: give one by --out")
@@ -228,6 +231,7 @@ def card(
     if text:
         check_matplotlib()
         texts = texts_of(text, text_field=text_field)
+        warn_of_zawgyi([path for files in texts.values() for path in files.paths], text_field=text_field)
         baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(

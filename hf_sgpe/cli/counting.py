@@ -54,6 +54,7 @@ def count(
     from hf_sgpe.special_tokens import check_special_tokens
     from hf_sgpe.splitting.splitting import Splitting
     from trainers import count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
+    from trainers.zawgyi import warn_of_zawgyi
 
     if not corpus and not dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
@@ -62,6 +63,7 @@ def count(
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
+    warn_of_zawgyi(files, dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
     given: dict[str, Any] = options.find_scripts(script, recipe, files=files, datasets=datasets, text_field=text_field)
     if special_token is not None:
         given["special_tokens"] = special_token

@@ -85,6 +85,7 @@ def extend(
     from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import TokenizerExtender, find_files, read_dataset
     from trainers.extension import extended_folder
+    from trainers.zawgyi import warn_of_zawgyi
 
     if not corpus and not counts and not dataset:
         raise SGPEError("nothing to learn from: give text, a dataset, or words counted before by --counts")
@@ -110,6 +111,7 @@ def extend(
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
+    warn_of_zawgyi(files, dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
     config = ExtensionConfig(
         new_tokens=AUTO if new_tokens == AUTO else int(new_tokens),
         own_split=own_split,

@@ -126,6 +126,7 @@ def train(
     from hf_sgpe.atomic import atomic_directory
     from hf_sgpe.formats.tokenizer_json import check_folder, write
     from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
+    from trainers.zawgyi import warn_of_zawgyi
 
     if not corpus and not counts and not dataset:
         hint = "; --balance takes all names up to the next option, so name the text first" if balance else ""
@@ -144,6 +145,9 @@ def train(
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
+    warn_of_zawgyi(
+        [*files, *find_files(balance or ())], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field
+    )
     config = TrainingConfig(
         vocab_size=vocab_size,
         pattern=pattern,

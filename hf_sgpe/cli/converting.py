@@ -1,0 +1,32 @@
+"""Converting text: ``convert-zawgyi``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from hf_sgpe.cli.app import Json, Quiet, command, report
+
+
+@command("convert-zawgyi", epilog="Example: [bold]hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz[/bold]")
+def convert_zawgyi(
+    file: Annotated[
+        str, typer.Argument(help="Text or JSON Lines: .txt, .jsonl, plain or .gz .xz .zst .bz2.", show_default=False)
+    ],
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="File to write, of the same kind.", show_default=False)],
+    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl.")] = "text",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Convert Burmese in Zawgyi to Unicode, line by line. Lines that are not in Zawgyi stay as they are."""
+    from trainers.zawgyi import convert_zawgyi as convert
+
+    done = convert(file, out, text_field=text_field)
+    report(
+        f"{out}: {done.in_zawgyi:,} of {done.lines:,} lines were in Zawgyi",
+        {"out": out, **asdict(done)},
+        as_json,
+    )

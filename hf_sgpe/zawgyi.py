@@ -1,0 +1,190 @@
+"""Burmese in Zawgyi: recognises it, and writes it as Unicode does.
+
+Zawgyi is a font whose text uses the characters of Unicode's block Myanmar in another way: signs are written in the order in
+which they are seen, so that ``ေ`` and ``ြ`` come before the letter that they are read after; a letter below another is one
+character; and a sign that is drawn in several widths has a character for each. A tokenizer that learns from text in both
+learns two languages.
+
+What each character of Zawgyi stands for is what the converters in use agree on; see CLDR's transform ``Zawgyi-my``
+(https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs is that of
+https://www.unicode.org/notes/tn11/. Signs are not moved by rules for pairs of them: they are sorted, syllable by syllable.
+"""
+
+from __future__ import annotations
+
+import regex
+
+_MYANMAR = regex.compile(r"[\u1000-\u109F]")
+
+# Letters of Burmese, and of Mon, Karen, Shan and others that have letters of their own in the block.
+_ALL_LETTERS = (
+    r"\u1000-\u102A\u103F\u104E\u1050-\u1055\u105A-\u105D\u1061\u1065\u1066\u106E-\u1070\u1075-\u1081\u108E"
+    r"\uA9E0-\uA9FE\uAA60-\uAA7F"
+)
+
+# What no language has in Unicode. The vowel sign ေ with no letter or medial sign before it. The medial sign ျ, in Zawgyi ြ,
+# with no letter before it. The sign that puts a letter below another, in Zawgyi the asat, before none that can be there. The
+# asat, in Zawgyi ျ, before a vowel sign, but for one typed behind ျ by mistake. And the narrow ု of Zawgyi, which is a
+# sign of Mon in Unicode, with ိ.
+_IN_ZAWGYI_ONLY = regex.compile(
+    rf"(?<![{_ALL_LETTERS}\u1031\u103A-\u103E\u105E-\u1060\u1082\u200B-\u200D])\u1031"
+    rf"|(?<![{_ALL_LETTERS}\u103A\u103B\u200B-\u200D])\u103B"
+    r"|\u1039(?![\u1000-\u1019\u101C\u101E\u1020\u1021\u1050-\u1055\u105A-\u105D])"
+    r"|(?<!\u103B)\u103A[\u102B-\u102E\u1032]|\u102D\u1033"
+)
+# What Zawgyi does not have: an asat after ာ, ါ or ့, the character of ှ, and kinzi.
+_IN_UNICODE_ONLY = regex.compile(r"[\u102B\u102C\u1037]\u103A|\u103E|\u103A\u1039")
+
+
+def is_zawgyi(text: str) -> bool:
+    """Whether a text is Burmese in Zawgyi, and not in Unicode, by what only one of them has.
+
+    A text that is the same in both is not, and neither is one in Shan, Mon or Karen.
+
+    >>> is_zawgyi("ျမန္မာစာ"), is_zawgyi("မြန်မာစာ"), is_zawgyi("ကမာ")
+    (True, False, False)
+    """
+    if _MYANMAR.search(text) is None:
+        return False
+    return len(_IN_ZAWGYI_ONLY.findall(text)) > len(_IN_UNICODE_ONLY.findall(text))
+
+
+_KINZI = "\u1064"
+"""One character in Zawgyi, and three in Unicode, which it becomes when all else is in order."""
+
+# What is another character in Unicode; what is not here is the same, or not of Burmese.
+_CHARACTERS = str.maketrans(
+    {
+        # Letters, and two in one.
+        "\u106a": "\u1009",
+        "\u106b": "\u100a",
+        "\u1086": "\u103f",
+        "\u108f": "\u1014",
+        "\u1090": "\u101b",
+        "\u106e": "\u100d\u1039\u100d",
+        "\u106f": "\u100d\u1039\u100e",
+        "\u1091": "\u100f\u1039\u100d",
+        "\u1092": "\u100b\u1039\u100c",
+        "\u1097": "\u100b\u1039\u100b",
+        # Letters below others, in the order of the alphabet, some of them in two widths.
+        **{
+            below: f"\u1039{letter}"
+            for forms, letters in {
+                "\u1060\u1061\u1062\u1063": "\u1000\u1001\u1002\u1003",
+                "\u1065\u1066\u1067\u1068\u1069": "\u1005\u1006\u1006\u1007\u1008",
+                "\u106c\u106d": "\u100b\u100c",
+                "\u1070\u1071\u1072\u1073\u1074\u1075\u1076\u1077": "\u100f\u1010\u1010\u1011\u1011\u1012\u1013\u1014",
+                "\u1078\u1079\u107a\u107b\u1093\u107c\u1085": "\u1015\u1016\u1017\u1018\u1018\u1019\u101c",
+            }.items()
+            for below, letter in zip(forms, letters, strict=True)
+        },
+        "\u1096": "\u1039\u1010\u103d",
+        # Medial signs.
+        **dict.fromkeys("\u103a\u107d", "\u103b"),
+        **dict.fromkeys("\u103b\u107e\u107f\u1080\u1081\u1082\u1083\u1084", "\u103c"),
+        "\u103c": "\u103d",
+        **dict.fromkeys("\u103d\u1087", "\u103e"),
+        "\u1088": "\u103e\u102f",
+        "\u1089": "\u103e\u1030",
+        "\u108a": "\u103d\u103e",
+        # Vowel signs, kinzi with some of them, tones, and the asat.
+        "\u1033": "\u102f",
+        "\u1034": "\u1030",
+        "\u105a": "\u102b\u103a",
+        "\u108e": "\u102d\u1036",
+        "\u108b": _KINZI + "\u102d",
+        "\u108c": _KINZI + "\u102e",
+        "\u108d": _KINZI + "\u1036",
+        **dict.fromkeys("\u1094\u1095", "\u1037"),
+        "\u1039": "\u103a",
+    }
+)
+
+# From here on, text has Unicode's characters in Zawgyi's order.
+_LETTER = r"[\u1000-\u102A\u103F\u104E]"
+_BEFORE_IT = r"(?:\u1031+\u103C*|\u103C+\u1031*)"
+_AFTER_IT = r"[\u102B-\u1030\u1032\u1036\u103A\u103B\u103D\u103E\u1064]"
+
+_AS_IT_IS_SEEN = [
+    (regex.compile(pattern), spelling)
+    for pattern, spelling in {
+        # No sign begins a word.
+        r"(?<=[\u1000-\u109F])[ \u00A0\u200B]+(?=[\u102B-\u1030\u1032\u1036-\u103B\u103D\u103E])": "",
+        # Digits that look like letters, and are typed for them: ၀ for ဝ, ၇ for ရ, ၄ for ၎.
+        rf"(?<=[\u1031\u103C])\u1040|\u1040(?=\u1039|{_AFTER_IT})": "\u101d",
+        r"(?<![\d.,])\u1040(?=[\u1000-\u1021\u1031\u103C])|(?<=[\u1000-\u1021\u102B-\u103E])\u1040(?![\d.,])": "\u101d",
+        rf"(?<=[\u1031\u103C])\u1047|\u1047(?=\u1039|{_AFTER_IT})": "\u101b",
+        r"(?<!\d)\u1044(?=\u1004\u103A\u1038)": "\u104e",
+        # ၎ is drawn as ၎င်း, and people write either.
+        r"\u104E(?!\u1004\u103A\u1038)": "\u104e\u1004\u103a\u1038",
+        # What is drawn over the letter before may be typed after the sign before the next.
+        rf"({_BEFORE_IT})(\u1037?\u103A\u1037?)(?={_LETTER})": r"\2\1",
+    }.items()
+]
+
+_SYLLABLE = regex.compile(
+    rf"(?P<before>{_BEFORE_IT}?)(?P<letter>{_LETTER})"
+    # ေ or ြ after its letter: typed as in Unicode, for no letter follows that could have it.
+    rf"(?P<after>(?:\u1039[\u1000-\u1021]|[\u1037\u1038]|{_AFTER_IT}|[\u1031\u103C](?!{_BEFORE_IT}?{_LETTER}))*)"
+)
+_SIGNS = {
+    sign: place
+    for place, sign in enumerate(
+        "\u103b\u103c\u103d\u103e\u1031\u102d\u102e\u1032\u102f\u1030\u102b\u102c\u1036\u1037\u103a\u1038"
+    )
+}
+
+# Letters that are drawn as another with a sign, in Unicode's order. The leg of ဉ is hidden by what is below it.
+_ONE_LETTER = {
+    "\u101e\u103c\u1031\u102c\u103a": "\u102a",
+    "\u101e\u103c": "\u1029",
+    "\u1025\u102e": "\u1026",
+    "\u1009\u102e": "\u1026",
+    "\u1005\u103b": "\u1008",
+    "\u1025\u103a": "\u1009\u103a",
+    "\u1025\u1037\u103a": "\u1009\u1037\u103a",
+    "\u1025\u102c": "\u1009\u102c",
+    "\u1025\u1039": "\u1009\u1039",
+    _KINZI: "\u1004\u103a\u1039",
+}
+_DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
+
+
+def to_unicode(text: str) -> str:
+    """Text that is in Zawgyi, as Unicode writes it. Whether it is in Zawgyi is not looked at: see `is_zawgyi`.
+
+    What is read stays. What cannot be seen does not: a sign that stands on a letter twice stands there once.
+
+    >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
+    'မြန်မာစာ ၂၀၁၉'
+    """
+    text = text.translate(_CHARACTERS)
+    for pattern, spelling in _AS_IT_IS_SEEN:
+        text = pattern.sub(spelling, text)
+    text = _SYLLABLE.sub(_in_order, text)
+    return str(_DRAWN_AS_TWO.sub(lambda drawn: _ONE_LETTER[drawn.group()], text))
+
+
+def _in_order(syllable: regex.Match[str]) -> str:
+    """A letter, and its signs in the order of Unicode: kinzi, the letter, those below it, and then the signs."""
+    letter = syllable["letter"]
+    given = syllable["before"] + syllable["after"]
+    if not given:
+        return str(letter)
+    below = "".join(regex.findall(r"\u1039.", given))
+    given = regex.sub(r"\u1039.", "", given)
+    signs = set(given)
+    kinzi = _KINZI if _KINZI in signs else ""
+    signs.discard(_KINZI)
+    # Of two signs in one place, the one that covers the other.
+    for covered, by in (("\u102d", "\u102e"), ("\u1030", "\u102f")):
+        if by in signs:
+            signs.discard(covered)
+    ordered = "".join(sorted(signs, key=_SIGNS.__getitem__))
+    if "\u103a" in signs and not regex.search(r"[\u102B\u102C].*\u103A", given) and "\u1031" not in signs:
+        # The asat is the letter's, as in ယောက်ျား, ဘုရှ် and ကျွန်ုပ်, and not the vowel's, as in ကျော်.
+        ordered = ordered.replace("\u103a", "")
+        if not signs & {"\u102d", "\u102e"}:  # a letter with these is not killed
+            medials = 0 if "\u103b" in signs else len(signs & {"\u103c", "\u103d", "\u103e"})
+            ordered = f"{ordered[:medials]}\u103a{ordered[medials:]}".replace("\u103a\u1037", "\u1037\u103a")
+    return f"{kinzi}{letter}{below}{ordered}"

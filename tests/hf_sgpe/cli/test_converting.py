@@ -1,0 +1,67 @@
+"""``hf-sgpe convert-zawgyi``, and the warnings of other commands that lead to it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trainers import read_lines
+
+ZAWGYI, UNICODE = "ျမန္မာစာ ေက်ာင္း", "မြန်မာစာ ကျောင်း"
+
+
+def hf_sgpe(*arguments, cwd, code=0):
+    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture
+def workplace(tmp_path, saved):
+    (tmp_path / "tok").symlink_to(saved)
+    (tmp_path / "my.txt").write_text(f"{ZAWGYI}\n" * 20 + "one two\n", encoding="utf-8", newline="\n")
+    (tmp_path / "unicode.txt").write_text(f"{UNICODE}\n" * 20, encoding="utf-8", newline="\n")
+    return tmp_path
+
+
+def test_a_file_is_converted(workplace):
+    done = hf_sgpe("convert-zawgyi", "my.txt", "--out", "new/my.txt.xz", cwd=workplace)
+    assert (done.stdout, done.stderr) == ("new/my.txt.xz: 20 of 21 lines were in Zawgyi\n", "")
+    assert list(read_lines(workplace / "new" / "my.txt.xz")) == [UNICODE] * 20 + ["one two"]
+    again = hf_sgpe("convert-zawgyi", "new/my.txt.xz", "-o", "again.txt", "--json", cwd=workplace)
+    assert json.loads(again.stdout) == {"out": "again.txt", "lines": 21, "in_zawgyi": 0}
+    assert hf_sgpe("convert-zawgyi", "my.txt", "-o", "again.txt", "--quiet", cwd=workplace).stdout == ""
+
+
+def test_what_is_wrong_is_one_line(workplace):
+    for arguments, message in (
+        (("my.txt", "--out", "my.txt"), "my.txt is the file that is converted: give another name"),
+        (("my.txt", "--out", "my.jsonl"), "my.jsonl: must be of the kind of my.txt: give a name that ends in .txt"),
+        (("none.txt", "--out", "a.txt"), "none.txt: no such file or folder"),
+    ):
+        assert hf_sgpe("convert-zawgyi", *arguments, cwd=workplace, code=2).stderr == f"error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "count {} --out counts.parquet --recipe bpe",
+        "train {} --out new --recipe bpe --vocab-size 280",
+        "train unicode.txt --balance {} unicode.txt --out new --recipe bpe --vocab-size 280",
+        "extend tok {} --out new --script si --new-tokens 1",
+        "evaluate tok {}",
+        "card tok --eval my={} --out new",
+    ],
+)
+def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
+    """Of Sinhala's tokenizer nothing is to be had from Burmese, so what else commands say differs."""
+    share = "100% of its lines in Burmese are in Zawgyi, not in Unicode: convert them by hf-sgpe convert-zawgyi"
+    for file, warnings in (("my.txt", [f"warning: my.txt: {share}"]), ("unicode.txt", [])):
+        command = [sys.executable, "-m", "hf_sgpe", *arguments.format(file).split()]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=workplace)
+        assert [line for line in done.stderr.splitlines() if "Zawgyi" in line] == warnings, done.stderr
+    command = [part.replace("unicode.txt", "my.txt") for part in command]
+    done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, cwd=workplace)
+    assert "warning" not in done.stderr
