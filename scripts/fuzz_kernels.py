@@ -26,7 +26,8 @@ from hf_sgpe.command import ArgumentParser
 from hf_sgpe.counts.counters import LONGEST_WORD
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.script_tables import TEN
+from hf_sgpe.splitting.scripts import every_script
 from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 
 _COMPARE_ONE_IN = 40
@@ -35,6 +36,10 @@ _ALPHABETS = (
     "කගයරල්ාිීු්ංඃෲ\u0d81\u200d\u200c ",
     "कषऱ्ािँः।०தமிழ்ஸ்ரீ \u200d\u200c",
     "ʰǅaA\u0301\u0323\u0345éßſK½Ⅷ²'sStTdDlLvVrReEmM ",
+    "".join("".join(sorted(script.letters_and_marks())[:5]) for script in every_script().values())
+    + "\u0301\u0951\u200b\u200d ",
+    "မြန်္ား့ႉ្ក្ាកាัเกำไ་ཀྲིཿ\u200b\u200c\u200d ",
+    "שָּׁلُّ한ᄀ\u1161\u11a8👩🏽🇱🇰\ufe0f\u200d\u0301 ",
     "中あ한\u1100\u1161\u11a8가😀👩\ufe0f\u3000\u2028\u0085\u00a0\ufeff ",
     "".join(map(chr, [*range(0x80), 0x88F, 0xA7CE, 0xC5C, 0x11DE0, 0x16EBB, 0x1C900, 0x10FFFF, 0xFFFF])),
 )
@@ -62,16 +67,16 @@ class Fuzzer:
     def __init__(self, native: ModuleType, seed: int) -> None:
         self.native = native
         self.source = random.Random(seed)
-        every = tuple(SCRIPTS)
+        every = tuple(name for name, script in every_script().items() if script.own_words)
         pre_tokenizers = [RegexPreTokenizer(name) for name in SPLIT_PATTERNS]
         for name in SPLIT_PATTERNS:
             pre_tokenizers.append(RegexPreTokenizer(*LinguisTriePreTokenizer(every, name).patterns))
-        pre_tokenizers.append(RegexPreTokenizer(*LinguisTriePreTokenizer(every, None).patterns))
+        pre_tokenizers.append(RegexPreTokenizer(*LinguisTriePreTokenizer([script.name for script in TEN], None).patterns))
         self.pre_tokenizers = pre_tokenizers
         with kernel.readable_only():
             self.readable = [RegexPreTokenizer(*pre_tokenizer.patterns) for pre_tokenizer in pre_tokenizers]
-            self.readable_trie = LinguisTrie(every)
-        self.trie = LinguisTrie(every)
+            self.readable_trie = LinguisTrie(every, whole_clusters=True)
+        self.trie = LinguisTrie(every, whole_clusters=True)
         self.new_encoder()
 
     def new_encoder(self) -> None:

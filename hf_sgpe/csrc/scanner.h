@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <memory>
 
 #include "boundaries.h"
@@ -15,10 +17,10 @@ using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
 class Scanner {
  public:
   // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one
-  // of `scripts`, and any number of characters of that script and of `joiners`. For sgpe there is one script, no joiners.
+  // of `scripts`, and any number of characters of that script and of its `joiners`. For sgpe there is one script, without.
   // `steps` cut what lies between Indic words before the pattern does: at runs of their characters, of at most so many (0:
   // any number), each step in the pieces of the last.
-  Scanner(const std::string& base, const std::vector<Ranges>& scripts, const Ranges& joiners,
+  Scanner(const std::string& base, const std::vector<Ranges>& scripts, const std::vector<Ranges>& joiners,
           const std::vector<std::pair<Ranges, size_t>>& steps = {}) {
     static const std::pair<const char*, Base> names[] = {
         {"gpt2", Base::kGpt2},   {"cl100k", Base::kCl100k}, {"llama3", Base::kCl100k},
@@ -42,15 +44,15 @@ class Scanner {
       most_.push_back(most ? most : SIZE_MAX);
     }
     if (scripts.empty()) return;
-    if (scripts.size() >= kJoiner) throw std::invalid_argument("a scanner can have at most 254 scripts");
+    if (joiners.size() > scripts.size()) throw std::invalid_argument("a scanner needs a script for each set of joiners");
+    if (scripts.size() >= 240) throw std::invalid_argument("a scanner can have at most 239 scripts");
     scripts_.resize(kCodePoints);
-    uint8_t number = 0;
-    for (const Ranges& script : scripts) fill(script, ++number);
-    fill(joiners, kJoiner);
+    for (const Ranges& script : scripts) fill(script, ++last_script_);
+    fill_joiners(joiners);
     for (size_t i = 0; i < pages_.size(); ++i) {
       pages_[i].lead = static_cast<uint8_t>(0xE0 | i >> 5);
       pages_[i].second = static_cast<uint8_t>(0x80 | (i & 31) << 1);
-      if (pages_[i].script == kJoiner) pages_[i].script = 0;  // of more than one script
+      if (pages_[i].script == kSeveral) pages_[i].script = 0;
     }
   }
 
@@ -73,14 +75,35 @@ class Scanner {
 
  private:
   using Pointer = const uint8_t*;
-  static constexpr uint8_t kJoiner = 255;
+  static constexpr uint8_t kSeveral = 255;
+
+  // Gives each kind of joiner, which is told by the scripts that it joins, a number beyond those of the scripts.
+  void fill_joiners(const std::vector<Ranges>& joiners) {
+    std::map<uint32_t, std::array<bool, 256>> joined_by;
+    for (size_t script = 0; script < joiners.size(); ++script)
+      for (auto [first, last] : joiners[script])
+        for (uint32_t point = first; point <= last && point < kCodePoints; ++point) joined_by[point][script + 1] = true;
+    for (const auto& [point, scripts] : joined_by) {
+      const auto kind = static_cast<size_t>(std::find(joins_.begin(), joins_.end(), scripts) - joins_.begin());
+      if (kind == joins_.size()) joins_.push_back(scripts);
+      if (last_script_ + joins_.size() >= kSeveral) throw std::invalid_argument("a scanner has too many kinds of joiners");
+      if (scripts_[point] == 0 && point >= 0x80) scripts_[point] = static_cast<uint8_t>(last_script_ + 1 + kind);
+    }
+  }
+
+  bool is_joiner(uint8_t value) const { return value > last_script_; }
+
+  // Whether a character goes on with the word of a script.
+  bool goes_on(uint8_t value, uint8_t script) const {
+    return value == script || (is_joiner(value) && joins_[value - last_script_ - 1u][script]);
+  }
 
   void fill(const Ranges& ranges, uint8_t value) {
     for (auto [first, last] : ranges) {
       if (last >= kCodePoints || first < 0x80)
         throw std::invalid_argument("the characters of a script must be between U+0080 and U+10FFFF");
       for (uint32_t point = first; point <= last; ++point) scripts_[point] = value;
-      for (uint32_t point = first; value != kJoiner && point <= last; ++point) {
+      for (uint32_t point = first; point <= last; ++point) {
         uint8_t bytes[4];
         encode(point, bytes);
         lead_[bytes[0]] = true;
@@ -88,11 +111,11 @@ class Scanner {
     }
     if (pages_.empty()) pages_.resize(512);
     for (auto [first, last] : ranges) {
-      for (uint32_t point = first; point <= last && value != kJoiner; ++point) {
+      for (uint32_t point = first; point <= last; ++point) {
         if (point < 0x800 || point > 0xFFFF) continue;
         Page& page = pages_[point >> 7];
         page.add(point);
-        page.script = page.script == 0 || page.script == value ? value : kJoiner;
+        page.script = page.script == 0 || page.script == value ? value : kSeveral;
       }
     }
     leads_ = 0;
@@ -113,7 +136,7 @@ class Scanner {
       const uint8_t script = scripts_[decode(p)];
       for (Pointer after = p; p < end; p = after) {
         const uint8_t value = *after < 0x80 ? (++after, uint8_t{0}) : scripts_[decode(after)];
-        if (value != script && value != kJoiner) break;
+        if (!goes_on(value, script)) break;
       }
       emit(word, static_cast<size_t>(p - word));
     }
@@ -296,12 +319,13 @@ class Scanner {
       block.inside |= here & (here << 1);
       after.inside |= there;
       uint8_t value = scripts ? scripts[point] : 0;
-      if (value == kJoiner && !((place ? block.script >> (place - 1) : before.script >> 63) & 1)) value = 0;
+      const bool follows = (place ? block.script >> (place - 1) : before.script >> 63) & 1;
+      if (is_joiner(value) && !(follows && goes_on(value, script))) value = 0;
       if (value) {
-        if (no_other && value != kJoiner && value != script) return false;
+        if (no_other && !is_joiner(value) && value != script) return false;
         block.script |= here;
         after.script |= there;
-        if (value == kJoiner) continue;
+        if (is_joiner(value)) continue;
         if (value != script) block.change |= uint64_t{1} << place;
         script = value;
       } else {
@@ -378,7 +402,7 @@ class Scanner {
       }
       Pointer after = p;
       const uint8_t value = scripts_[decode(after)];
-      if (value != 0 && value != kJoiner) return p;
+      if (value != 0 && !is_joiner(value)) return p;
     }
     return end;
   }
@@ -403,7 +427,9 @@ class Scanner {
 
   bool sgpe_ = false;
   Base base_ = Base::kGpt2;
-  std::vector<uint8_t> scripts_;   // by code point; 0: none
+  std::vector<uint8_t> scripts_;   // by code point: number of the script, or beyond those of the kind of joiner; 0: none
+  uint8_t last_script_ = 0;
+  std::vector<std::array<bool, 256>> joins_;  // kind of joiner → script → whether it stands in its words
   std::vector<Page> pages_;        // of 128 code points each, those below U+0800 unused; empty: no scripts
   std::vector<uint8_t> in_steps_;  // by code point: a bit for each step that it is cut by
   std::vector<size_t> most_;       // by step: the longest run that it cuts out

@@ -158,24 +158,25 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 
 def _scanner(splitting: Splitting) -> Scanner | None:
     """The native scanner for a way to cut text; None where a split pattern has none."""
-    letters, joiners = splitting.script_letters, runs(map(ord, splitting.joiners))
+    letters = splitting.script_letters
+    joiners = tuple(runs(map(ord, one)) for one in splitting.joiners)
     ranges = sorted(one for script in letters for one in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
         return None  # a scanner tells scripts by the character, and all of them from ASCII
     if splitting.recipe == "sgpe":
-        return _native_scanner("sgpe", ((*ranges, *joiners),), ())
+        return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
     *steps, last = splitting.patterns
     known = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
     cuts = [runs_of_class(pattern) for pattern in steps] if known and len(steps) <= _MOST_STEPS else [None]
     if None in cuts:
         return None
     isolated = tuple((runs(one[0]), one[1]) for one in cuts if one)
-    return _native_scanner(known[0], letters, joiners if letters else (), isolated) if known else None
+    return _native_scanner(known[0], letters, joiners, isolated) if known else None
 
 
 @lru_cache(64)  # each takes a megabyte
 def _native_scanner(
-    name: str, letters: tuple[Ranges, ...], joiners: Ranges, steps: tuple[tuple[Ranges, int], ...] = ()
+    name: str, letters: tuple[Ranges, ...], joiners: tuple[Ranges, ...], steps: tuple[tuple[Ranges, int], ...] = ()
 ) -> Scanner:
     import hf_sgpe._native as _native
 

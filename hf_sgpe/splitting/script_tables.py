@@ -343,11 +343,10 @@ def _script(name: str, classes: dict[str, str], usual: dict[str, Any]) -> Script
     first, _, last = classes["block"].partition("-")
     more = _MORE.get(name, {})
     taken = set("".join(map(characters_in, more.values())))
-    of = {
-        letter: ranges_text(ord(c) for c in characters_in(text) if c not in taken)
-        for letter, text in classes.items()
-        if letter != "block"
-    } | more
+    of = {letter: text for letter, text in classes.items() if letter != "block"} | more
+    if taken:
+        for letter in of.keys() - more.keys():
+            of[letter] = ranges_text(ord(c) for c in characters_in(of[letter]) if c not in taken)
     return Script(
         name,
         (int(first, 16), int(last, 16)),

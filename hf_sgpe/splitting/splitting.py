@@ -18,8 +18,8 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
-from hf_sgpe.splitting.script import ZWJ, ZWNJ, ZWSP, Ranges, runs, shared_marks
-from hf_sgpe.splitting.scripts import SCRIPTS, every_script, resolve_script, resolve_scripts
+from hf_sgpe.splitting.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
+from hf_sgpe.splitting.scripts import every_script, resolve_script, resolve_scripts
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ class Splitting:
         if normalization not in NORMALIZATIONS:
             raise SGPEError(f"unknown normalization {normalization!r}: known are {', '.join(NORMALIZATIONS)}")
         named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
+        if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
+            more = f" and {len(without) - 1} more" if without[1:] else ""
+            raise SGPEError(f"the recipe sgpe has no syllables for {without[0]}{more}: name other scripts, or take hybrid")
         scripts = tuple(name for name in named if resolve_script(name).own_words)
         if recipe.uses_scripts and not scripts:
             if named:
@@ -189,24 +192,25 @@ class Splitting:
         return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
     @cached_property
-    def joiners(self) -> str:
-        """What stands in words of the scripts behind their letters: joiners; and in ``hybrid`` the marks that all scripts
-        share where one of them is by grapheme clusters, and U+200B where one has no spaces between words, which some writers
-        put there instead."""
+    def joiners(self) -> tuple[str, ...]:
+        """What stands in words of each script behind their letters: joiners; in ``hybrid`` also the marks that all scripts
+        share where it is by grapheme clusters, and U+200B where it has no spaces between words, which some writers put there
+        instead."""
         scripts = [resolve_script(name) for name in self.scripts]
-        if self.recipe == "hybrid":
-            marks = ""
-            if any(script.by_clusters for script in scripts):  # some are letters of Devanagari
-                own = frozenset[str]().union(*(script.letters_and_marks() for script in scripts))
-                marks = "".join(mark for mark in shared_marks() if mark not in own)
-            return ZWNJ + ZWJ + ("" if all(script.spaced for script in scripts) else ZWSP) + marks
-        return "".join(sorted(set("".join(script.joiners for script in scripts))))
+        if self.recipe == "sgpe":
+            return ("".join(sorted(set("".join(script.joiners for script in scripts)))),) * len(scripts)
+        letters = {chr(point) for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1)}
+        marks = "".join(mark for mark in shared_marks() if mark not in letters)  # some are letters of Devanagari
+        return tuple(
+            ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + (marks if script.by_clusters else "") for script in scripts
+        )
 
     @cached_property
     def words_regex(self) -> str:
         """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
-        joiners = _character_class(runs(map(ord, self.joiners)))
-        words = [f"[{one}][{one}{joiners}]*" for one in map(_character_class, self.script_letters)]
+        joiners = (_character_class(runs(map(ord, one))) for one in self.joiners)
+        letters = map(_character_class, self.script_letters)
+        words = [f"[{one}][{one}{others}]*" for one, others in zip(letters, joiners, strict=True)]
         return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
 
     @cached_property
@@ -214,7 +218,7 @@ class Splitting:
         """The split regexes that a saved tokenizer has, applied one after another."""
         if self.recipe == "sgpe":
             inside = "".join(map(_character_class, self.script_letters))
-            return (rf" ?[{inside}{self.joiners}]+| ?[^ \t\n\r]|[ \t\n\r]",)
+            return (rf" ?[{inside}{self.joiners[0]}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
             # The others begin with the first, so that they leave those words whole.
             return (self.words_regex, *(f"{self.words_regex}|{pattern}" for pattern in self.patterns))
@@ -276,12 +280,15 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-@lru_cache(256)
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
     """What words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
-    if recipe == "sgpe":
-        return tuple((resolve_script(name).block,) for name in scripts)
-    return tuple(runs(map(ord, resolve_script(name).letters_and_marks())) for name in scripts)
+    tables = map(resolve_script, scripts)
+    return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
+
+
+@lru_cache(256)
+def _letters_and_marks(script: Script) -> Ranges:
+    return runs(map(ord, script.letters_and_marks()))
 
 
 def _named(pattern: str) -> str:
@@ -292,15 +299,14 @@ def _named(pattern: str) -> str:
 def _script_of(recipe: str, letters: Ranges) -> str:
     """The script that most of the letters belong to by today's tables; empty if there is none."""
 
-    def shared(name: str) -> int:
-        ranges = _letters(recipe, (name,))[0]
+    def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
 
-    for names in (SCRIPTS, every_script()):  # the others are many, and large
-        name = max(names, key=shared)
-        if shared(name):
-            return name
-    return ""
+    near = [name for name, script in every_script().items() if shared((script.block,))]
+    count, name = max(
+        ((shared(_letters(recipe, (name,))[0]), name) for name in near), default=(0, ""), key=lambda one: one[0]
+    )
+    return name if count else ""
 
 
 _check = lru_cache(256)(tokenizers_library.check_regex)

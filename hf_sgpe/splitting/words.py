@@ -94,6 +94,7 @@ class LinguisTriePreTokenizer:
     def _word_end(self, script: str, text: str, start: int) -> int:
         characters = resolve_script(script).letters_and_marks()
         end = start + (text[start] == " ") + 1
-        while end < len(text) and (text[end] in characters or text[end] in self.splitting.joiners):
+        joiners = self.splitting.joiners[self.splitting.scripts.index(script)]
+        while end < len(text) and (text[end] in characters or text[end] in joiners):
             end += 1
         return end

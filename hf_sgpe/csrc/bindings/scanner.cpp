@@ -19,7 +19,7 @@ nb::typed<nb::list, nb::str> split(const Scanner& scanner, nb::str text) {
 
 void bind_scanner(nb::module_& m) {
   nb::class_<Scanner>(m, "Scanner")
-      .def(nb::init<const std::string&, const std::vector<Ranges>&, const Ranges&,
+      .def(nb::init<const std::string&, const std::vector<Ranges>&, const std::vector<Ranges>&,
                     const std::vector<std::pair<Ranges, size_t>>&>(),
            nb::arg("base"), nb::arg("scripts"), nb::arg("joiners"),
            nb::arg("steps") = std::vector<std::pair<Ranges, size_t>>())

@@ -8,12 +8,20 @@ from support.texts import indic, texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, kernel
 from hf_sgpe.splitting import scripts as tables
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS, every_script
+
+OF_THE_DOCUMENT = [name for name, script in SCRIPTS.items() if script.document]
+WITH_WORDS = [name for name, script in every_script().items() if script.own_words]
+
+
+def scripts_of(recipe):
+    names = [*OF_THE_DOCUMENT, "hi"] if recipe == "sgpe" else [*SCRIPTS, *WITH_WORDS, "all", "hi"]
+    return st.tuples(st.just(recipe), st.lists(st.sampled_from(names), min_size=1, max_size=4).map(tuple))
+
 
 splittings = st.builds(
-    Splitting,
-    recipe=st.sampled_from(["hybrid", "sgpe", "bpe"]),
-    scripts=st.lists(st.sampled_from([*SCRIPTS, "all", "hi"]), min_size=1, max_size=4).map(tuple),
+    lambda recipe_and_scripts, **others: Splitting(*recipe_and_scripts, **others),
+    st.sampled_from(["hybrid", "sgpe", "bpe"]).flatmap(scripts_of),
     pattern=st.sampled_from([*SPLIT_PATTERNS, r"\s+|\S+", r"\d|[a-c]+"]),
     normalization=st.sampled_from([None, "none", "nfc"]),
     special_tokens=st.none() | st.lists(st.sampled_from(["<|x|>", "[CLS]", "<s>"]), unique=True).map(tuple),

@@ -6,6 +6,7 @@ from tokenizers import PreTokenizedString
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, segment_into_words
+from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.splitting import Splitting
 
@@ -17,7 +18,7 @@ CASES = [
     (("devanagari",), None),
     (("tamil", "sinhala"), "bloom"),
     (tuple(SCRIPTS), "llama3"),
-    (tuple(SCRIPTS), None),
+    (tuple(script.name for script in TEN), None),
 ]
 
 
