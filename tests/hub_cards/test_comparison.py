@@ -1,4 +1,5 @@
 import pytest
+from support.data import DATA, needs_data
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
@@ -50,7 +51,22 @@ def test_a_language_without_spaces_has_no_words(tokenizer):
     found = compare(tokenizer, {"zh": ["你好世界"], "en": ["hello world"]})
     assert found.measure("tokens_per_word", "zh", found.name) is None
     assert found.words["zh"] == []
-    assert found.evaluations["zh"][found.name].tokens_per_word == 12
+    assert found.measure("tokens_per_character", "zh", found.name) == 3
+    assert found.measure("tokens_per_character", "en", found.name) is None
+    # A text whose script has no spaces, in a language that has: Javanese is written in Latin letters otherwise.
+    javanese = compare(tokenizer, {"jv": ["ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ"]})
+    assert not javanese.spaced("jv") and javanese.measure("tokens_per_word", "jv", javanese.name) is None
+
+
+@needs_data
+@pytest.mark.parametrize("code", ["th", "km", "bo", "my", "lo", "dz", "zh", "ja"])
+def test_nothing_is_counted_per_word_in_real_text_without_spaces(tokenizer, code):
+    lines = (DATA / "eval" / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20]
+    found = compare(tokenizer, {code: lines})
+    evaluation = found.evaluations[code][found.name]
+    assert not language(code).spaced and not evaluation.has_spaces()
+    assert evaluation.tokens_per_word is evaluation.single_token_words is evaluation.changed_tokens is None
+    assert found.measure("tokens_per_character", code, found.name) == evaluation.tokens / evaluation.characters
 
 
 def test_frequent_words_have_conjuncts_in_a_script_that_has_them():
