@@ -100,9 +100,9 @@ class Canvas(NamedTuple):
     paper: Paper
     axis: Any
 
-    def title(self, title: str, about: str) -> float:
+    def title(self, title: str, about: str, y: float = 0.42) -> float:
         """Draws a title and, in as many lines as needed, what it is about; returns where the next line stands."""
-        y, paper = 0.42, self.paper
+        paper = self.paper
         size = min(15.0, 15.0 * paper.inner / room_of(title, 15.0, bold=True))
         self.axis.text(MARGIN, y, title, color=INK, weight="bold", fontsize=max(size, paper.size))
         # As many letters as fit into a line, in a sentence with its spaces and narrow letters.

@@ -36,6 +36,12 @@ def drawn_for(languages, names):
     row = dict.fromkeys(names, 1.5) | {names[0]: 28.25}
     for paper in (drawing.WIDE, drawing.NARROW):
         yield paper, plots.tokens_per_word(dict.fromkeys(languages, row), paper)
+        low = dict.fromkeys(names, 0.03) | {names[0]: 2.25}
+        yield paper, plots.tokens_per_word({}, paper, dict.fromkeys(languages, low))
+        yield (
+            paper,
+            plots.tokens_per_word(dict.fromkeys(languages, row), paper, {"th": low, "zh": dict.fromkeys(names, 0.7)}),
+        )
         yield paper, plots.token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}, paper)
         curves = {code: {1000: 1.0, 2000: 17.25} for code in languages}
         yield (
@@ -73,6 +79,17 @@ def test_text_stays_text_in_the_names_that_speakers_use():
 def test_rows_are_sorted_by_the_first_tokenizer():
     texts = shown(plots.tokens_per_word(VALUES))
     assert [text for text in texts if text in ("Sinhala", "English", "Tamil")] == ["English", "Sinhala", "Tamil"]
+
+
+def test_languages_without_spaces_have_a_scale_of_their_own():
+    values = {"th": {"mine": 0.3, "<b>&$x$": 2.5}, "my": {"mine": 0.25, "<b>&$x$": 1.0}}
+    texts = shown(plots.tokens_per_word(VALUES, per_character=values))
+    order = ["Tokens per word", "English", "Sinhala", "Tamil", "Tokens per character", "Burmese", "Thai"]
+    assert [text for text in texts if text in order] == order
+    assert texts.count("mine") == 1
+    assert {"tokens per word", "tokens per character", "0.30", "0.25", "0.5", "ไทย"} <= set(texts)
+    alone = shown(plots.tokens_per_word({}, per_character=values))
+    assert "Tokens per character" in alone and "Tokens per word" not in alone
 
 
 def test_the_same_input_gives_the_same_bytes():
@@ -155,6 +172,8 @@ def test_labels_are_11_pixels_high_in_every_window():
 def test_markers_of_the_lead_picture_do_not_touch(values, paper):
     row = {f"tokenizer {number}": value for number, value in enumerate(values)}
     svg = plots.tokens_per_word({"si": row, "en": row}, paper)
+    both = plots.tokens_per_word({"si": row}, paper, {"th": row})
+    assert svg.count("<use ") <= both.count("<use ")
     markers = [(float(use.get("x")), float(use.get("y"))) for use in ElementTree.fromstring(svg).iter(f"{SVG}use")]
     # In the legend, in the two rows, and at the head of each column or beside each number.
     assert len(markers) in (4 * len(values), 5 * len(values))
