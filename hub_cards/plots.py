@@ -154,7 +154,7 @@ def tokens_per_word(
         for number, (what, rows, low, about) in enumerate(groups):
             y = picture.title(what.capitalize(), f"Fewer is better. {about}; the scale is logarithmic.", y + 0.55)
             y = group(y if number else picture.legend(y, names, 0), what, rows, low)
-        titles = " and ".join(what.capitalize() for what, *_ in groups)
+        titles = " and ".join(what for what, *_ in groups).capitalize()
         languages = sum(len(rows) for _, rows, *_ in groups)
         return picture.svg("tokens-per-word", f"{titles} in {languages} languages: {', '.join(names)}", y + MARGIN)
 

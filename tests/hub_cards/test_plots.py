@@ -8,8 +8,11 @@ from itertools import combinations
 
 import pytest
 
-from hf_sgpe import SGPEError
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hub_cards import drawing, plots
+from hub_cards.extension_curve import ExtensionCurve, extension_curve
+from trainers import ExtensionConfig, TokenizerExtender
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = {"si": {"mine": 1.68, "<b>&$x$": 3.5}, "en": {"mine": 1.32, "<b>&$x$": 1.24}, "ta": {"mine": 2.13, "<b>&$x$": 3.27}}
@@ -90,6 +93,28 @@ def test_languages_without_spaces_have_a_scale_of_their_own():
     assert {"tokens per word", "tokens per character", "0.30", "0.25", "0.5", "ไทย"} <= set(texts)
     alone = shown(plots.tokens_per_word({}, per_character=values))
     assert "Tokens per character" in alone and "Tokens per word" not in alone
+
+
+def test_the_curve_of_an_extension_has_a_scale_for_languages_without_spaces():
+    words, characters = {"si": (11.0, 1.5)}, {"th": (2.7, 0.3), "my": (2.8, 0.25)}
+    texts = shown(ExtensionCurve((0, 400), words, characters).draw())
+    assert {"Tokens per word by new tokens", "1.50 Sinhala", "Tokens per character by new tokens", "0.30 Thai"} <= set(texts)
+    assert "Tokens per character by new tokens" not in shown(ExtensionCurve((0, 400), words).draw())
+    assert ExtensionCurve((0, 400), words).to_dict() == {"new_tokens": [0, 400], "tokens_per_word": {"si": [11.0, 1.5]}}
+    alone = ExtensionCurve((0, 400), {}, characters)
+    assert alone.to_dict()["tokens_per_word"] == {}
+    assert "Tokens per word by new tokens" not in shown(alone.draw())
+
+
+def test_an_extension_is_measured_per_character_where_words_have_no_spaces(tmp_path):
+    BPETokenizer.train_from_iterator(["the quick brown fox"], 260, pattern="gpt2").save(tmp_path / "base")
+    config = ExtensionConfig(["khmer"], new_tokens=40)
+    base = TokenizerFolder.read(tmp_path / "base")
+    extender = TokenizerExtender(config)
+    extension = extender.learn(base, extender.count(base, iterator=["ភាសាខ្មែរ"] * 99))
+    curve = extension_curve(extension, {"km": ["ភាសាខ្មែរ"], "en": ["the fox"]})
+    assert [*curve.tokens_per_word] == ["en"]
+    assert curve.tokens_per_character["km"][0] == 3 > curve.tokens_per_character["km"][-1]
 
 
 def test_the_same_input_gives_the_same_bytes():
