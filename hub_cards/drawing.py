@@ -170,7 +170,7 @@ def _tidy(svg: str, name: str, description: str) -> str:
     svg = svg.replace('xlink:href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if f"{name}-{match[1]}" in used else "", svg)
-    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg).replace(f"'{_FONT}'", font_stack())
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg).replace(f"'{_FONT}'", font_stack(svg))
     root = f'<svg role="img" aria-label="{html.escape(description)}" stroke-linejoin="round" stroke-linecap="butt" '
     return svg.replace("<svg ", root, 1)
 

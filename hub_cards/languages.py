@@ -1,14 +1,19 @@
-"""Languages by their codes: names in English and in the language itself, and the code in a file's name."""
+"""Languages by their codes: names in English and in the language itself, and the code in a file's name; and letters by their
+scripts.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import regex
+
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS, Script, runs
 
 # ISO 639-1 (or 639-3 where that has none), 639-3, English name, own name.
 _TABLE = """
@@ -158,6 +163,17 @@ class Language(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
+
+
+@cache
+def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
+    """What finds each letter and mark of some scripts.
+
+    >>> letters_of((SCRIPTS["sinhala"], SCRIPTS["thai"])).findall("a ක ก")
+    ['ක', 'ก']
+    """
+    ranges = runs(ord(character) for script in scripts for character in script.letters_and_marks())
+    return regex.compile("[" + "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges) + "]")
 
 
 _ROWS = re.findall(r"^(\S+) (\S+) (.*) \| (.*)$", _TABLE, re.MULTILINE)

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate, count, pairwise, takewhile
 from math import log
 from pathlib import Path
@@ -27,9 +26,10 @@ from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.scripts import SCRIPTS, Script, every_script, runs
+from hf_sgpe.splitting.scripts import SCRIPTS, every_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.languages import letters_of
 from hub_cards.stability import small_changes
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     1.0
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
-    unspaced = _any_of(tuple(script for script in every_script().values() if not script.spaced))
+    unspaced = letters_of(tuple(script for script in every_script().values() if not script.spaced))
     form = measurable(tokenizer)
     result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):
@@ -279,13 +279,6 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
         for syllable, start, stop in syllable_spans(trie, text):
             result.add_syllable(trie.letters(syllable), ends, start, stop, lambda letter: len(letter.encode()))
     return result
-
-
-@cache
-def _any_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
-    """What finds each letter and mark of some scripts."""
-    ranges = runs(ord(character) for script in scripts for character in script.letters_and_marks())
-    return regex.compile("[" + "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges) + "]")
 
 
 def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:

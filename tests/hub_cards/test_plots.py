@@ -12,6 +12,8 @@ from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hub_cards import drawing, plots
 from hub_cards.extension_curve import ExtensionCurve, extension_curve
+from hub_cards.languages import language
+from hub_cards.markup import font_stack
 from trainers import ExtensionConfig, TokenizerExtender
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -74,9 +76,31 @@ def test_text_stays_text_in_the_names_that_speakers_use():
     assert {"Sinhala", "සිංහල", "தமிழ்", "1.68", "3.50", "mine", "<b>&$x$"} <= set(shown(drawn["tokens_per_word"]))
     assert {"mine", "<b>&$x$", "0.0", "99", "100"} <= set(shown(drawn["token_lengths"]))
     assert {"Sinhala සිංහල", "Tamil தமிழ்", "3.50", "4.00", "1k", "64k", "<b>&$x$"} <= set(shown(drawn["compression"]))
-    for svg in drawn.values():
-        assert "'Noto Sans Sinhala'" in svg
+    for name, svg in drawn.items():
+        assert ("'Noto Sans', 'Noto Sans Sinhala', 'Noto Sans Tamil', system-ui" in svg) == (name != "token_lengths")
         assert "DejaVu" not in svg
+
+
+def test_pictures_and_pages_name_a_font_for_each_script_in_them():
+    families = {
+        "ar": "Noto Naskh Arabic",
+        "he": "Noto Sans Hebrew",
+        "am": "Noto Sans Ethiopic",
+        "ka": "Noto Sans Georgian",
+        "hy": "Noto Sans Armenian",
+        "ko": "Noto Sans CJK KR",
+        "zh": "Noto Sans CJK SC",
+        "my": "Noto Sans Myanmar",
+        "bo": "Noto Serif Tibetan",
+        "dv": "Noto Sans Thaana",
+    }
+    for code, family in families.items():
+        assert f"'Noto Sans', '{family}', system-ui" in plots.tokens_per_word({code: {"mine": 1.0}}), code
+    everything = font_stack("".join(language(code).native for code in families))
+    assert all(f"'{family}'" in everything for family in families.values())
+    assert font_stack("Ελληνικά, Русский").startswith("'Noto Sans', system-ui")
+    assert font_stack("日本の").startswith("'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC'")
+    assert font_stack("1🙂").endswith("sans-serif, 'Noto Color Emoji'")
 
 
 def test_rows_are_sorted_by_the_first_tokenizer():
