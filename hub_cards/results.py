@@ -71,7 +71,9 @@ class Comparison:
         if measure == "parity":
             reference = self.evaluations.get(REFERENCE, {}).get(name)
             return evaluation.parity(reference) if reference else None
-        if measure in (_WITHOUT_SPACES if self.spaced(code) else _WITH_SPACES):
+        if measure in _WITH_SPACES and not self.spaced(code):
+            return None
+        if measure in _WITHOUT_SPACES and self.spaced(code):
             return None
         value: float | None = getattr(evaluation, measure)
         return value
