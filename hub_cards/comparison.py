@@ -108,7 +108,7 @@ def compare(
                 bar.update()
             if not row[name].tokens:
                 raise SGPEError(f"{', '.join(sources.get(code, [code]))}: holds no text to measure")
-            words = frequent_words(lines) if language(code).spaced else []
+            words = frequent_words(lines) if comparison.spaced(code) else []
             comparison.words[code] = [
                 Word(word, {each: _pieces(form, word) for each, form in forms.items()}) for word in words
             ]

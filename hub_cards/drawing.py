@@ -100,9 +100,9 @@ class Canvas(NamedTuple):
     paper: Paper
     axis: Any
 
-    def title(self, title: str, about: str) -> float:
+    def title(self, title: str, about: str, y: float = 0.42) -> float:
         """Draws a title and, in as many lines as needed, what it is about; returns where the next line stands."""
-        y, paper = 0.42, self.paper
+        paper = self.paper
         size = min(15.0, 15.0 * paper.inner / room_of(title, 15.0, bold=True))
         self.axis.text(MARGIN, y, title, color=INK, weight="bold", fontsize=max(size, paper.size))
         # As many letters as fit into a line, in a sentence with its spaces and narrow letters.
@@ -170,7 +170,7 @@ def _tidy(svg: str, name: str, description: str) -> str:
     svg = svg.replace('xlink:href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if f"{name}-{match[1]}" in used else "", svg)
-    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg).replace(f"'{_FONT}'", font_stack())
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg).replace(f"'{_FONT}'", font_stack(svg))
     root = f'<svg role="img" aria-label="{html.escape(description)}" stroke-linejoin="round" stroke-linecap="butt" '
     return svg.replace("<svg ", root, 1)
 

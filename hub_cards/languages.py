@@ -1,14 +1,19 @@
-"""Languages by their codes: names in English and in the language itself, and the code in a file's name."""
+"""Languages by their codes: names in English and in the language itself, and the code in a file's name; and letters by their
+scripts.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import regex
+
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import Script, every_script, runs
 
 # ISO 639-1 (or 639-3 where that has none), 639-3, English name, own name.
 _TABLE = """
@@ -29,7 +34,10 @@ brx brx Bodo | बड़ो
 bs bos Bosnian | Bosanski
 ca cat Catalan | Català
 ckb ckb Central Kurdish | کوردیی ناوەندی
+ccp ccp Chakma | 𑄌𑄋𑄴𑄟𑄳𑄦
+chr chr Cherokee | ᏣᎳᎩ
 cs ces Czech | Čeština
+cv chv Chuvash | Чӑвашла
 cy cym Welsh | Cymraeg
 da dan Danish | Dansk
 de deu German | Deutsch
@@ -63,6 +71,7 @@ id ind Indonesian | Bahasa Indonesia
 ig ibo Igbo | Igbo
 is isl Icelandic | Íslenska
 it ita Italian | Italiano
+iu iku Inuktitut | ᐃᓄᒃᑎᑐᑦ
 ja jpn Japanese | 日本語
 jv jav Javanese | Basa Jawa
 ka kat Georgian | ქართული
@@ -71,6 +80,7 @@ km khm Khmer | ខ្មែរ
 kn kan Kannada | ಕನ್ನಡ
 ko kor Korean | 한국어
 ks kas Kashmiri | کٲشُر
+ksw ksw S'gaw Karen | စှီၤကညီကျိာ်
 ku kur Kurdish | Kurdî
 ky kir Kyrgyz | Кыргызча
 la lat Latin | Latina
@@ -87,6 +97,7 @@ ml mal Malayalam | മലയാളം
 mn mon Mongolian | Монгол
 mni mni Manipuri | মৈতৈলোন্
 mr mar Marathi | मराठी
+mnw mnw Mon | ဘာသာမန်
 ms msa Malay | Bahasa Melayu
 mt mlt Maltese | Malti
 my mya Burmese | မြန်မာ
@@ -96,6 +107,8 @@ new new Newari | नेपाल भाषा
 nl nld Dutch | Nederlands
 nn nno Norwegian Nynorsk | Norsk nynorsk
 no nor Norwegian | Norsk
+nod nod Northern Thai | ᨣᩤᩴᨾᩮᩬᩥᨦ
+nqo nqo N'Ko | ߒߞߏ
 or ori Odia | ଓଡ଼ିଆ
 pa pan Punjabi | ਪੰਜਾਬੀ
 pi pli Pali | पालि
@@ -107,6 +120,7 @@ ru rus Russian | Русский
 sa san Sanskrit | संस्कृतम्
 sat sat Santali | ᱥᱟᱱᱛᱟᱲᱤ
 sd snd Sindhi | سنڌي
+shn shn Shan | တႆး
 si sin Sinhala | සිංහල
 sk slk Slovak | Slovenčina
 sl slv Slovenian | Slovenščina
@@ -116,6 +130,7 @@ sr srp Serbian | Српски
 su sun Sundanese | Basa Sunda
 sv swe Swedish | Svenska
 sw swa Swahili | Kiswahili
+syr syr Syriac | ܣܘܪܝܝܐ
 ta tam Tamil | தமிழ்
 tcy tcy Tulu | ತುಳು
 te tel Telugu | తెలుగు
@@ -134,12 +149,13 @@ xh xho Xhosa | isiXhosa
 yi yid Yiddish | ייִדיש
 yo yor Yoruba | Yorùbá
 yue yue Cantonese | 粵語
+zgh zgh Standard Moroccan Tamazight | ⵜⴰⵎⴰⵣⵉⵖⵜ
 zh zho Chinese | 中文
 zu zul Zulu | isiZulu
 """
 
-# Of those in no script of `SCRIPTS`, whose records say it themselves.
-_WITHOUT_WORD_SPACES = frozenset(("bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"))
+# Of those that no script's record names, which says it itself: Nuosu, Japanese, Lü, Northern Thai.
+_WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
 class Language(NamedTuple):
@@ -160,6 +176,17 @@ class Language(NamedTuple):
         return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
 
 
+@cache
+def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
+    """What finds each letter and mark of some scripts.
+
+    >>> letters_of((every_script()["sinhala"], every_script()["hebrew"])).findall("a ක ש")
+    ['ක', 'ש']
+    """
+    ranges = runs(ord(character) for script in scripts for character in script.letters_and_marks())
+    return regex.compile("[" + "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges) + "]")
+
+
 _ROWS = re.findall(r"^(\S+) (\S+) (.*) \| (.*)$", _TABLE, re.MULTILINE)
 _NAMES = {code: (english, native) for code, _, english, native in _ROWS}
 _CODES = {either: short for short, long, *_ in _ROWS for either in (short, long)}
@@ -168,18 +195,24 @@ _CODES = {either: short for short, long, *_ in _ROWS for either in (short, long)
 def language(code: str) -> Language:
     """Returns the language of an ISO 639 code, which may have a BCP 47 suffix; an unknown one is called by its code.
 
+    A script in the suffix says whether there are spaces between words: Javanese has them, but not in its own letters.
+
     Raises:
         SGPEError: it cannot be a language code.
 
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("tlh"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'tlh')
+    >>> language("jv").spaced, language("jv-Java").spaced
+    (True, False)
     """
     if not re.fullmatch("[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", code):
         raise SGPEError(f"{code!r}: not a language code: write si, ta, en …")
     head, dash, rest = code.partition("-")
     code = head.lower() + dash + rest
     short = _CODES.get(head.lower(), head.lower())
-    script = next((script for script in SCRIPTS.values() if short in script.also.split()), None)
+    names = [*(part.title() for part in rest.split("-") if len(part) == 4), short]
+    scripts = (script for name in names for script in every_script().values() if name in script.also.split())
+    script = next(scripts, None)
     spaced = script.spaced if script else short not in _WITHOUT_WORD_SPACES
     english, native = _NAMES.get(short, (code, ""))
     return Language(_CODES.get(code, code), english, native, spaced)

@@ -15,8 +15,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import every_script
 from hf_sgpe.version import __version__
+from hub_cards.languages import letters_of
 
 as_json = partial(json.dumps, ensure_ascii=False)
 
@@ -38,19 +39,23 @@ def _environment() -> Environment:
     )
     environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block}
     environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
-    environment.globals |= {"version": __version__, "fonts": fonts, "font_stack": font_stack}
+    environment.globals |= {"version": __version__, "font_stack": font_stack}
     return environment
 
 
-def fonts() -> list[str]:
-    """Returns the families of fonts that have the characters of all scripts, in the order in which to try them."""
-    return list(dict.fromkeys(["Noto Sans", *(script.font for script in SCRIPTS.values())]))
+def font_stack(text: str) -> str:
+    """Returns CSS's list of the families that a browser looks through for each character of a text: one of Noto for each
+    script in it, and what there may be where Noto is missing.
 
-
-def font_stack() -> str:
-    """Returns CSS's list of the families that a browser looks through for each character, also where Noto is missing."""
+    >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
+    "'Noto Sans', 'Noto Sans Sinhala'"
+    """
+    shown = "".join(sorted(set(text)))
+    fonts = {name: f"'{script.font}'" for name, script in every_script().items() if letters_of((script,)).search(shown)}
+    # Japanese has its own forms of what it shares with Chinese; and the font of emoji has digits, too.
+    han, emoji = (([fonts.pop(name)] if name in fonts else []) for name in ("han", "emoji"))
     elsewhere = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Arial", "sans-serif")
-    return ", ".join((*(f"'{font}'" for font in fonts()), *elsewhere))
+    return ", ".join(dict.fromkeys(["'Noto Sans'", *fonts.values(), *han, *elsewhere, *emoji]))
 
 
 def listed(names: Iterable[str]) -> str:

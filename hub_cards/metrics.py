@@ -1,8 +1,8 @@
-"""Measuring tokenizers on text: how many tokens a word takes, and how many syllables and letters are cut.
+"""Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
 
-Text is measured line by line, in NFC. A word is what stands between white space. A syllable or letter is cut if a token
-ends strictly inside it, between two of its characters or two bytes. Measures that compare languages need texts that are
-translations of each other, line by line.
+Text is measured line by line, in NFC. A word is what stands between white space; text of scripts without spaces between
+words has none to count. A syllable, letter or cluster is cut if a token ends strictly inside it, between two of its
+characters or two bytes. Measures that compare languages need texts that are translations of each other, line by line.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS, every_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.languages import letters_of
 from hub_cards.stability import small_changes
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ TokenEnds = Callable[[str], list[int]]
 
 # A word as its reader sees it: letters with their marks and joiners, and digits.
 _LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
+
+# Extended grapheme clusters (UAX #29). Flags stand first because \X looks back over all of them at each.
+_CLUSTER = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=SpacingMark}\u200D]*+|\X")
+# What makes a cluster one to count: no punctuation or digits, and nothing that is one byte, which no tokenizer can cut.
+_BEYOND_ASCII = regex.compile(r"(?![\x00-\x7F])[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]")
 
 RENYI_ALPHA = 2.5
 """The order that agrees best with BLEU, as Zouhar et al. found (2023, "Tokenization and the Noiseless Channel")."""
@@ -67,6 +73,8 @@ class Evaluation:
     """Sums over a text, and measures computed from them, each None if there is nothing to measure.
 
     Attributes:
+        unspaced: Characters of scripts without spaces between words; where they are most, nothing is measured per word.
+        clusters: Extended grapheme clusters with a letter, mark or emoji outside ASCII; cut_clusters: those that are cut.
         fallback_tokens: Tokens that are only part of a character: their bytes are not whole UTF-8.
         token_lengths: Length in characters → how many tokens; of all but the fallback tokens.
         whole_words: Words that are letters, marks and digits, and nothing else; single_words: those that are one token.
@@ -78,12 +86,15 @@ class Evaluation:
     lines: int = 0
     words: int = 0
     characters: int = 0
+    unspaced: int = 0
     bytes: int = 0
     tokens: int = 0
     syllables: int = 0
     cut_syllables: int = 0
     letters: int = 0
     cut_letters: int = 0
+    clusters: int = 0
+    cut_clusters: int = 0
     fallback_tokens: int = 0
     vocab_size: int = 0
     whole_words: int = 0
@@ -93,10 +104,19 @@ class Evaluation:
     compared: Counter[str] = field(default_factory=Counter, repr=False)
     changed: Counter[str] = field(default_factory=Counter, repr=False)
 
+    def has_spaces(self) -> bool:
+        """Whether the text is in a script with spaces between words, so that words can be counted."""
+        return 2 * self.unspaced <= self.characters
+
     @property
     def tokens_per_word(self) -> float | None:
         """Fertility: tokens divided by words between white space."""
-        return self.tokens / self.words if self.words else None
+        return self.tokens / self.words if self.words and self.has_spaces() else None
+
+    @property
+    def tokens_per_character(self) -> float | None:
+        """Tokens divided by code points: what can be compared where words cannot be counted."""
+        return self.tokens / self.characters if self.characters else None
 
     @property
     def bytes_per_token(self) -> float | None:
@@ -119,6 +139,15 @@ class Evaluation:
         return self.cut_letters / self.letters if self.letters else None
 
     @property
+    def cut_cluster_share(self) -> float | None:
+        """Share of what a reader sees as one character, in any script, with a token end inside, 0 to 1.
+
+        These are extended grapheme clusters. Those of ASCII alone are left out, for they cannot be cut: with them the share
+        would tell how much English there is. So are punctuation and digits.
+        """
+        return self.cut_clusters / self.clusters if self.clusters else None
+
+    @property
     def fallback_rate(self) -> float | None:
         """Share of the tokens that are only part of a character, 0 to 1."""
         return self.fallback_tokens / self.tokens if self.tokens else None
@@ -126,12 +155,12 @@ class Evaluation:
     @property
     def single_token_words(self) -> float | None:
         """Share of the words that are one token, 0 to 1: the single-token retention rate (STRR)."""
-        return self.single_words / self.whole_words if self.whole_words else None
+        return self.single_words / self.whole_words if self.whole_words and self.has_spaces() else None
 
     @property
     def changed_tokens(self) -> float | None:
         """Share of the tokens that change when one word in ten has a small change (`CHANGES`), 0 to 1."""
-        return self.changed.total() / self.compared.total() if self.compared else None
+        return self.changed.total() / self.compared.total() if self.compared and self.has_spaces() else None
 
     @property
     def renyi_efficiency(self) -> float | None:
@@ -166,6 +195,17 @@ class Evaluation:
         places = accumulate(map(length, letters), initial=start)
         self.cut_letters += sum(ends_inside(ends, *span) for span in pairwise(places))
         return True
+
+    def add_clusters(self, text: str, ends: Sequence[int]) -> None:
+        """Counts the grapheme clusters that have a letter, mark or emoji outside ASCII, and those that are cut."""
+        if text.isascii():
+            return
+        stop = 0
+        for cluster in _CLUSTER.findall(text):
+            start, stop = stop, stop + len(cluster.encode())
+            if _BEYOND_ASCII.search(cluster):
+                self.clusters += 1
+                self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
         """Counts the words of ``text`` that consist of letters, and those that are one token, with or without the space in
@@ -214,6 +254,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     1.0
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+    unspaced = letters_of(tuple(script for script in every_script().values() if not script.spaced))
     form = measurable(tokenizer)
     result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):
@@ -223,6 +264,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
         result.lines += 1
         result.words += len(text.split())
         result.characters += len(text)
+        result.unspaced += len(unspaced.findall(text))
         result.bytes += len(text.encode())
         result.tokens += len(ends)
         for length, number in Counter(token_lengths(text, ends)).items():
@@ -231,6 +273,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
             else:
                 result.token_lengths[length] += number
         result.add_words(text, ends)
+        result.add_clusters(text, ends)
         if ids:
             result.add_changes(text, ids, form)
         for syllable, start, stop in syllable_spans(trie, text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import ceil, log2
+from math import ceil, floor, log2
 from typing import Any
 
 from hub_cards.drawing import (
@@ -23,7 +23,7 @@ from hub_cards.drawing import (
     style_of,
 )
 from hub_cards.languages import language
-from hub_cards.results import FERTILITY, Comparison
+from hub_cards.results import FERTILITY, PER_CHARACTER, Comparison
 
 LONGEST = 12
 """Tokens of this many characters and more share a bar."""
@@ -33,36 +33,50 @@ _LANE = 0.14
 
 
 def draw(comparison: Comparison, paper: Paper = WIDE) -> dict[str, str]:
-    """Draws the pictures of a comparison: name → SVG. Languages without spaces have no tokens per word."""
-    words: dict[str, dict[str, float]] = {}
+    """Draws the pictures of a comparison: name → SVG. Languages without spaces have tokens per character, not per word."""
+    fertility: dict[str, dict[str, dict[str, float]]] = {FERTILITY.key: {}, PER_CHARACTER.key: {}}
     lengths: dict[str, Counter[int | None]] = {name: Counter() for name in comparison.tokenizers}
     baselines: dict[str, dict[str, tuple[int, float]]] = {}
     for code, row in comparison.evaluations.items():
         for name, evaluation in row.items():
-            if (value := comparison.measure(FERTILITY.key, code, name)) is not None:
-                words.setdefault(code, {})[name] = value
+            for key, values in fertility.items():
+                if (value := comparison.measure(key, code, name)) is not None:
+                    values.setdefault(code, {})[name] = value
             lengths[name].update(evaluation.token_lengths)
             lengths[name][None] += evaluation.fallback_tokens
             if name != comparison.name and evaluation.vocab_size and evaluation.bytes_per_token:
                 baselines.setdefault(code, {})[name] = (evaluation.vocab_size, evaluation.bytes_per_token)
-    pictures = {"tokens_per_word": tokens_per_word(words, paper)} if words else {}
+    words, characters = fertility.values()
+    pictures = {"tokens_per_word": tokens_per_word(words, paper, characters)} if words or characters else {}
     pictures["token_lengths"] = token_lengths(lengths, paper)
     pictures["compression"] = compression(comparison.compression, baselines, paper)
     return pictures
 
 
-def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WIDE) -> str:
+def tokens_per_word(
+    values: Mapping[str, Mapping[str, float]],
+    paper: Paper = WIDE,
+    per_character: Mapping[str, Mapping[str, float]] | None = None,
+) -> str:
     """Draws a row for each language, a marker for each tokenizer, and the numbers beside them if there is room, else above.
 
     Args:
         values: Code of a language → name of a tokenizer → tokens per word.
+        per_character: The same in tokens per character, for languages without spaces between words: they stand below the
+            others, with a scale of their own.
 
     Returns:
         SVG, like the other pictures.
     """
-    names = list(next(iter(values.values())))
-    rows = sorted(values, key=lambda code: (values[code][names[0]], code))
-    most = max(2.0, *(value for row in values.values() for value in row.values()))
+    groups = [
+        (what, rows, low, about)
+        for what, rows, low, about in (
+            ("tokens per word", values, 1.0, "A word is what stands between spaces"),
+            ("tokens per character", per_character or {}, 0.5, "Languages without spaces between words"),
+        )
+        if rows
+    ]
+    names = list(next(iter(groups[0][1].values())))
     line, column = 1.5 * paper.size / 72, 0.15 + room_of("88.88", paper.size)
     beside = paper.inner - 2.4 - column * len(names) >= 2.0
     if beside:
@@ -74,10 +88,6 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
         columns, first, key, side = max(1, int(paper.inner / column)), MARGIN - column + 0.18, 0.11, "left"
     # The height above the markers of a row.
     head = 0.0 if beside else line * (1 + ceil(len(names) / columns)) + 0.16
-    powers = range(int(log2(most)) + 1)
-
-    def x_of(value: float) -> float:
-        return left + (right - left) * log2(value / 0.93) / log2(most * 1.06 / 0.93)
 
     def place_of(place: int, y: float) -> tuple[float, float]:
         """Returns where the ``side`` of a tokenizer's number is, if the first line of numbers stands at ``y``."""
@@ -93,39 +103,60 @@ def tokens_per_word(values: Mapping[str, Mapping[str, float]], paper: Paper = WI
                 x, base = place_of(place, y)
                 axis.plot(x - key, base - 0.05, marker, ms=6.5, color=colour)
 
-        about = "Fewer is better. A word is what stands between spaces; the scale is logarithmic."
-        y = picture.legend(picture.title("Tokens per word", about), names, 0)
-        if beside:
-            keys(y + 0.15)
-            y += 0.2
-        for code in rows:
-            row, known = values[code], language(code)
-            lanes = _lanes([x_of(row[name]) for name in names])
-            strip = max(0.2, _LANE * (max(lanes) + 1)) + 0.08
-            middle = y + head + strip / 2
-            base = middle + 0.05 if beside else y + line + 0.08
-            numbers = base if beside else base + line
-            axis.text(MARGIN, base, known.english, color=INK, fontsize=paper.size, weight="normal" if beside else "bold")
-            if str(known) != known.english:
-                native = MARGIN + max(1.1 if beside else 0, room_of(f"{known.english} ", paper.size, bold=not beside))
-                axis.text(native, base, known.native, color=MUTED, fontsize=paper.size)
-            for power in powers:
-                axis.plot([x_of(2**power)] * 2, [y + head, y + head + strip], color=FAINT, lw=0.8, zorder=1)
-            axis.plot([x_of(min(row.values())), x_of(max(row.values()))], [middle, middle], color=FAINT, lw=3.5, zorder=1)
-            if not beside:
-                keys(numbers)
-            for place, name in enumerate(names):
-                colour, marker = style_of(place)
-                lane = middle + _LANE * (lanes[place] - max(lanes) / 2)
-                axis.plot(x_of(row[name]), lane, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
-                look = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
-                axis.text(*place_of(place, numbers), f"{row[name]:.2f}", ha=side, fontsize=paper.size, **look)
-            y += head + strip
-        for power in powers:
-            axis.text(x_of(2**power), y + line, f"{2**power}", ha="center", color=MUTED, fontsize=paper.size)
-        y += 2 * line
-        axis.text((left + right) / 2, y, "tokens per word", ha="center", color=MUTED, fontsize=paper.size)
-        return picture.svg("tokens-per-word", f"Tokens per word in {len(rows)} languages: {', '.join(names)}", y + MARGIN)
+        def group(y: float, what: str, values: Mapping[str, Mapping[str, float]], low: float) -> float:
+            """Draws the rows of some languages and the scale below them; returns where the next line stands."""
+            rows = sorted(values, key=lambda code: (values[code][names[0]], code))
+            costs = [value for row in values.values() for value in row.values()]
+            least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
+            powers = range(ceil(log2(least)), floor(log2(most)) + 1)
+            labels = {power: f"{2**power:g}" for power in powers}
+            widest = max(room_of(f"{label} ", paper.size) for label in labels.values())
+            step = ceil(widest * log2(most / least) / (right - left))  # small fractions are long
+
+            def x_of(value: float) -> float:
+                return left + (right - left) * log2(value / least) / log2(most / least)
+
+            if beside:
+                keys(y + 0.15)
+                y += 0.2
+            for code in rows:
+                row, known = values[code], language(code)
+                lanes = _lanes([x_of(row[name]) for name in names])
+                strip = max(0.2, _LANE * (max(lanes) + 1)) + 0.08
+                middle = y + head + strip / 2
+                base = middle + 0.05 if beside else y + line + 0.08
+                numbers = base if beside else base + line
+                weight = "normal" if beside else "bold"
+                axis.text(MARGIN, base, known.english, color=INK, fontsize=paper.size, weight=weight)
+                if str(known) != known.english:
+                    native = MARGIN + max(1.1 if beside else 0, room_of(f"{known.english} ", paper.size, bold=not beside))
+                    axis.text(native, base, known.native, color=MUTED, fontsize=paper.size)
+                for power in powers:
+                    axis.plot([x_of(2**power)] * 2, [y + head, y + head + strip], color=FAINT, lw=0.8, zorder=1)
+                ends = [x_of(min(row.values())), x_of(max(row.values()))]
+                axis.plot(ends, [middle, middle], color=FAINT, lw=3.5, zorder=1)
+                if not beside:
+                    keys(numbers)
+                for place, name in enumerate(names):
+                    colour, marker = style_of(place)
+                    lane = middle + _LANE * (lanes[place] - max(lanes) / 2)
+                    axis.plot(x_of(row[name]), lane, marker, ms=6 if place else 8.5, mfc=colour, mec=PAPER, mew=0.9)
+                    look = {"color": MUTED} if place else {"color": INK, "weight": "bold"}
+                    axis.text(*place_of(place, numbers), f"{row[name]:.2f}", ha=side, fontsize=paper.size, **look)
+                y += head + strip
+            for power in range(-(-powers[0] // step) * step, powers[-1] + 1, step):
+                axis.text(x_of(2**power), y + line, labels[power], ha="center", color=MUTED, fontsize=paper.size)
+            y += 2 * line
+            axis.text((left + right) / 2, y, what, ha="center", color=MUTED, fontsize=paper.size)
+            return y
+
+        y = -0.13
+        for number, (what, rows, low, about) in enumerate(groups):
+            y = picture.title(what.capitalize(), f"Fewer is better. {about}; the scale is logarithmic.", y + 0.55)
+            y = group(y if number else picture.legend(y, names, 0), what, rows, low)
+        titles = " and ".join(what for what, *_ in groups).capitalize()
+        languages = sum(len(rows) for _, rows, *_ in groups)
+        return picture.svg("tokens-per-word", f"{titles} in {languages} languages: {', '.join(names)}", y + MARGIN)
 
 
 def _lanes(places: Sequence[float]) -> list[int]:

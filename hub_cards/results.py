@@ -9,6 +9,10 @@ from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import language
 from hub_cards.metrics import Evaluation, Measurable, gini_of
 
+# What means nothing where words have no spaces between them; and what is shown only there.
+_WITH_SPACES = ("tokens_per_word", "single_token_words", "changed_tokens")
+_WITHOUT_SPACES = ("tokens_per_character",)
+
 REFERENCE = "en"
 """The language that others are compared with, if it is among them."""
 
@@ -53,17 +57,23 @@ class Comparison:
         """Names of the others."""
         return list(self.tokenizers)[1:]
 
+    def spaced(self, code: str) -> bool:
+        """Whether a language, and its text here, is written with spaces between words."""
+        return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
+
     def measure(self, measure: str, code: str, name: str) -> float | None:
         """Returns one number: ``parity`` with English, or a measure of `Evaluation`; None where it means nothing.
 
-        A language that is written without spaces has no tokens per word. Parity takes line n of both texts for the same
-        sentence, and so is None where their numbers of lines differ.
+        A language that is written without spaces has nothing per word, and tokens per character instead. Parity takes line n
+        of both texts for the same sentence, and so is None where their numbers of lines differ.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
             reference = self.evaluations.get(REFERENCE, {}).get(name)
             return evaluation.parity(reference) if reference else None
-        if measure == "tokens_per_word" and not language(code).spaced:
+        if measure in _WITH_SPACES and not self.spaced(code):
+            return None
+        if measure in _WITHOUT_SPACES and self.spaced(code):
             return None
         value: float | None = getattr(evaluation, measure)
         return value
@@ -101,11 +111,24 @@ MEASURES = tuple(
     Measure(*fields)
     for fields in (
         ("tokens_per_word", "tokens per word", ".2f", "tokens divided by words between spaces; fewer is better"),
+        (
+            "tokens_per_character",
+            "tokens per character",
+            ".3f",
+            "tokens divided by code points, for languages without spaces between words; fewer is better",
+        ),
         ("parity", "parity", ".2f", "tokens divided by those of the same lines in English; 1 is what English takes"),
         ("bytes_per_token", "bytes per token", ".2f", "UTF-8 bytes divided by tokens; more is better"),
         ("characters_per_token", "characters per token", ".2f", "code points divided by tokens; more is better"),
         ("cut_syllable_share", "cut syllables", "%", "share of the written syllables with a token end inside"),
         ("cut_letter_share", "cut letters", "%", "share of what a reader sees as one letter with a token end inside"),
+        (
+            "cut_cluster_share",
+            "cut clusters",
+            "%",
+            "share of what a reader sees as one character, in any script, with a token end inside; without those of ASCII "
+            "alone, which cannot be cut",
+        ),
         ("fallback_rate", "fallback", "%", "share of the tokens that are only part of a character: bytes, not text"),
         ("single_token_words", "single-token words", "%", "share of the words that are one token (STRR); more is better"),
         (
@@ -118,4 +141,4 @@ MEASURES = tuple(
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
     )
 )
-FERTILITY, PARITY, CUT_SYLLABLES, FALLBACK = (MEASURES[place] for place in (0, 1, 4, 6))
+FERTILITY, PER_CHARACTER, PARITY, CUT_SYLLABLES, CUT_CLUSTERS, FALLBACK = (MEASURES[place] for place in (0, 1, 2, 5, 7, 8))

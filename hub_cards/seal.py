@@ -12,7 +12,7 @@ from hf_sgpe.tokenizer import BPETokenizer
 CARD_FILE, PAGE_FILE = "README.md", "index.html"
 
 PICTURES = {
-    "tokens_per_word": "Tokens per word by language",
+    "tokens_per_word": "Tokens per word by language, or per character where words have no spaces between them",
     "token_lengths": "Length of tokens in characters",
     "compression": "Bytes per token by size of the vocabulary",
 }

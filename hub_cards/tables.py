@@ -11,15 +11,33 @@ from typing import ClassVar
 
 from markupsafe import Markup
 
-from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import Language, language
 from hub_cards.markup import code, listed
-from hub_cards.results import CUT_SYLLABLES, FALLBACK, FERTILITY, MEASURES, PARITY, REFERENCE, Comparison, Measure, Word
+from hub_cards.results import (
+    CUT_CLUSTERS,
+    CUT_SYLLABLES,
+    FALLBACK,
+    FERTILITY,
+    MEASURES,
+    PARITY,
+    PER_CHARACTER,
+    REFERENCE,
+    Comparison,
+    Measure,
+    Word,
+)
 from hub_cards.token_view import tokens_html
 
 # Shown for all tokenizers side by side.
-_COMPARED = ("tokens_per_word", "parity", "cut_syllable_share", "cut_letter_share")
+_COMPARED = (
+    "tokens_per_word",
+    "tokens_per_character",
+    "parity",
+    "cut_syllable_share",
+    "cut_letter_share",
+    "cut_cluster_share",
+)
 # Coloured: less is better.
 _COSTS = (*_COMPARED, "fallback_rate")
 # A tokenizer is not for languages with a greater fallback rate.
@@ -106,10 +124,19 @@ class Tables:
         else:
             is_all = len(languages) == len(measured)
             where = "by language" if is_all else f"in the {len(languages)} languages it is for"
-        for measure, what in ((FERTILITY, "tokens per word"), (CUT_SYLLABLES, "of the running syllables are cut")):
+        unspaced = [known.english for known in languages if not self.comparison.spaced(known.code)]
+        without_spaces = f"in {unspaced[0]}" if len(unspaced) == 1 else "where words have no spaces between them"
+        tiles = [
+            (FERTILITY, f"tokens per word, {where}"),
+            (PER_CHARACTER, f"tokens per character, {without_spaces}"),
+            (CUT_SYLLABLES, f"of the running syllables are cut, {where}"),
+        ]
+        if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
+            tiles[-1] = (CUT_CLUSTERS, f"of what is read as one character is cut, {where}")
+        for measure, what in tiles:
             if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
                 least, most = measure.show(min(values)), measure.show(max(values))
-                yield least if least == most else f"{least.removesuffix(' %')} to {most}", f"{what}, {where}"
+                yield least if least == most else f"{least.removesuffix(' %')} to {most}", what
         if (own := gini(self.comparison.name)) is not None:
             others = ", ".join(f"{other} {gini(other):.3f}" for other in self.comparison.baselines)
             what = f"Gini of the cost of all {len(measured)} languages"
@@ -150,11 +177,16 @@ class Tables:
             yield _GINI
         if REFERENCE in rows and len(rows) > 1:
             yield "Parity and Gini take line n of each text for the same sentence."
-        if unspaced := [known.english for known in self.measured if not known.spaced]:
-            yield f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word."
+        if unspaced := [known.english for known in self.measured if not self.comparison.spaced(known.code)]:
+            yield (
+                f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word, and tokens are "
+                "counted per character instead."
+            )
         if any(not row[name].syllables for row in rows.values()):
-            scripts = listed(map(str.title, SCRIPTS))
-            yield f"Syllables and letters are counted in the scripts that `hf_sgpe` knows: {scripts}."
+            yield (
+                "Syllables and letters are counted in scripts that are written by syllables; cut clusters say the same of "
+                "every script. A text in English has few of those, such as é."
+            )
 
     def limits(self) -> Iterator[str]:
         """What the tokenizer cannot do, by the numbers."""

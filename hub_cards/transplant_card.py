@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.hub import split_name
+from hub_cards.languages import language, language_in_name
 from hub_cards.markup import render
 
 if TYPE_CHECKING:
@@ -101,11 +102,14 @@ def _row(name: str, old: Score, new: Score) -> list[str]:
     def pair(form: str, before: float | None, after: float | None) -> str:
         return " → ".join("–" if value is None else format(value, form) for value in (before, after))
 
+    code = language_in_name(name)
+    # Where words have no spaces between them, characters per token say it alone.
+    per_word = (old.tokens_per_word, new.tokens_per_word) if code is None or language(code).spaced else (None, None)
     cache = [None if score.cache_bytes is None else score.cache_bytes / 1e6 for score in (old, new)]
     return [
         name,
         pair(".4f", old.bits_per_byte, new.bits_per_byte),
-        pair(".3f", old.tokens_per_word, new.tokens_per_word),
+        pair(".3f", *per_word),
         pair(".2f", old.characters_per_token, new.characters_per_token),
         pair(".2f", old.seconds, new.seconds),
         pair(".2f", *cache),

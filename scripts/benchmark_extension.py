@@ -66,7 +66,9 @@ def run(args: Any) -> None:
             cut = f"{result.cut_syllable_share or 0:.2%} of the syllables cut"
             changed = f"{same.lines - same.same:,} of {same.lines:,} other lines changed"
             cost = f"{seconds:.1f} s, {peak / 1e6:.0f} MB"
-            print(f"{name}: {result.tokens_per_word:.3f} tokens a word, {cut}, {changed}, {cost}")
+            per_word, per_character = result.tokens_per_word, result.tokens_per_character or 0
+            took = f"{per_character:.3f} tokens a character" if per_word is None else f"{per_word:.3f} tokens a word"
+            print(f"{name}: {took}, {cut}, {changed}, {cost}")
 
 
 def held_out(path: Path) -> list[str]:

@@ -171,7 +171,8 @@ def measures_table(lines: list[str], out: Path) -> Table:
             shares = [
                 "–" if share is None else f"{share:.2%}" for share in (result.cut_syllable_share, result.cut_letter_share)
             ]
-            table.add_row(script, name, f"{result.lines:,}", f"{result.tokens_per_word or 0:.3f}", *shares)
+            per_word = "–" if result.tokens_per_word is None else f"{result.tokens_per_word:.3f}"
+            table.add_row(script, name, f"{result.lines:,}", per_word, *shares)
     return table
 
 

@@ -50,10 +50,12 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables and letters, and more as JSON.
+    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables, letters, clusters; more as JSON.
 
-    Parity compares a text with the English one, if a file's name says so (en.txt) and both have equally many lines. Bits
-    per byte by --model can be compared between models with different tokenizers; each token of a text is predicted once.
+    A cluster is what a reader sees as one character, in any script. Where words have no spaces between them, tokens are
+    counted per character. Parity compares a text with the English one, if a file's name says so (en.txt) and both have
+    equally many lines. Bits per byte by --model can be compared between models with different tokenizers; each token of a
+    text is predicted once.
     """
     from tqdm import tqdm
 
@@ -137,10 +139,23 @@ def _print_results(results: list[dict[str, Any]]) -> None:
     table.add_column("file")
     table.add_column("tokenizer")
     with_models = "bits_per_byte" in results[0]
-    for title in ("tokens/word", "bytes/token", "cut syllables", "cut letters", "fallback", "parity"):
+    columns = {
+        "tokens_per_word": ("tokens/word", "{:.3f}"),
+        "tokens_per_character": ("tokens/character", "{:.3f}"),
+        "bytes_per_token": ("bytes/token", "{:.3f}"),
+        "cut_syllable_share": ("cut syllables", "{:.3%}"),
+        "cut_letter_share": ("cut letters", "{:.3%}"),
+        "cut_cluster_share": ("cut clusters", "{:.3%}"),
+        "fallback_rate": ("fallback", "{:.3%}"),
+        "parity": ("parity", "{:.3f}"),
+        "bits_per_byte": ("bits/byte", "{:.4f}"),
+    }
+    if not with_models:
+        del columns["bits_per_byte"]
+    if all(row["tokens_per_word"] is not None for row in results):  # no text without spaces between words
+        del columns["tokens_per_character"]
+    for title, _ in columns.values():
         table.add_column(title, justify="right")
-    if with_models:
-        table.add_column("bits/byte", justify="right")
     previous = ""
     files = {row["file"] for row in results}
     short = len({Path(file).name for file in files}) == len(files)
@@ -149,13 +164,7 @@ def _print_results(results: list[dict[str, Any]]) -> None:
         table.add_row(
             shown if row["file"] != previous else "",
             row["tokenizer"],
-            _number(row["tokens_per_word"], "{:.3f}"),
-            _number(row["bytes_per_token"], "{:.3f}"),
-            _number(row["cut_syllable_share"], "{:.3%}"),
-            _number(row["cut_letter_share"], "{:.3%}"),
-            _number(row["fallback_rate"], "{:.3%}"),
-            _number(row["parity"], "{:.3f}"),
-            *([_number(row["bits_per_byte"], "{:.4f}")] if with_models else []),
+            *(_number(row[measure], form) for measure, (_, form) in columns.items()),
         )
         previous = row["file"]
     print_table(table)

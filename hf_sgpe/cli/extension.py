@@ -171,8 +171,11 @@ def _print_curve(curve: Any) -> None:
     table.add_column("new tokens", justify="right")
     for code in curve.tokens_per_word:
         table.add_column(f"{code} tokens/word", justify="right")
+    for code in curve.tokens_per_character:
+        table.add_column(f"{code} tokens/character", justify="right")
+    rows = [*curve.tokens_per_word.values(), *curve.tokens_per_character.values()]
     for place, size in enumerate(curve.sizes):
-        table.add_row(f"{size:,}", *(f"{row[place]:.3f}" for row in curve.tokens_per_word.values()))
+        table.add_row(f"{size:,}", *(f"{row[place]:.3f}" for row in rows))
     print_table(table)
 
 

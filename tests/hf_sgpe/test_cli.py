@@ -65,7 +65,7 @@ def test_train_encode_decode_info_evaluate(tmp_path, sample):
 
     table = hf_sgpe("evaluate", out, corpus / "si.txt", corpus / "en.txt", "--baseline", out / "tokenizer.json").stdout
     assert len(table.splitlines()) == 5
-    assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +– +\d\.\d{3}% +1\.000$", table, re.MULTILINE)
+    assert re.search(r"^en\.txt .*out +\d\.\d{3} +\d\.\d{3} +– +– +– +\d\.\d{3}% +1\.000$", table, re.MULTILINE)
     rows = json.loads(hf_sgpe("evaluate", out, corpus, "--json").stdout)
     assert [row["file"] for row in rows] == [str(corpus / f"{name}.txt") for name in ("en", "hi", "si", "ta")]
     assert rows[2]["cut_syllable_share"] < 0.01

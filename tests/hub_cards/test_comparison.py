@@ -1,7 +1,11 @@
+import unicodedata
+
 import pytest
+from support.data import DATA, needs_data
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.splitting.scripts import every_script
 from hub_cards import compare, evaluate
 from hub_cards.comparison import TextFiles, frequent_words, texts_of
 from hub_cards.languages import language, language_in_name
@@ -50,7 +54,22 @@ def test_a_language_without_spaces_has_no_words(tokenizer):
     found = compare(tokenizer, {"zh": ["你好世界"], "en": ["hello world"]})
     assert found.measure("tokens_per_word", "zh", found.name) is None
     assert found.words["zh"] == []
-    assert found.evaluations["zh"][found.name].tokens_per_word == 12
+    assert found.measure("tokens_per_character", "zh", found.name) == 3
+    assert found.measure("tokens_per_character", "en", found.name) is None
+    # A text whose script has no spaces, in a language that has: Javanese is written in Latin letters otherwise.
+    javanese = compare(tokenizer, {"jv": ["ꦱꦸꦒꦼꦁ ꦫꦮꦸꦃ"]})
+    assert not javanese.spaced("jv") and javanese.measure("tokens_per_word", "jv", javanese.name) is None
+
+
+@needs_data
+@pytest.mark.parametrize("code", ["th", "km", "bo", "my", "lo", "dz", "zh", "ja"])
+def test_nothing_is_counted_per_word_in_real_text_without_spaces(tokenizer, code):
+    lines = (DATA / "eval" / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20]
+    found = compare(tokenizer, {code: lines})
+    evaluation = found.evaluations[code][found.name]
+    assert not language(code).spaced and not evaluation.has_spaces()
+    assert evaluation.tokens_per_word is evaluation.single_token_words is evaluation.changed_tokens is None
+    assert found.measure("tokens_per_character", code, found.name) == evaluation.tokens / evaluation.characters
 
 
 def test_frequent_words_have_conjuncts_in_a_script_that_has_them():
@@ -108,3 +127,79 @@ def test_languages_are_known_by_code_or_go_by_it():
     assert language("ben").code == "bn"
     assert str(language("xx")) == "xx"
     assert not language("ja").spaced
+
+
+def test_languages_of_all_scripts_have_names_in_their_own_letters():
+    scripts = {
+        "tibetan": "bo dz",
+        "myanmar": "my shn mnw ksw",
+        "khmer": "km",
+        "lao": "lo",
+        "thai": "th",
+        "tai-tham": "nod",
+        "chakma": "ccp",
+        "ethiopic": "am ti",
+        "georgian": "ka",
+        "armenian": "hy",
+        "hebrew": "he yi",
+        "arabic": "ar",
+        "syriac": "syr",
+        "thaana": "dv",
+        "nko": "nqo",
+        "hangul": "ko",
+        "han": "ja zh yue",
+        "ol-chiki": "sat",
+        "cherokee": "chr",
+        "canadian-aboriginal": "iu",
+        "tifinagh": "zgh",
+        "cyrillic": "cv",
+        "latin": "jv su",
+    }
+    for name, code in ((name, code) for name, codes in scripts.items() for code in codes.split()):
+        known, letters = language(code), every_script()[name].letters_and_marks()
+        assert known.english != code and not letters.isdisjoint(known.native), code
+        assert language_in_name(f"ntrex_{code}.txt") == code
+        assert known.native == unicodedata.normalize("NFC", known.native)
+        if name != "latin":
+            assert all(character in letters or not character.isalpha() for character in known.native), code
+
+
+def test_which_languages_have_spaces_between_words():
+    for code in (
+        "bo",
+        "dz",
+        "my",
+        "shn",
+        "mnw",
+        "km",
+        "lo",
+        "th",
+        "nod",
+        "zh",
+        "yue",
+        "ja",
+        "ii",
+        "zh-Hant",
+        "ja-JP",
+        "ban-Bali",
+    ):
+        assert not language(code).spaced, code
+    for code in (
+        "am",
+        "ka",
+        "hy",
+        "he",
+        "yi",
+        "ko",
+        "sat",
+        "dv",
+        "si",
+        "jv",
+        "su",
+        "ar",
+        "zh-Latn",
+        "ko-KR",
+        "sa-Deva",
+        "en-GB",
+    ):
+        assert language(code).spaced, code

@@ -1,5 +1,7 @@
 import json
+import unicodedata
 from collections import Counter
+from itertools import accumulate
 from math import log
 
 import pytest
@@ -47,6 +49,52 @@ def test_measures_by_hand():
     assert (inside_a_letter.cut_syllables, inside_a_letter.cut_letters) == (1, 1)
     inside_a_character = evaluate(ends_at(1, 15, 27), [text])
     assert (inside_a_character.cut_syllables, inside_a_character.cut_letters) == (1, 1)
+
+
+def test_clusters_of_every_script_are_cut_between_characters_or_bytes():
+    # A Hebrew letter with a point, 4 bytes; a flag, 8; a letter with an accent, 2. Those of ASCII and dashes do not count.
+    text = "שָ 🇱🇰 é a–1\r\n"
+    assert evaluate(ends_at(4, 5, 13, 14, 16, 17, 18, 20, 21, 23), [text]).cut_cluster_share == 0
+    for end in (1, 2, 3, 6, 9, 12, 15):
+        result = evaluate(ends_at(end, 23), [text])
+        assert (result.clusters, result.cut_clusters, result.syllables) == (3, 1, 0), end
+    assert evaluate(ends_at(19), ["a–1 1️"]).clusters == 1  # for its mark
+    assert evaluate(ends_at(2), ["an"]).cut_cluster_share is None
+
+
+@given(st.lists(st.one_of(texts, st.text("🇱🇰👩\u200dé\u0301ක්ษำ가\u1100 a–1\r\n")), max_size=3))
+def test_cut_clusters_are_those_of_a_slow_twin(tokenizer, lines):
+    result = evaluate(tokenizer, lines)
+    known = cut = 0
+    for line in lines:
+        text = prepare(line, "nfc")
+        ends = set(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
+        for cluster in regex.finditer(r"\X", text):
+            counts = [regex.match(r"[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]", c) for c in cluster[0] if not c.isascii()]
+            if any(counts):
+                start, stop = len(text[: cluster.start()].encode()), len(text[: cluster.end()].encode())
+                known += 1
+                cut += not ends.isdisjoint(range(start + 1, stop))
+    assert (result.clusters, result.cut_clusters) == (known, cut)
+
+
+def test_clusters_take_time_that_grows_with_the_text():
+    result = Evaluation()
+    for text in ("\U0001f1f1" * 200_000, "é" + "\u0301" * 200_000, "👩\u200d" * 100_000):
+        result.add_clusters(text, [])
+    assert result.clusters == 100_002
+
+
+@needs_data
+@pytest.mark.parametrize("code", ["th", "km", "bo", "ko", "ar"])
+def test_every_script_has_clusters_that_bytes_cut(code):
+    lines = (DATA / "eval" / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20]
+    text = unicodedata.normalize("NFC", "\n".join(lines))
+    clusters = sum(any(c.isalpha() and not c.isascii() for c in cluster) for cluster in regex.findall(r"\X", text))
+    by_bytes = evaluate(BPETokenizer.train_from_iterator(["a"], 256), lines)
+    whole = evaluate(lambda text: list(accumulate(len(cluster.encode()) for cluster in regex.findall(r"\X", text))), lines)
+    assert by_bytes.clusters == pytest.approx(clusters, rel=0.01)
+    assert whole.cut_clusters == 0 and by_bytes.cut_cluster_share == 1
 
 
 def test_nothing_to_measure_is_none():

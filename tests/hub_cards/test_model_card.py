@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 from huggingface_hub import ModelCard
+from support.data import DATA, needs_data
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
@@ -21,6 +22,7 @@ from hub_cards.facts import Facts
 from hub_cards.model_card import check_card
 from hub_cards.results import MEASURES
 from hub_cards.seal import CARD_MARK, is_generated
+from hub_cards.tables import Tables
 from trainers import ExtensionConfig, TokenizerExtender
 
 PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/tokens_per_word.svg"]
@@ -131,7 +133,7 @@ def test_numbers_are_those_of_an_evaluation(readme, tokenizer, plain, texts):
                 value = result.tokens / by_language["en"].tokens if measure.key == "parity" else getattr(result, measure.key)
                 assert cell == measure.show(value)
     beside = [table for table in tables(readme) if table[0] == ["language", *evaluations]]
-    assert len(beside) == 4
+    assert len(beside) == 5
     gini = compare(tokenizer, texts, name="tok").gini("tok")
     assert beside[0].pop()[:2] == ["*Gini of the cost*", f"{gini:.3f}"]
     for place, row in enumerate(beside[0][2:]):
@@ -188,6 +190,28 @@ def test_the_card_says_how_it_was_made(readme, tokenizer):
     assert sum(int(row[1].replace(",", "")) for row in table[2:]) == len(tokenizer.vocab)
 
 
+@needs_data
+def test_a_card_for_languages_without_spaces_counts_per_character(tokenizer, plain, tmp_path):
+    folder = DATA / "eval"
+    lines = {
+        code: (folder / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20] for code in ("th", "bo", "ko")
+    }
+    found = compare(tokenizer, lines, name="tok", baselines={"plain": plain})
+    write_card(tmp_path, tokenizer, evaluations=found, languages=["th", "bo", "ko"])
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    (beside,) = re.findall(r"\*\*Tokens per character\*\*: .*\n\n((?:\|.*\n)+)", text)
+    assert [row.split(" |")[0] for row in beside.splitlines()[2:]] == ["| Thai ไทย", "| Tibetan བོད་སྐད་"]
+    assert "Thai and Tibetan: written without spaces between words, so nothing is counted per word" in text
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<span>tokens per character, where words have no spaces between them</span>" in page
+    assert "<span>tokens per word, in the" in page or "<span>tokens per word, by language</span>" in page
+    only = Tables(compare(tokenizer, {"ko": lines["ko"]}), ("ko",))
+    assert [what for _, what in only.tiles()] == [
+        "tokens per word, in Korean",
+        "of what is read as one character is cut, in Korean",
+    ]
+
+
 def test_limits_are_computed(tokenizer, texts, tmp_path):
     lines = {**texts, "zh": ["你好世界"] * 60}
     write_card(tmp_path, tokenizer, evaluations=compare(tokenizer, lines), languages=["si", "hi"])
@@ -195,7 +219,11 @@ def test_limits_are_computed(tokenizer, texts, tmp_path):
     assert "It is not for Chinese (100.0 %)" in text
     assert "Measured, but not among the languages it is for: English, Tamil and Chinese." in text
     assert "Chinese: written without spaces between words" in text
-    assert re.search(r"\| Chinese 中文 \| – \|", text)
+    assert re.search(r"\| Chinese 中文 \| – \| 3.000 \|", text)
+    assert re.search(r"\| English \| \d\.\d\d \| – \|", text)
+    assert {"tokens_per_character", "cut_cluster_share"} <= {
+        result.metric_type for result in ModelCard(text).data.eval_results if result.dataset_config == "zh"
+    }
     assert ModelCard(text).data.language == ["si", "hi"]
     write_card(tmp_path, tokenizer, evaluations=compare(tokenizer, lines))
     assert ModelCard.load(tmp_path / "README.md").data.language == ["en", "si", "ta", "hi"]

@@ -47,8 +47,9 @@ def test_a_new_script_appears_by_itself(khmer, tmp_path):
     assert f'tokenizer("{khmer.greeting}")' in card
     view = TokenView(khmer.greeting, tokenizer).to_html()
     assert "sgpe-cut" in view
-    for text in (page, view, font_stack()):
+    for text in (page, view, font_stack(khmer.greeting)):
         assert "Noto Sans Khmer" in text
+    assert "Noto Sans Khmer" not in font_stack("Khmer") + TokenView("Khmer", tokenizer).to_html()
 
 
 def test_a_script_says_whether_its_languages_have_spaces(khmer, monkeypatch):

@@ -8,8 +8,13 @@ from itertools import combinations
 
 import pytest
 
-from hf_sgpe import SGPEError
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hub_cards import drawing, plots
+from hub_cards.extension_curve import ExtensionCurve, extension_curve
+from hub_cards.languages import language
+from hub_cards.markup import font_stack
+from trainers import ExtensionConfig, TokenizerExtender
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = {"si": {"mine": 1.68, "<b>&$x$": 3.5}, "en": {"mine": 1.32, "<b>&$x$": 1.24}, "ta": {"mine": 2.13, "<b>&$x$": 3.27}}
@@ -36,6 +41,12 @@ def drawn_for(languages, names):
     row = dict.fromkeys(names, 1.5) | {names[0]: 28.25}
     for paper in (drawing.WIDE, drawing.NARROW):
         yield paper, plots.tokens_per_word(dict.fromkeys(languages, row), paper)
+        low = dict.fromkeys(names, 0.03) | {names[0]: 2.25}
+        yield paper, plots.tokens_per_word({}, paper, dict.fromkeys(languages, low))
+        yield (
+            paper,
+            plots.tokens_per_word(dict.fromkeys(languages, row), paper, {"th": low, "zh": dict.fromkeys(names, 0.7)}),
+        )
         yield paper, plots.token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}, paper)
         curves = {code: {1000: 1.0, 2000: 17.25} for code in languages}
         yield (
@@ -65,14 +76,69 @@ def test_text_stays_text_in_the_names_that_speakers_use():
     assert {"Sinhala", "සිංහල", "தமிழ்", "1.68", "3.50", "mine", "<b>&$x$"} <= set(shown(drawn["tokens_per_word"]))
     assert {"mine", "<b>&$x$", "0.0", "99", "100"} <= set(shown(drawn["token_lengths"]))
     assert {"Sinhala සිංහල", "Tamil தமிழ்", "3.50", "4.00", "1k", "64k", "<b>&$x$"} <= set(shown(drawn["compression"]))
-    for svg in drawn.values():
-        assert "'Noto Sans Sinhala'" in svg
+    for name, svg in drawn.items():
+        assert ("'Noto Sans', 'Noto Sans Sinhala', 'Noto Sans Tamil', system-ui" in svg) == (name != "token_lengths")
         assert "DejaVu" not in svg
+
+
+def test_pictures_and_pages_name_a_font_for_each_script_in_them():
+    families = {
+        "ar": "Noto Naskh Arabic",
+        "he": "Noto Sans Hebrew",
+        "am": "Noto Sans Ethiopic",
+        "ka": "Noto Sans Georgian",
+        "hy": "Noto Sans Armenian",
+        "ko": "Noto Sans CJK KR",
+        "zh": "Noto Sans CJK SC",
+        "my": "Noto Sans Myanmar",
+        "bo": "Noto Serif Tibetan",
+        "dv": "Noto Sans Thaana",
+    }
+    for code, family in families.items():
+        assert f"'Noto Sans', '{family}', system-ui" in plots.tokens_per_word({code: {"mine": 1.0}}), code
+    everything = font_stack("".join(language(code).native for code in families))
+    assert all(f"'{family}'" in everything for family in families.values())
+    assert font_stack("Ελληνικά, Русский").startswith("'Noto Sans', system-ui")
+    assert font_stack("日本の").startswith("'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC'")
+    assert font_stack("1🙂").endswith("sans-serif, 'Noto Color Emoji'")
 
 
 def test_rows_are_sorted_by_the_first_tokenizer():
     texts = shown(plots.tokens_per_word(VALUES))
     assert [text for text in texts if text in ("Sinhala", "English", "Tamil")] == ["English", "Sinhala", "Tamil"]
+
+
+def test_languages_without_spaces_have_a_scale_of_their_own():
+    values = {"th": {"mine": 0.3, "<b>&$x$": 2.5}, "my": {"mine": 0.25, "<b>&$x$": 1.0}}
+    texts = shown(plots.tokens_per_word(VALUES, per_character=values))
+    order = ["Tokens per word", "English", "Sinhala", "Tamil", "Tokens per character", "Burmese", "Thai"]
+    assert [text for text in texts if text in order] == order
+    assert texts.count("mine") == 1
+    assert {"tokens per word", "tokens per character", "0.30", "0.25", "0.5", "ไทย"} <= set(texts)
+    alone = shown(plots.tokens_per_word({}, per_character=values))
+    assert "Tokens per character" in alone and "Tokens per word" not in alone
+
+
+def test_the_curve_of_an_extension_has_a_scale_for_languages_without_spaces():
+    words, characters = {"si": (11.0, 1.5)}, {"th": (2.7, 0.3), "my": (2.8, 0.25)}
+    texts = shown(ExtensionCurve((0, 400), words, characters).draw())
+    assert {"Tokens per word by new tokens", "1.50 Sinhala", "Tokens per character by new tokens", "0.30 Thai"} <= set(texts)
+    assert "Tokens per character by new tokens" not in shown(ExtensionCurve((0, 400), words).draw())
+    assert ExtensionCurve((0, 400), words).to_dict() == {"new_tokens": [0, 400], "tokens_per_word": {"si": [11.0, 1.5]}}
+    alone = ExtensionCurve((0, 400), {}, characters)
+    assert alone.to_dict()["tokens_per_word"] == {}
+    assert "Tokens per word by new tokens" not in shown(alone.draw())
+
+
+def test_an_extension_is_measured_per_character_where_words_have_no_spaces(tmp_path):
+    BPETokenizer.train_from_iterator(["the quick brown fox"], 260, pattern="gpt2").save(tmp_path / "base")
+    config = ExtensionConfig(["khmer"], new_tokens=40)
+    base = TokenizerFolder.read(tmp_path / "base")
+    extender = TokenizerExtender(config)
+    extension = extender.learn(base, extender.count(base, iterator=["ភាសាខ្មែរ"] * 99))
+    curve = extension_curve(extension, {"km": ["ភាសាខ្មែរ"], "en": ["the fox"]})
+    assert [*curve.tokens_per_word] == ["en"]
+    assert curve.tokens_per_character["km"][0] == 3 > curve.tokens_per_character["km"][-1]
 
 
 def test_the_same_input_gives_the_same_bytes():
@@ -155,6 +221,8 @@ def test_labels_are_11_pixels_high_in_every_window():
 def test_markers_of_the_lead_picture_do_not_touch(values, paper):
     row = {f"tokenizer {number}": value for number, value in enumerate(values)}
     svg = plots.tokens_per_word({"si": row, "en": row}, paper)
+    both = plots.tokens_per_word({"si": row}, paper, {"th": row})
+    assert svg.count("<use ") <= both.count("<use ")
     markers = [(float(use.get("x")), float(use.get("y"))) for use in ElementTree.fromstring(svg).iter(f"{SVG}use")]
     # In the legend, in the two rows, and at the head of each column or beside each number.
     assert len(markers) in (4 * len(values), 5 * len(values))
