@@ -96,14 +96,14 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 
 
 def block_of(points: Iterable[int]) -> str:
-    """The lines of sixteen characters that the most characters of a script stand in, without great gaps."""
+    """The lines of sixteen characters that the most letters and marks of a script stand in, without great gaps."""
     blocks: list[list[int]] = []
     for point in sorted(points):
         if blocks and point - blocks[-1][-1] <= _GAP:
             blocks[-1].append(point)
         else:
             blocks.append([point])
-    block = max(blocks, key=len)
+    block = max(blocks, key=lambda block: (sum(map(bool, map(_IS_WRITTEN.match, map(chr, block)))), len(block)))
     return f"{block[0] & ~15:04X}-{block[-1] | 15:04X}"
 
 

@@ -163,7 +163,8 @@ class Script:
         """Every character by which text can be told to be in this script: its letters and marks, and the rest of its block
         but for what several scripts share (danda)."""
         block = map(chr, range(self.block[0], self.block[1] + 1))
-        return self.letters_and_marks().union(c for c in block if not _SHARED.match(c))
+        # To Unicode the baht sign is of no script.
+        return self.letters_and_marks().union(c for c in block if unicodedata.category(c) == "Sc" or not _SHARED.match(c))
 
     def specimen(self) -> str:
         """A space, and then all letters and marks of the script that Unicode has, with its joiners between them if it
