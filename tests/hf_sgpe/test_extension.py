@@ -12,13 +12,22 @@ from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
 
-from hf_sgpe import BPETokenizer, ExtensionConfig, LinguisTrie, SGPEError, Splitting, WordCounts
+from hf_sgpe import (
+    BPETokenizer,
+    ExtensionConfig,
+    LinguisTrie,
+    SGPEError,
+    Splitting,
+    TrainingConfig,
+    WordCounts,
+    train_from_counts,
+)
 from hf_sgpe.bpe.confined import Confinement
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges, unreached_words
 from hf_sgpe.extension import check_promise, extend_from_counts, free_ids_of
 from hf_sgpe.extension_config import keeps_words
 from hf_sgpe.formats import gguf, gpt2_files, tokenizer_json
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS, resolve_script
 
 SINHALA = "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය විද්‍යාලය ක්ෂණික ලංකාවේ ශ්‍රී ක්‍රම " * 3 + "ක’ක “ලංකා”"
 HINDI = "नमस्ते दुनिया विद्यालय। क्षेत्र हिन्दी में की ० के लिए क़लम ॐ " * 3
@@ -59,6 +68,24 @@ def test_text_of_other_scripts_has_its_old_ids(base, extension, text):
     text = "".join(character for character in text if ord(character) not in POINTS)
     new = BPETokenizer.of(extension.tokenizer)
     assert new.encode(text) == base.encode(text)
+
+
+@pytest.fixture(scope="module")
+def of_two_kinds():
+    """A tokenizer of Sinhala words, and the same with words that may have U+200B and accents in them."""
+    config = TrainingConfig(vocab_size=500, scripts=("sinhala",))
+    base = train_from_counts(WordCounts.from_texts([SINHALA, ENGLISH] * 3, config), config)
+    khmer, hebrew = "ខ្មែរ ភាសាខ្មែរ\u200bកម្ពុជា " * 20, "בְּרֵאשִׁית בָּרָא אֱלֹהִים " * 20
+    return base, BPETokenizer.of(
+        extended(base, ExtensionConfig(["khmer", "hebrew"], new_tokens=200), khmer, hebrew).tokenizer
+    )
+
+
+@given(text=st.text(st.sampled_from("කෂිංල්\u200b\u200c\u200d\u0301\ufe0f ab।"), max_size=20))
+def test_words_of_a_script_keep_their_joiners_when_another_script_has_more(of_two_kinds, text):
+    base, new = of_two_kinds
+    assert new.encode(text) == base.encode(text)
+    assert new.encode("ខ្មែរ\u200bភាសា") != base.encode("ខ្មែរ\u200bភាសា")
 
 
 @given(text=texts)
@@ -298,14 +325,14 @@ def random_texts(number, points):
 
 @needs_data
 @pytest.mark.parametrize("name", VOCABULARIES)
-@pytest.mark.parametrize("scripts", [("sinhala",), ("devanagari", "tamil")])
+@pytest.mark.parametrize("scripts", [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")])
 def test_other_text_keeps_its_ids_in_real_vocabularies(name, scripts):
     vocab, merges, options = VOCABULARIES[name]
     base = BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
-    languages = {"sinhala": "si", "devanagari": "hi", "tamil": "ta"}
+    languages = {"sinhala": "si", "devanagari": "hi", "tamil": "ta", "khmer": "km", "thai": "th", "hebrew": "he_niqqud"}
     lines = [corpus(languages[script], 400_000) for script in scripts]
     new = BPETokenizer.of(extended(base, ExtensionConfig(scripts, new_tokens=4000), *lines).tokenizer)
-    points = {ord(character) for script in scripts for character in SCRIPTS[script].characters()}
+    points = {ord(character) for script in scripts for character in resolve_script(script).characters()}
     for language in ("en", "si", "hi", "ta", "bn", "zh", "ar", "th", "ru", "ko", "my"):
         text = corpus(language, 60_000).splitlines()
         kept = [line for line in text if points.isdisjoint(map(ord, line))]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import unicodedata
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -224,6 +225,73 @@ def test_the_scripts_of_a_text_are_those_with_something_to_keep_whole():
     assert list(scripts_in(["كَتَبَ"])) == ["arabic"]
     assert list(scripts_in(["Yorùbá: ẹ̀kọ́"])) == ["latin"]
     assert scripts_in(["e\u0301a"]) == {}  # composed by NFC
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "letters"),
+    [
+        ("kannada", "ಸ್ತ್ರೀ", "ಸ್ತ್ರೀ"),
+        ("kannada", "ರ್\u200cಕ", "ರ್\u200c|ಕ"),  # ZWNJ shows the virama
+        ("devanagari", "क्\u200dष", "क्\u200dष"),
+        ("gurmukhi", "ਸ੍ਰੀ", "ਸ੍ਰੀ"),
+        ("gurmukhi", "ਪੱ", "ਪੱ"),
+        ("gurmukhi", "ਕ੍ਕ", "ਕ੍|ਕ"),  # has no form below the line
+        ("tamil", "க்ஷி", "க்ஷி"),
+        ("tamil", "ஸ்ரீ", "ஸ்ரீ"),
+        ("tamil", "ஸ்ர", "ஸ்|ர"),
+        ("tamil", "ட்சு", "ட்|சு"),
+        ("malayalam", "ന്റെ", "ന്റെ"),
+        ("malayalam", "ൻ്റെ", "ൻ്റെ"),
+        ("bengali", "র্ৎ", "র্ৎ"),
+        ("sinhala", "න්ද්\u200dරි", "න්|ද්\u200dරි"),
+        ("sinhala", "ම\u200d්ම", "ම\u200d්ම"),  # touching
+        ("sinhala", "ක\u0dd9\u0dcf", "ක\u0dd9\u0dcf"),  # one vowel sign, spelled as two
+        ("sinhala", "ක\u0dd9\u0dca", "ක\u0dd9\u0dca"),
+        ("myanmar", "မြန်", "မြ|န်"),
+        ("myanmar", "င်္ဂ", "င်္ဂ"),
+        ("khmer", "ស្ត្រី", "ស្ត្រី"),
+        ("thai", "เที่", "เ|ที่"),
+        ("tibetan", "བཀྲ་", "བ|ཀྲ|་"),
+    ],
+)
+def test_letters_are_what_a_reader_sees_as_one_sign(name, unit, letters):
+    trie = trie_of(name)
+    assert trie.tokenize(unit) == [unit]
+    assert "|".join(trie.letters(unit)) == letters
+
+
+VERSES = (
+    "धर्मक्षेत्रे कुरुक्षेत्रे समवेता युयुत्सवः मामकाः पाण्डवाश्चैव किमकुर्वत सञ्जय",
+    "यदा यदा हि धर्मस्य ग्लानिर्भवति भारत अभ्युत्थानमधर्मस्य तदात्मानं सृजाम्यहम्",
+    "कर्मण्येवाधिकारस्ते मा फलेषु कदाचन मा कर्मफलहेतुर्भूर्मा ते सङ्गोऽस्त्वकर्मणि",
+)
+
+
+def in_letters_of(name, text):
+    """A text of Devanagari in the characters of another script that have the same names; None where one is missing."""
+    written = []
+    for character in text:
+        if character != " ":
+            called = unicodedata.name(character).replace("DEVANAGARI", name.upper().replace("-", " "))
+            if (character := NAMED.get(called, "")) == "":
+                return None
+        written.append(character)
+    return "".join(written)
+
+
+NAMED = {unicodedata.name(chr(point), ""): chr(point) for point in range(0x110000)}
+
+
+@pytest.mark.parametrize("verse", VERSES)
+def test_sanskrit_has_as_many_syllables_in_every_script(verse):
+    counted = {}
+    for name in SCRIPTS:
+        unicode_name = {"odia": "oriya"}.get(name, name)
+        text = in_letters_of(unicode_name, verse.replace("ऽ", ""))
+        if text is not None and name != "tamil":
+            counted[name] = [len(trie_of(name).tokenize(word)) for word in text.split()]
+    assert len(counted) >= 10, counted.keys()
+    assert all(numbers == counted["devanagari"] for numbers in counted.values()), counted
 
 
 def test_ten_are_written_by_hand():
