@@ -211,7 +211,12 @@ class Splitting:
         joiners = (_character_class(runs(map(ord, one))) for one in self.joiners)
         letters = map(_character_class, self.script_letters)
         words = [f"[{one}][{one}{others}]*" for one, others in zip(letters, joiners, strict=True)]
-        return " ?" + (words[0] if len(words) == 1 else f"(?:{'|'.join(words)})")
+        if len(words) == 1:
+            return f" ?{words[0]}"
+        first = runs(point for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1))
+        # So that other text is passed over at the first look, where it would be tried on each of many scripts.
+        look = f"(?=[{_character_class(first)}])" if len(words) > _FEW_SCRIPTS else ""
+        return f" ?{look}(?:{'|'.join(words)})"
 
     @cached_property
     def regexes(self) -> tuple[str, ...]:
@@ -325,7 +330,8 @@ def _character_class(ranges: Ranges) -> str:
 _CLASS = r"(?:[^\[\]\\^-](?:-[^\[\]\\^-])?)+"
 _SGPE_WORDS = regex.compile(rf" \?\[(?P<inside>{_CLASS})\]\+\| \?\[\^ \\t\\n\\r\]\|\[ \\t\\n\\r\]")
 _ALTERNATIVE = rf"\[(?P<first>{_CLASS})\]\[{_CLASS}\]\*"
-_WORDS = regex.compile(rf" \?(?:{_ALTERNATIVE}|\(\?:{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*\))")
+_WORDS = regex.compile(rf" \?(?:{_ALTERNATIVE}|(?:\(\?=\[{_CLASS}\]\))?\(\?:{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*\))")
+_FEW_SCRIPTS = 10
 
 
 def _letters_of_words(words: str) -> tuple[Ranges, ...]:
