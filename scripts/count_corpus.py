@@ -180,8 +180,8 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Removes our files."""
-    for name in _CONTENT:
+    """Removes our files; last those that tell whose they are, in case that this is broken off."""
+    for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():
             shutil.rmtree(path)

@@ -49,6 +49,9 @@ _ATTACHES = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")
 _PREPENDED = regex.compile(r"\p{GCB=Prepend}")
 _IS_WRITTEN = regex.compile(r"[\p{L}\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}]")
 _GAP = 16
+_TATWEEL = 0x640  # lengthens Arabic letters, and carries marks as one; Unicode lends it to a few other scripts
+# Accents of the Samaveda, which the table for Devanagari does not have, so that words counted before can be added to.
+_SAMAVEDIC = [*range(0xA8E0, 0xA8F2), 0xA8FF]
 _ARROWS = 0x2190  # what is an emoji before these is mostly something else: ©, ™, digits
 _BY_HAND = {"Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"}
 _JOINERS = "\u200c\u200d"
@@ -114,8 +117,9 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
     for point, script in property_of(folder / "Scripts.txt"):
         points[script].append(point)
     shared = [point for script in _SHARED for point in points.pop(script)]
+    points["Arabic"].append(_TATWEEL)
     points.pop("Unknown", None)
-    marks = [point for point in shared if _ATTACHES.match(chr(point)) and chr(point) not in _JOINERS]
+    marks = [point for point in shared if _ATTACHES.match(chr(point)) and chr(point) not in _JOINERS] + _SAMAVEDIC
     emoji = [point for point in shared if point >= _ARROWS and regex.match(r"\p{Emoji}", chr(point))]
     result: dict[str, dict[str, dict[str, str]]] = {"abugidas": {}, "others": {}, "shared": {}}
     for script in sorted(set(points) - _BY_HAND):

@@ -13,6 +13,7 @@ import typer
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Command, Json, Quiet, app, command, print_json, read_chat_template, report
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts import names_of
 
 counts = typer.Typer(help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode="rich")
 
@@ -91,7 +92,7 @@ def count(
         memory_limit=None if memory_limit is None else _bytes(memory_limit),
         workers=workers,
     )
-    whole = "" if not splitting.scripts else f"\nsyllables of {', '.join(splitting.scripts)} stay whole"
+    whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{out}: {info.summary()}{whole}", {"out": str(out), **info.to_dict()}, as_json)
 
 

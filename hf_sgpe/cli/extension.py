@@ -11,6 +11,7 @@ import typer
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, print_json, print_table, report
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts import names_of
 
 _CURVE = "extension"
 
@@ -155,7 +156,7 @@ def extend(
     how = "a split for their words stands in front" if is_own else "the split is the old one, which keeps their words whole"
     report(
         f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
-        f"syllables of {', '.join(config.scripts)}, whose words in this text have {after:.2f} tokens now, and had "
+        f"syllables of {names_of(config.scripts)}, whose words in this text have {after:.2f} tokens now, and had "
         f"{before:.2f}; {how}. Text without a character of these scripts has its old ids.",
         facts | ({"curve": curve.to_dict()} if evaluate else {}),
         as_json,

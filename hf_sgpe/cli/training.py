@@ -13,6 +13,7 @@ import typer
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import SEVERAL, Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts import names_of
 
 if TYPE_CHECKING:
     from trainers import Balanced, CorpusFile, TokenizerTrainer
@@ -190,7 +191,7 @@ def train(
             tokenizer = trainer.learn(words)
         write(tokenizer, folder)
     scripts = list(config.unit_scripts)
-    whole = f"; syllables of {', '.join(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
+    whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
     sentence = (
         f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
     )

@@ -20,6 +20,7 @@ __all__ = [
     "Ranges",
     "Script",
     "add_script",
+    "names_of",
     "resolve_script",
     "resolve_scripts",
     "runs",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _MARKED = 0.01
+_MANY = 20
 
 SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas())}
 """Name of a script → its table: those that are written by syllables, which are what ``all`` means."""
@@ -105,6 +107,16 @@ def resolve_script(name: str) -> Script:
             + (f" (did you mean {' or '.join(close)}?)" if close else "")
         )
     return scripts[known]
+
+
+def names_of(scripts: Iterable[str]) -> str:
+    """The names of scripts as a sentence has them, or how many they are.
+
+    >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
+    ('thai, khmer', '67 scripts')
+    """
+    names = list(scripts)
+    return ", ".join(names) if len(names) <= _MANY else f"{len(names)} scripts"
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:

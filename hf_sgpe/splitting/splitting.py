@@ -111,7 +111,9 @@ class Splitting:
         scripts = tuple(name for name in named if resolve_script(name).own_words)
         if recipe.uses_scripts and not scripts:
             if named:
-                raise SGPEError(f"words in {named[0]} are those of the split pattern: take the recipe portable, or bpe")
+                raise SGPEError(
+                    f"words in {named[0]} are those of the split pattern: take the recipe portable, or name another script, too"
+                )
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
         special_tokens = _listed(
             "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens

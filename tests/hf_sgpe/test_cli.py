@@ -110,7 +110,9 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
     for command in ("train", "count"):
         done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, check=False)
         assert done.returncode == 2
-        assert re.fullmatch(r"error: en\.txt: begins with no text in a script .* --recipe bpe\n", done.stderr)
+        assert re.fullmatch(
+            r"error: en\.txt: begins with no text that has something to keep whole, .* --recipe bpe\n", done.stderr
+        )
     hf_sgpe("train", "en.txt", "--out", "d", "--recipe", "bpe", "--vocab-size", 400, cwd=tmp_path)
 
 
