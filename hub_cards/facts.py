@@ -63,7 +63,9 @@ class Facts:
         if not self.scripts:
             return f"A {kind}."
         scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))
-        whole = f"A {kind} that keeps written syllables whole: those of {scripts}."
+        tables = [every_script()[name] for name in self.scripts if name in every_script()]
+        units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
+        whole = f"A {kind} that keeps {units} whole: those of {scripts}."
         base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
         return f"{whole} It is {base}, extended: every old token has its old id." if base else whole
 

@@ -112,7 +112,7 @@ class Splitting:
         if recipe.uses_scripts and not scripts:
             if named:
                 raise SGPEError(
-                    f"words in {named[0]} are those of the split pattern: take the recipe portable, or name another script, too"
+                    f"words in {named[0]} are those of the split pattern: take portable, or name another script, too"
                 )
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
         special_tokens = _listed(
