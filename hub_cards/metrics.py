@@ -143,9 +143,10 @@ class Evaluation:
         """Share of what a reader sees as one character, in any script, with a token end inside, 0 to 1.
 
         These are extended grapheme clusters. Those of ASCII alone are left out, for they cannot be cut: with them the share
-        would tell how much English there is. So are punctuation and digits.
+        would tell how much English there is. So are punctuation and digits. None where there are hardly any, one in a
+        thousand characters: a few accents in English tell nothing.
         """
-        return self.cut_clusters / self.clusters if self.clusters else None
+        return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
     @property
     def fallback_rate(self) -> float | None:
