@@ -84,14 +84,8 @@ class TierLearner:
         self.trie = LinguisTrie(config.scripts, whole_clusters=True)
         units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
         self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
-        shared = f" {ZWNJ}{ZWJ}{shared_marks()}"
-        self.characters = {
-            character
-            for unit in self.units
-            if not self.trie.must_earn(unit)
-            for character in unit
-            if character not in shared
-        }
+        promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
+        self.characters = promised.difference(f" {ZWNJ}{ZWJ}", shared_marks())
         self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
         self._shared: dict[str, bool] = {" ": True, "": True}
         self.with_shared = self._with_shared()

@@ -183,8 +183,9 @@ def find_scripts(
     from hf_sgpe.counts.files import read_info
     from hf_sgpe.counts.word_counts import WordCounts
 
-    named = [name for text in script or () for name in text.split(",") if name.strip().casefold() != "auto"]
-    if named == [name for text in script or () for name in text.split(",")] != []:
+    given = [name for text in script or () for name in text.split(",")]
+    named = [name for name in given if name.strip().casefold() != "auto"]
+    if given and named == given:
         return {"scripts": named}
     if recipe == "bpe":
         return {}

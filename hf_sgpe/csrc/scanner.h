@@ -1,4 +1,4 @@
-// Scanner: text → words, for the split patterns that have a name, alone or behind the words of Indic scripts.
+// Scanner: text → words, for the split patterns that have a name, alone or behind the words of scripts.
 
 #pragma once
 
@@ -16,9 +16,9 @@ using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Scanner {
  public:
-  // `base`: the name of the pattern between Indic words, or "sgpe". An Indic word is an optional space, a character of one
+  // `base`: the name of the pattern between words of scripts, or "sgpe". Such a word is an optional space, a character of one
   // of `scripts`, and any number of characters of that script and of its `joiners`. For sgpe there is one script, without.
-  // `steps` cut what lies between Indic words before the pattern does: at runs of their characters, of at most so many (0:
+  // `steps` cut what lies between these words before the pattern does: at runs of their characters, of at most so many (0:
   // any number), each step in the pieces of the last.
   Scanner(const std::string& base, const std::vector<Ranges>& scripts, const std::vector<Ranges>& joiners,
           const std::vector<std::pair<Ranges, size_t>>& steps = {}) {

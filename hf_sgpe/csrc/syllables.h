@@ -1,4 +1,4 @@
-// Syllables: text → written syllables, by the tables of splitting/scripts.py, as splitting/syllables.py specifies it.
+// Syllables: text → written syllables, by the tables of splitting/script_tables.py, as splitting/syllables.py specifies it.
 
 #pragma once
 

@@ -80,9 +80,8 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
     (('tamil', 'devanagari'), True)
     """
     given = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
-    every = ["all"] if "all" in map(str.casefold, given) else []
     found = [resolve_script(name).name for name in given if name.casefold() != "all"]
-    return tuple(dict.fromkeys([*(SCRIPTS if every else ()), *found]))
+    return tuple(dict.fromkeys([*(SCRIPTS if len(found) < len(given) else ()), *found]))
 
 
 def resolve_script(name: str) -> Script:
@@ -99,8 +98,9 @@ def resolve_script(name: str) -> Script:
     if name in SCRIPTS:
         return SCRIPTS[name]
     scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
-    if (known := _names(scripts.values()).get(key)) is None:
-        close = get_close_matches(key, _names(scripts.values()), 3)
+    names = _names(scripts.values())
+    if (known := names.get(key)) is None:
+        close = get_close_matches(key, names, 3)
         raise SGPEError(
             f"unknown script {name!r}: give the name that Unicode has for it, such as sinhala, thai or ethiopic, "
             "its ISO 15924 code, a language such as hi or Hindi, or all"
@@ -134,11 +134,13 @@ def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:
     """
     characters: Counter[str] = Counter()
     marked: Counter[str] = Counter()
+    marks = frozenset(shared_marks())
     before_mark = regex.compile(f".(?=[{shared_marks()}])", regex.DOTALL)
     for text in texts:
         composed = unicodedata.normalize("NFC", text)
         characters.update(composed)
-        marked.update(before_mark.findall(composed))
+        if not marks.isdisjoint(composed):
+            marked.update(before_mark.findall(composed))
     letters = {character: count for character, count in characters.items() if unicodedata.category(character)[0] in "LM"}
     total = sum(letters.values())
     shares: dict[str, float] = {}

@@ -201,8 +201,10 @@ class Splitting:
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
             return ("".join(sorted(set("".join(script.joiners for script in scripts)))),) * len(scripts)
-        letters = {chr(point) for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1)}
-        marks = "".join(mark for mark in shared_marks() if mark not in letters)  # some are letters of Devanagari
+        marks = ""
+        if any(script.by_clusters for script in scripts):  # some marks are letters of Devanagari
+            taken = [one for ranges in self.script_letters for one in ranges]
+            marks = "".join(mark for mark in shared_marks() if not any(a <= ord(mark) <= b for a, b in taken))
         return tuple(
             ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + (marks if script.by_clusters else "") for script in scripts
         )

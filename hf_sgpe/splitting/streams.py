@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import regex
 
-from hf_sgpe.splitting.grammars import Grammar
 from hf_sgpe.splitting.regex_splits import engines_agree
 from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
+from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"
 # Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
@@ -80,9 +80,8 @@ def _whole_lengths(size: int, longest: int) -> int:
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
     """Pieces cut anywhere → pieces in which no letter changes any more; the concatenation stays the same.
 
-    A letter is what a script's own grammar of letters makes it, or else a whole syllable, with the signs behind it that no
-    grammar has a place for: these are drawn onto it, too. It comes as soon as a character is there that is no part of it.
-    Takes a few steps for each character, however long a letter is.
+    A letter is what a script's own grammar of letters makes it. It comes as soon as a character is there that is no part of
+    it. Takes a few steps for each character, however long a letter is.
 
     Args:
         scripts: Whose letters are to stay whole; in others each character comes at once.
@@ -106,16 +105,9 @@ class _Letter:
     """The letter that is being written: the characters ``held``, and where in the script's grammar they lead."""
 
     def __init__(self, scripts: Iterable[str]) -> None:
-        tables = map(resolve_script, resolve_scripts(scripts))
-        self._script_of = {character: script for script in tables for character in script.letters_and_marks()}
-        self._tables = {
-            script: (script.classes_for_letters(), script.letter, script.letter_ends)
-            for script in set(self._script_of.values())
-        }
+        self._script_of = script_of_characters(tuple(map(resolve_script, resolve_scripts(scripts))))
         self.held: list[str] = []
-        self._classes: dict[str, str] = {}
-        self._grammar: Grammar = {}
-        self._ends: frozenset[str] | None = None
+        self._walk = Walk({}, {}, None)
         self._state = ""
         self._whole = 0  # characters held up to the last place where the letter may end
 
@@ -139,19 +131,19 @@ class _Letter:
         script = self._script_of.get(character)
         if script is None:
             return False
-        self._classes, self._grammar, self._ends = self._tables[script]
-        state = self._grammar["start"].get(self._classes.get(character, ""))
+        self._walk = Walk.to_letters(script)
+        state = self._walk.next_state("start", character)
         if state is None:
             return False
         self.held, self._state, self._whole = [character], state, 1
         return True
 
     def _goes_on(self, character: str) -> bool:
-        state = self._grammar[self._state].get(self._classes.get(character, ""))
+        state = self._walk.next_state(self._state, character)
         if state is None:
             return False
         self.held.append(character)
         self._state = state
-        if self._ends is None or state in self._ends:
+        if self._walk.may_end(state):
             self._whole = len(self.held)
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,9 +52,7 @@ class LinguisTrie:
     def __init__(self, scripts: Iterable[str] = ("sinhala",), whole_clusters: bool = False) -> None:
         self.scripts = tuple(map(resolve_script, resolve_scripts(scripts)))
         self.whole_clusters = whole_clusters
-        self._walks = {script: _Walk.of(script, whole_clusters) for script in self.scripts}
-        self._letter_walks = {script: _Walk.to_letters(script) for script in self.scripts}
-        self._script_of = {c: script for script in self.scripts for c in script.letters_and_marks()}
+        self._script_of = script_of_characters(self.scripts)
         self._native = _syllables(self.scripts, whole_clusters) if kernel.is_native() else None
 
     def __reduce__(self) -> tuple[type[LinguisTrie], tuple[list[str], bool]]:
@@ -115,7 +113,7 @@ class LinguisTrie:
         letters: list[str] = []
         position = 0
         while position < len(unit):
-            end = self._letter_walks[script].end(unit, position)
+            end = Walk.to_letters(script).end(unit, position)
             letters.append(unit[position:end])
             position = end
         return letters
@@ -161,7 +159,7 @@ class LinguisTrie:
         'CHJCS'
         """
         script = self._script_of.get(unit[:1])
-        classes = self._walks[script].classes if script else {}
+        classes = Walk.to_syllables(script, self.whole_clusters).classes if script else {}
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
@@ -181,36 +179,52 @@ class LinguisTrie:
 
     def _syllable_end(self, text: str, start: int) -> int:
         script = self._script_of.get(text[start])
-        return start + 1 if script is None else self._walks[script].end(text, start)
+        return start + 1 if script is None else Walk.to_syllables(script, self.whole_clusters).end(text, start)
 
 
-class _Walk(NamedTuple):
+@cache
+def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
+    """The script of each letter and mark of some scripts."""
+    return {character: script for script in scripts for character in script.letters_and_marks()}
+
+
+class Walk(NamedTuple):
     """A grammar, the classes of characters that it is written in, and the states in which a walk may end; None for all."""
 
     grammar: Grammar
     classes: dict[str, str]
     ends: frozenset[str] | None
 
-    @classmethod
-    def of(cls, script: Script, whole_clusters: bool) -> _Walk:
+    @staticmethod
+    @cache
+    def to_syllables(script: Script, whole_clusters: bool) -> Walk:
         """To the end of a syllable."""
         if script.document and not whole_clusters:
-            return cls(script.document, script.document_classes(), None)
-        return cls(script.syllable, script.classes(), script.ends)
+            return Walk(script.document, script.document_classes(), None)
+        return Walk(script.syllable, script.classes(), script.ends)
 
-    @classmethod
-    def to_letters(cls, script: Script) -> _Walk:
+    @staticmethod
+    @cache
+    def to_letters(script: Script) -> Walk:
         """To the end of a visible letter."""
-        return cls(script.letter, script.classes_for_letters(), script.letter_ends)
+        return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
+
+    def next_state(self, state: str, character: str) -> str | None:
+        """Where a character leads to; None if the walk ends before it."""
+        return self.grammar[state].get(self.classes.get(character, ""))
+
+    def may_end(self, state: str) -> bool:
+        """Whether the walk may end in a state."""
+        return self.ends is None or state in self.ends
 
     def end(self, text: str, start: int) -> int:
         """Where the longest walk from ``start`` ends; at least one character on."""
-        state = self.grammar["start"].get(self.classes.get(text[start], ""))
+        state = self.next_state("start", text[start])
         position = end = start + 1
         while state and position < len(text):
-            state = self.grammar[state].get(self.classes.get(text[position], ""))
+            state = self.next_state(state, text[position])
             position += 1
-            if state and (self.ends is None or state in self.ends):
+            if state and self.may_end(state):
                 end = position
         return end
 
@@ -220,16 +234,15 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
     """The native form of the scripts' tables: classes have numbers, from 2 on; 1 is that of the scripts' other letters."""
     import hf_sgpe._native as _native
 
-    walks = [_Walk.of(script, whole_clusters) for script in scripts]
+    walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
     letters = sorted({letter for walk in walks for letter in walk.classes.values()})
     number = {letter: place for place, letter in enumerate(letters, 2)}
     tables = []
     for script, walk in zip(scripts, walks, strict=True):
         members: dict[int, list[int]] = {}
         for character in script.letters_and_marks():
-            members.setdefault(number[walk.classes[character]] if character in walk.classes else 1, []).append(
-                ord(character)
-            )
+            klass = number[walk.classes[character]] if character in walk.classes else 1
+            members.setdefault(klass, []).append(ord(character))
         shared = [number.get(walk.classes.get(character, ""), 0) for character in (ZWJ, ZWNJ, shared_marks()[0])]
         states = list(walk.grammar)
         grammar = [

@@ -51,6 +51,11 @@ class LinguisTriePreTokenizer:
         self._other = None if pattern is None else RegexPreTokenizer(pattern)
         self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
         self.patterns = self.splitting.regexes
+        # What goes on with a word of each script.
+        self._inside = {
+            name: resolve_script(name).letters_and_marks().union(joiners)
+            for name, joiners in zip(self.splitting.scripts, self.splitting.joiners, strict=True)
+        }
 
     def split(self, text: str) -> list[str]:
         """The words of ``text``; their concatenation is ``text``."""
@@ -61,7 +66,7 @@ class LinguisTriePreTokenizer:
         position = gap = 0
         while position < len(text):
             script = self.trie.script_of(text[position : position + 2])
-            if script is None:
+            if script not in self._inside:
                 position += 1
                 continue
             end = self._word_end(script, text, position)
@@ -92,9 +97,7 @@ class LinguisTriePreTokenizer:
         return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:
-        characters = resolve_script(script).letters_and_marks()
         end = start + (text[start] == " ") + 1
-        joiners = self.splitting.joiners[self.splitting.scripts.index(script)]
-        while end < len(text) and (text[end] in characters or text[end] in joiners):
+        while end < len(text) and text[end] in self._inside[script]:
             end += 1
         return end

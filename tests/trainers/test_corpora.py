@@ -1,22 +1,13 @@
-import bz2
-import gzip
 import json
 import lzma
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
+from support.files import PACK
 
 from trainers import SGPEError, find_files, read_lines, read_texts
 
-PACK = {
-    "": lambda data: data,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".bz2": bz2.compress,
-    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
-}
 TEXTS = ["ශ්‍රී ලංකාව\n", "line one\r\nline two", "x" * 3000, "é \u2028 😀"]
 
 

@@ -1,24 +1,14 @@
 """Files in Zawgyi are named in a warning, and converted."""
 
-import bz2
-import gzip
 import json
-import lzma
 
 import pytest
-import zstandard
+from support.files import PACK
 
 from trainers import SGPEError, read_lines, read_texts
 from trainers.zawgyi import Converted, convert_zawgyi, share_in_zawgyi, warn_of_zawgyi
 
 ZAWGYI, UNICODE = "ျမန္မာစာ ေက်ာင္း", "မြန်မာစာ ကျောင်း"
-PACK = {
-    "": lambda data: data,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".bz2": bz2.compress,
-    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
-}
 
 
 def write(path, text):

@@ -1,4 +1,5 @@
 from collections import Counter
+from itertools import accumulate
 
 from hypothesis import given, settings, strategies as st
 from support.data import corpus, needs_data, sinhala_words
@@ -58,15 +59,8 @@ def test_no_merge_crosses_a_syllable_in_any_real_word():
     table, tokens = check(units)
     for word in words[:2000] + words[-2000:]:
         text = f" {word}"
-        ends, boundaries = set(), set()
-        place = 0
-        for id in apply_merges_by_rescan(list(text.encode()), table):
-            place += len(tokens[id])
-            ends.add(place)
-        place = 0
-        for unit in trie.tokenize(text, leading_space=True):
-            place += len(unit.encode())
-            boundaries.add(place)
+        ends = set(accumulate(len(tokens[id]) for id in apply_merges_by_rescan(list(text.encode()), table)))
+        boundaries = set(accumulate(len(unit.encode()) for unit in trie.tokenize(text, leading_space=True)))
         assert boundaries <= ends, word
 
 

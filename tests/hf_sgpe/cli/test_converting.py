@@ -5,17 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from support.command import hf_sgpe
 
 from trainers import read_lines
 
 ZAWGYI, UNICODE = "ျမန္မာစာ ေက်ာင္း", "မြန်မာစာ ကျောင်း"
-
-
-def hf_sgpe(*arguments, cwd, code=0):
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
 
 
 @pytest.fixture

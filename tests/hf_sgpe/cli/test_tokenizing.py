@@ -17,17 +17,11 @@ import time
 
 import numpy as np
 import pytest
+from support.command import hf_sgpe
 
 from hf_sgpe import BPETokenizer
 from trainers.token_files import TOKEN_FORMATS
 from trainers.token_shards import _PROGRESS
-
-
-def hf_sgpe(*arguments, cwd, code=0):
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
-    return done
 
 
 @pytest.fixture

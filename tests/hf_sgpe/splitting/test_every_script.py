@@ -5,6 +5,7 @@ import json
 import unicodedata
 from collections import Counter
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -191,10 +192,7 @@ def test_no_merge_of_the_unit_tier_crosses_a_syllable(name, data):
         tokens.append(tokens[left] + tokens[right])
     table = MergeTable((pair, 256 + rank) for rank, pair in enumerate(merges))
     for word in words:
-        place, ends = 0, set()
-        for id in apply_merges_by_rescan(list(word.encode()), table):
-            place += len(tokens[id])
-            ends.add(place)
+        ends = set(accumulate(len(tokens[id]) for id in apply_merges_by_rescan(list(word.encode()), table)))
         place = 0
         for unit in trie.tokenize(word, leading_space=True):
             place += len(unit.encode())
