@@ -23,6 +23,7 @@ from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.extension_tiers import BytesPair, TierLearner, Words
+from hf_sgpe.splitting.script import Ranges
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.two_tiers import OnMerge, Track
@@ -171,10 +172,11 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
             raise SGPEError(f"the extended tokenizer has other {what.replace('_', ' ')}")
     before, after = base.splitting, extended.splitting
     if after.regexes != before.regexes:
-        names = zip(after.scripts, after.script_letters, strict=False)
-        new = [ranges for name, ranges in names if name not in before.scripts]
+        ours, theirs = _words_of_scripts(before), _words_of_scripts(after)
+        new = [letters for name, letters, _ in theirs - ours]
         letters = {point for ranges in new for first, last in ranges for point in range(first, last + 1)}
-        if after.patterns != before.patterns or after.recipe != "hybrid" or not letters <= confinement.points:
+        same = after.recipe == "hybrid" and after.patterns == before.patterns and ours <= theirs
+        if not same or not letters <= confinement.points:
             raise SGPEError("the extended tokenizer cuts other text in another way")
     for token, id in base.vocab.items():
         if extended.vocab.get(token) != id:
@@ -192,6 +194,11 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         raise SGPEError(f"the merge {pair} has another place, and text of other scripts comes to it, too")
 
 
+def _words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
+    """What words of each script are written with: its name, its letters, and its joiners."""
+    return set(zip(splitting.scripts, splitting.script_letters, splitting.script_joiners, strict=True))
+
+
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
     """The ids below ``rows``, the number of a model's embeddings, that no token uses."""
     taken = {*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
@@ -203,9 +210,7 @@ def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
     ours, theirs = splitting, counts.splitting
     same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
     if same and ours.recipe == "hybrid":
-        same = set(zip(ours.scripts, ours.script_letters, strict=True)) <= set(
-            zip(theirs.scripts, theirs.script_letters, strict=True)
-        )
+        same = _words_of_scripts(ours) <= _words_of_scripts(theirs)
     elif same:
         same = ours.regexes == theirs.regexes
     if not same:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
@@ -104,7 +104,14 @@ class ExtensionConfig:
             if before.recipe == "sgpe":
                 raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train one of the recipe hybrid")
             scripts = tuple(dict.fromkeys((*before.scripts, *self.scripts)))
-            return Splitting("hybrid", scripts, before.pattern, before.normalization, before.special_tokens)
+            today = Splitting("hybrid", scripts, before.pattern, before.normalization, before.special_tokens)
+            # Words of those that were there stay as they were.
+            old = len(before.scripts)
+            return replace(
+                today,
+                letters=(*before.script_letters, *today.script_letters[old:]),
+                joiners=(*before.script_joiners, *today.script_joiners[old:]),
+            )
         return before
 
 

@@ -84,10 +84,9 @@ class TierLearner:
         self.trie = LinguisTrie(config.scripts, whole_clusters=True)
         units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
         self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
-        promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
-        self.characters = promised.difference(f" {ZWNJ}{ZWJ}", shared_marks())
-        self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
         self._shared: dict[str, bool] = {" ": True, "": True}
+        self.characters = self._promised()
+        self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
@@ -156,6 +155,18 @@ class TierLearner:
                 "alone need more"
             )
         return best
+
+    def _promised(self) -> set[str]:
+        """The characters that get a token whatever they are worth.
+
+        Of scripts where they have to earn it, those that begin with the byte of a mark that other scripts have, too: it is
+        taken in byte by byte, and so would be the first byte of such a letter behind the same one.
+        """
+        promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
+        characters = set().union(*self.units)
+        leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & set(shared_marks()))}
+        promised |= {character for character in characters if character.encode()[:1] in leads}
+        return promised.difference(f" {ZWNJ}{ZWJ}", shared_marks())
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
         """How many tokens of text it saves, cuts counted, that a unit has a token."""

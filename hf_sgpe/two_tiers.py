@@ -19,7 +19,7 @@ from hf_sgpe.chat.templates import load_template
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import cls_sep_template
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts import SCRIPTS, names_of
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.training_config import TrainingConfig
 
@@ -97,6 +97,9 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     if mixed:
         joiners = {joiner for script in trie.scripts for joiner in script.joiners}
         units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
+    absent = {script.name for script in trie.scripts}.difference(map(trie.script_of, units))
+    if absent and len(trie.scripts) < len(SCRIPTS):  # nobody expects all of them
+        logger.warning("the text has no word in %s", names_of(sorted(absent)))
     characters = {character for unit in units if not trie.must_earn(unit) for character in unit}
     promised = choose_units(
         units,

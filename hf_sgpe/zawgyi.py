@@ -102,7 +102,8 @@ _CHARACTERS = str.maketrans(
 
 # From here on, text has Unicode's characters in Zawgyi's order.
 _LETTER = r"[\u1000-\u102A\u103F\u104E]"
-_BEFORE_IT = r"(?:\u1031+\u103C*|\u103C+\u1031*)"
+# No more of them than anybody types, so that the time of a long run grows with its length only.
+_BEFORE_IT = r"(?:\u1031{1,4}\u103C{0,4}|\u103C{1,4}\u1031{0,4})"
 _AFTER_IT = r"[\u102B-\u1030\u1032\u1036\u103A\u103B\u103D\u103E\u1064]"
 
 _AS_IT_IS_SEEN = [

@@ -130,9 +130,10 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
         if not named:  # Braille has no letters
             continue
         kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
-    flags = [point for point in emoji if regex.match(r"\p{Regional_Indicator}", chr(point))]
-    pictographs = sorted(set(emoji).difference(flags, marks))
-    result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs), "I": ranges_text(flags)}
+    # Without the halves of flags: where flags stand side by side, the merges that make one of two halves reach from one flag
+    # into the next.
+    pictographs = [point for point in emoji if not regex.match(r"\p{Regional_Indicator}", chr(point)) and point not in marks]
+    result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs)}
     result["shared"]["marks"] = {"X": ranges_text(marks)}
     return result
 

@@ -57,7 +57,7 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
-    all_characters = {character for unit in plain for character in unit} | set(characters)
+    all_characters = {character for unit in plain | letters for character in unit} | set(characters)
     groups = (all_characters, _half_forms(letters | plain, trie), letters, plain, syllables)
     ordered = [unit for group in groups for unit in sorted(group, key=lambda unit: (len(unit.encode()), unit))]
     return list(dict.fromkeys(ordered))

@@ -203,9 +203,11 @@ def find_scripts(
     if not shares:
         if not any(map(str.strip, beginning())):
             return {}  # the trainer says that there is no text
+        seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
-            f"{[*files, *counts, 'the dataset'][0]}: begins with no text that has something to keep whole, neither "
-            "syllables nor letters with marks: name the scripts of the whole corpus by --script, or give --recipe bpe"
+            f"{[*files, *counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has nothing to keep "
+            "whole, neither syllables nor letters with marks: name the scripts of the whole corpus by --script, or give "
+            "--recipe bpe"
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())

@@ -58,11 +58,14 @@ BRAHMIC: Grammar = {
     "start": _BEGINNING,
     "before": _BEGINNING | _row("JZX", "letter"),
     "letter": _row(_MARKS + "W", "letter") | {"H": "virama"},
-    "virama": _row(_MARKS + "H", "virama") | {"C": "letter"},
+    "virama": _row(_MARKS + "H", "virama") | _row("CW", "letter"),
 }
 
 # Where the virama is never seen but only stacks, it stacks vowels too (Khmer, Burmese).
 STACKING: Grammar = BRAHMIC | {"virama": BRAHMIC["virama"] | {"V": "letter"}}
+
+# Its cluster-initial ra takes marks, and the consonant after them.
+ZANABAZAR: Grammar = STACKING | {"before": BRAHMIC["before"] | _row(_MARKS, "before")}
 
 # As the document has it, but again with every mark: a virama links consonants only directly, with joiners on either side,
 # since without NFC the vowel sign ee ends in one.
@@ -80,17 +83,17 @@ SINHALA: Grammar = {
 MYANMAR: Grammar = {
     "start": _row("CVONSMWA", "letter") | {"H": "stacked"},
     "letter": _row(_MARKS + "WA", "letter") | {"H": "stacked", "C": "coda", "V": "coda"},
-    "stacked": _row(_MARKS + "AH", "stacked") | {"C": "letter", "V": "letter"},
+    "stacked": _row(_MARKS + "AH", "stacked") | _row("CVW", "letter"),
     "coda": {"A": "letter", "H": "stacked", "M": "toned"},
     "toned": {"A": "letter", "M": "toned"},
 }
 MYANMAR_ENDS = frozenset(("letter", "stacked"))
 
-# Everything up to and with the tsheg (``T``).
+# Everything up to and with the tsheg (``T``). Marks behind that begin no syllable, or its merges would reach over the tsheg.
 TIBETAN: Grammar = {
-    "start": _row("CVONSMWRH", "letter") | {"T": "ended"},
+    "start": _row("CVOWR", "letter") | _row("TNSMH", "ended"),
     "letter": _row("CVWRH" + _MARKS, "letter") | {"T": "ended"},
-    "ended": _row(_MARKS, "ended"),
+    "ended": _row(_MARKS + "H", "ended"),
 }
 
 # ----------------------------------------------------------------------------------------------------- letters
@@ -165,11 +168,9 @@ HANGUL: Grammar = {
     "trailing": {"T": "trailing"} | CLUSTER["letter"],
 }
 
-# Pictographs joined by ZWJ, and flags of two regional indicators ``I``.
+# Pictographs joined by ZWJ.
 EMOJI: Grammar = {
-    "start": {"C": "letter", "I": "flag"},
+    "start": {"C": "letter"},
     "letter": _row("XZ", "letter") | {"J": "joined"},
     "joined": _row("XZ", "letter") | {"J": "joined", "C": "letter"},
-    "flag": _row("XZJ", "marked") | {"I": "marked"},
-    "marked": _row("XZJ", "marked"),
 }

@@ -159,7 +159,7 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 def _scanner(splitting: Splitting) -> Scanner | None:
     """The native scanner for a way to cut text; None where a split pattern has none."""
     letters = splitting.script_letters
-    joiners = tuple(runs(map(ord, one)) for one in splitting.joiners)
+    joiners = splitting.script_joiners
     ranges = sorted(one for script in letters for one in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
         return None  # a scanner tells scripts by the character, and all of them from ASCII

@@ -31,6 +31,7 @@ from hf_sgpe.splitting.grammars import (
     TIBETAN,
     TIBETAN_LETTER,
     VISUAL_LETTER,
+    ZANABAZAR,
 )
 from hf_sgpe.splitting.script import ZWJ, Script, characters_in, ranges_text, unicode_says
 
@@ -38,7 +39,7 @@ TEN = (
     Script(
         "sinhala",
         (0x0D80, 0x0DFF),
-        also="Sinh si Sinhalese",
+        also="Sinh si sin Sinhalese",
         font="Noto Sans Sinhala",
         greeting="ශ්‍රී ලංකාව",
         words="ශ්‍රී ලං|කා|ව වි|ද්‍යා|ල|ය ක්‍ෂේ|ත්‍ර|ය",
@@ -57,7 +58,7 @@ TEN = (
     Script(
         "devanagari",
         (0x0900, 0x097F),
-        also="Deva hi Hindi mr Marathi ne Nepali sa Sanskrit awa bho brx doi gom hne kok ks mag mai new",
+        also="Deva hi hin Hindi mr mar Marathi ne nep npi Nepali sa san Sanskrit awa bho brx doi gom hne kok ks mag mai new",
         font="Noto Sans Devanagari",
         greeting="नमस्ते दुनिया",
         words="न|म|स्ते क्षे|त्र वि|द्या|ल|य हि|न्दी",
@@ -73,7 +74,7 @@ TEN = (
     Script(
         "bengali",
         (0x0980, 0x09FF),
-        also="Beng bn Bangla as Assamese",
+        also="Beng bn ben Bangla as asm Assamese",
         font="Noto Sans Bengali",
         greeting="বাংলা অক্ষর",
         words="বাং|লা অ|ক্ষ|র বি|শ্ব",
@@ -89,7 +90,7 @@ TEN = (
     Script(
         "gurmukhi",
         (0x0A00, 0x0A7F),
-        also="Guru pa Punjabi",
+        also="Guru pa pan Punjabi",
         font="Noto Sans Gurmukhi",
         greeting="ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ",
         words="ਪੰ|ਜਾ|ਬੀ ਅੱ|ਖ|ਰ ਸ੍ਰੀ",
@@ -109,7 +110,7 @@ TEN = (
     Script(
         "gujarati",
         (0x0A80, 0x0AFF),
-        also="Gujr gu",
+        also="Gujr gu guj",
         font="Noto Sans Gujarati",
         greeting="ગુજરાતી અક્ષર",
         words="ગુ|જ|રા|તી અ|ક્ષ|ર વિ|દ્યા",
@@ -125,7 +126,7 @@ TEN = (
     Script(
         "odia",
         (0x0B00, 0x0B7F),
-        also="Orya or Oriya",
+        also="Orya or ori ory Oriya",
         font="Noto Sans Oriya",
         greeting="ଓଡ଼ିଆ ଅକ୍ଷର",
         words="ଓ|ଡ଼ି|ଆ ଅ|କ୍ଷ|ର",
@@ -142,7 +143,7 @@ TEN = (
     Script(
         "tamil",
         (0x0B80, 0x0BFF),
-        also="Taml ta",
+        also="Taml ta tam",
         font="Noto Sans Tamil",
         greeting="தமிழ் மொழி",
         words="த|மி|ழ் மொ|ழி ல|ட்சு|மி",
@@ -161,7 +162,7 @@ TEN = (
     Script(
         "telugu",
         (0x0C00, 0x0C7F),
-        also="Telu te",
+        also="Telu te tel",
         font="Noto Sans Telugu",
         greeting="తెలుగు అక్షరం",
         words="తె|లు|గు అ|క్ష|రం",
@@ -177,7 +178,7 @@ TEN = (
     Script(
         "kannada",
         (0x0C80, 0x0CFF),
-        also="Knda kn tcy Tulu",
+        also="Knda kn kan tcy Tulu",
         font="Noto Sans Kannada",
         greeting="ಕನ್ನಡ ಅಕ್ಷರ",
         words="ಕ|ನ್ನ|ಡ ಅ|ಕ್ಷ|ರ",
@@ -194,7 +195,7 @@ TEN = (
     Script(
         "malayalam",
         (0x0D00, 0x0D7F),
-        also="Mlym ml",
+        also="Mlym ml mal",
         font="Noto Sans Malayalam",
         greeting="മലയാളം ഭാഷ",
         words="മ|ല|യാ|ളം അ|ക്ഷ|രം വി|ദ്യാ",
@@ -236,22 +237,22 @@ _FONTS = {
 
 # Languages that are written in it and their codes.
 _LANGUAGES = {
-    "arabic": "ar fa Persian ur Urdu ps Pashto sd Sindhi ug Uyghur ckb",
-    "armenian": "hy",
-    "cyrillic": "ru Russian uk Ukrainian be Belarusian bg Bulgarian mk ky tg ba tt",
-    "ethiopic": "am Amharic ti Tigrinya",
-    "georgian": "ka",
-    "greek": "el",
-    "han": "zh Chinese yue Cantonese",
-    "hangul": "ko Korean",
-    "hebrew": "he Yiddish",
-    "khmer": "km",
+    "arabic": "ar ara arb fa fas pes Persian ur urd Urdu ps pus pbt Pashto sd snd Sindhi ug uig Uyghur ckb",
+    "armenian": "hy hye",
+    "cyrillic": "ru rus Russian uk ukr Ukrainian be bel Belarusian bg bul Bulgarian mk mkd ky kir tg tgk ba bak tt tat",
+    "ethiopic": "am amh Amharic ti tir Tigrinya",
+    "georgian": "ka kat",
+    "greek": "el ell",
+    "han": "Hans Hant zh zho cmn Chinese yue Cantonese",
+    "hangul": "Kore ko kor Korean",
+    "hebrew": "he heb yi ydd Yiddish",
+    "khmer": "km khm",
     "lao": "lo",
-    "myanmar": "my Burmese shn Shan mnw ksw",
+    "myanmar": "my mya Burmese shn Shan mnw ksw",
     "ol-chiki": "sat Santali",
-    "thaana": "dv Dhivehi",
-    "thai": "th",
-    "tibetan": "bo dz Dzongkha",
+    "thaana": "dv div Dhivehi",
+    "thai": "th tha",
+    "tibetan": "bo bod dz dzo Dzongkha",
 }
 
 _GREETINGS = {
@@ -316,6 +317,7 @@ _CLUSTERS: dict[str, Any] = {"syllable": CLUSTER, "letter": CLUSTER, "by_cluster
 _GRAMMARS: dict[str, dict[str, Any]] = {
     **{name: {"syllable": STACKING, "letter": STACKED_LETTER} for name in _STACKERS},
     **{name: {"syllable": BRAHMIC, "letter": VISUAL_LETTER} for name in _VISUAL},
+    "zanabazar-square": {"syllable": ZANABAZAR, "letter": STACKED_LETTER | {"before": ZANABAZAR["before"]}},
     "myanmar": {"syllable": MYANMAR, "ends": MYANMAR_ENDS, "letter": STACKED_LETTER},
     "tibetan": {"syllable": TIBETAN, "letter": TIBETAN_LETTER},
     "hangul": {"syllable": HANGUL, "letter": HANGUL},

@@ -29,6 +29,10 @@ __all__ = [
 
 _MARKED = 0.01
 _MANY = 20
+_MOST_CLASSES = 30  # of the kernel's 32, one is for what is in no script, and one for letters without a class
+
+# Written in several scripts at once.
+_SEVERAL = dict.fromkeys(("ja", "jpn", "japanese", "jpan"), ("han", "hiragana", "katakana"))
 
 SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas())}
 """Name of a script → its table: those that are written by syllables, which are what ``all`` means."""
@@ -39,7 +43,8 @@ def add_script(script: Script) -> None:
     clusters only.
 
     Raises:
-        SGPEError: its name, or one of its other names, is taken or is more than one word; or its ranges are not hexadecimal.
+        SGPEError: its name, or one of its other names, is taken or is more than one word; its ranges are not hexadecimal;
+            another of `SCRIPTS` has one of its letters; or a grammar names a state that it does not have.
     """
     taken = {"all": "every script", "auto": "what the text is written in", **_names(SCRIPTS.values())}
     for name in (script.name, *script.also.split()):
@@ -48,9 +53,28 @@ def add_script(script: Script) -> None:
         if not name or {",", *" \t\n"} & set(name):
             raise SGPEError(f"a script cannot be called {name!r}: give one word")
     try:
-        script.letters_and_marks()
+        letters = script.letters_and_marks()
+        script.classes_for_letters()
     except ValueError as error:
         raise SGPEError(f"script {script.name}: ranges must be like '0915-0939 093C' ({error})") from None
+    if not letters:
+        raise SGPEError(f"script {script.name}: it has no letters")
+    for other in SCRIPTS.values():
+        if both := letters & other.letters_and_marks() if other.name != script.name else ():
+            raise SGPEError(f"script {script.name}: U+{ord(min(both)):04X} is a letter or mark of {other.name} already")
+    for what, grammar, ends in (
+        ("syllable", script.syllable, script.ends),
+        ("letter", script.letter, script.letter_ends),
+        ("document", script.document or {"start": {}}, None),
+    ):
+        named = {"start", *(ends or ()), *(state for row in grammar.values() for state in row.values())}
+        if unknown := sorted(named - grammar.keys()):
+            raise SGPEError(f"script {script.name}: its grammar {what} has no state {unknown[0]!r}")
+    classes = {letter for one in (*every_script().values(), script) for letter in one.classes().values()}
+    if len(classes) > _MOST_CLASSES:
+        raise SGPEError(
+            f"script {script.name}: the classes of all scripts are {len(classes)}, at most {_MOST_CLASSES} can be"
+        )
     SCRIPTS[script.name] = script
 
 
@@ -76,12 +100,13 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
     Raises:
         SGPEError: there is no such table.
 
-    >>> resolve_scripts(["tamil", "Hindi,ta"]), len(resolve_scripts("all")) > 60
-    (('tamil', 'devanagari'), True)
+    >>> resolve_scripts(["tamil", "Hindi,ta", "ja"]), len(resolve_scripts("all")) > 60
+    (('tamil', 'devanagari', 'han', 'hiragana', 'katakana'), True)
     """
     given = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
-    found = [resolve_script(name).name for name in given if name.casefold() != "all"]
-    return tuple(dict.fromkeys([*(SCRIPTS if len(found) < len(given) else ()), *found]))
+    each = [one for name in given for one in _SEVERAL.get(name.casefold(), (name,))]
+    found = [resolve_script(name).name for name in each if name.casefold() != "all"]
+    return tuple(dict.fromkeys([*(SCRIPTS if len(found) < len(each) else ()), *found]))
 
 
 def resolve_script(name: str) -> Script:
@@ -98,7 +123,7 @@ def resolve_script(name: str) -> Script:
     if name in SCRIPTS:
         return SCRIPTS[name]
     scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
-    names = _names(scripts.values())
+    names = _names((*others(), *scripts.values()))  # a table that takes the place of another has the other's names, too
     if (known := names.get(key)) is None:
         close = get_close_matches(key, names, 3)
         raise SGPEError(
@@ -119,7 +144,7 @@ def names_of(scripts: Iterable[str]) -> str:
     return ", ".join(names) if len(names) <= _MANY else f"{len(names)} scripts"
 
 
-def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:
+def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
     """The scripts that texts are written in and that have something to keep whole: name → share of all their letters and
     marks, the greatest first.
 
@@ -128,6 +153,7 @@ def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:
 
     Args:
         share: Scripts with less than this are left out.
+        any_script: Tell those, too, that have nothing to keep whole.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}
@@ -150,6 +176,6 @@ def scripts_in(texts: Iterable[str], share: float = 0.01) -> dict[str, float]:
         if not count or count < share * total:
             continue
         own_marks = sum(letters[c] for c in written & set(characters_in(script.modifiers)))
-        if not script.by_clusters or own_marks + sum(map(marked.__getitem__, written)) >= _MARKED * count:
+        if any_script or not script.by_clusters or own_marks + sum(map(marked.__getitem__, written)) >= _MARKED * count:
             shares[name] = count / total
     return dict(sorted(shares.items(), key=lambda item: -item[1]))

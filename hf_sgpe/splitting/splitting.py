@@ -81,6 +81,7 @@ class Splitting:
         special_tokens: Their text is taken out before anything is cut. None for the recipe's own.
         letters: The characters (code point ranges) that words of each script are written with, where a tokenizer was saved
             under other tables than today's; None for today's.
+        joiners: The same for what stands in words of each script behind their letters.
 
     Raises:
         SGPEError: a value is unknown, or a pattern is not a regex.
@@ -95,6 +96,7 @@ class Splitting:
     normalization: str | None = None
     special_tokens: tuple[str, ...] | None = None
     letters: tuple[Ranges, ...] | None = field(default=None, repr=False)
+    joiners: tuple[Ranges, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.recipe not in tuple(RECIPES):
@@ -132,6 +134,8 @@ class Splitting:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        # They depend on the letters.
+        object.__setattr__(self, "joiners", None if self.joiners == self._joiners() else self.joiners)
         for one in self.regexes:
             _check(one)
 
@@ -157,10 +161,10 @@ class Splitting:
         rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
         if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
             blocks = [(ord(part[0]), ord(part[-1])) for part in regex.findall(".-.", sgpe["inside"], flags=regex.DOTALL)]
-            splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), (), rest)
+            splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), None, (), rest)
         elif len(regexes) > 1 and all(one.startswith(f"{regexes[0]}|") for one in regexes[1:]):
             patterns = tuple(one[len(regexes[0]) + 1 :] for one in regexes[1:])
-            splitting = cls._spelled("hybrid", _letters_of_words(regexes[0]), patterns, rest)
+            splitting = cls._spelled("hybrid", *_letters_and_joiners(regexes[0]), patterns, rest)
         else:
             splitting = None
         if splitting and splitting.regexes == tuple(regexes):
@@ -169,13 +173,19 @@ class Splitting:
 
     @classmethod
     def _spelled(
-        cls, recipe: str, letters: tuple[Ranges, ...], patterns: tuple[str, ...], rest: Mapping[str, Any]
+        cls,
+        recipe: str,
+        letters: tuple[Ranges, ...],
+        joiners: tuple[Ranges, ...] | None,
+        patterns: tuple[str, ...],
+        rest: Mapping[str, Any],
     ) -> Splitting | None:
         """The splitting that letters and regexes for all else may spell; None if the letters belong to no script."""
         scripts = [_script_of(recipe, one) for one in letters]
         if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or any(map(is_name, patterns)):
             return None
-        return cls(recipe, tuple(scripts), tuple(map(_named, patterns)) or "", letters=letters, **rest)
+        pattern = tuple(map(_named, patterns)) or ""
+        return cls(recipe, tuple(scripts), pattern, letters=letters, joiners=joiners, **rest)
 
     @property
     def splitting(self) -> Splitting:
@@ -194,25 +204,30 @@ class Splitting:
         return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
     @cached_property
-    def joiners(self) -> tuple[str, ...]:
-        """What stands in words of each script behind their letters: joiners; in ``hybrid`` also the marks that all scripts
-        share where it is by grapheme clusters, and U+200B where it has no spaces between words, which some writers put there
-        instead."""
+    def script_joiners(self) -> tuple[Ranges, ...]:
+        """What stands in words of each script behind their letters (code point ranges): joiners; in ``hybrid``, but for the
+        scripts of the SGPE document's kind, also the marks that all scripts share; and U+200B where there are no spaces
+        between words, which some writers put there instead."""
+        return self._joiners() if self.joiners is None else self.joiners
+
+    def _joiners(self) -> tuple[Ranges, ...]:
+        """The same by today's tables."""
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
-            return ("".join(sorted(set("".join(script.joiners for script in scripts)))),) * len(scripts)
+            return (runs({ord(joiner) for script in scripts for joiner in script.joiners}),) * len(scripts)
         marks = ""
-        if any(script.by_clusters for script in scripts):  # some marks are letters of Devanagari
+        if not all(script.document for script in scripts):  # some marks are letters of Devanagari
             taken = [one for ranges in self.script_letters for one in ranges]
             marks = "".join(mark for mark in shared_marks() if not any(a <= ord(mark) <= b for a, b in taken))
         return tuple(
-            ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + (marks if script.by_clusters else "") for script in scripts
+            runs(map(ord, ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + ("" if script.document else marks)))
+            for script in scripts
         )
 
     @cached_property
     def words_regex(self) -> str:
         """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
-        joiners = (_character_class(runs(map(ord, one))) for one in self.joiners)
+        joiners = map(_character_class, self.script_joiners)
         letters = map(_character_class, self.script_letters)
         words = [f"[{one}][{one}{others}]*" for one, others in zip(letters, joiners, strict=True)]
         if len(words) == 1:
@@ -227,7 +242,7 @@ class Splitting:
         """The split regexes that a saved tokenizer has, applied one after another."""
         if self.recipe == "sgpe":
             inside = "".join(map(_character_class, self.script_letters))
-            return (rf" ?[{inside}{self.joiners[0]}]+| ?[^ \t\n\r]|[ \t\n\r]",)
+            return (rf" ?[{inside}{_character_class(self.script_joiners[0])}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
             # The others begin with the first, so that they leave those words whole.
             return (self.words_regex, *(f"{self.words_regex}|{pattern}" for pattern in self.patterns))
@@ -333,15 +348,16 @@ def _character_class(ranges: Ranges) -> str:
 
 _CLASS = r"(?:[^\[\]\\^-](?:-[^\[\]\\^-])?)+"
 _SGPE_WORDS = regex.compile(rf" \?\[(?P<inside>{_CLASS})\]\+\| \?\[\^ \\t\\n\\r\]\|\[ \\t\\n\\r\]")
-_ALTERNATIVE = rf"\[(?P<first>{_CLASS})\]\[{_CLASS}\]\*"
+_ALTERNATIVE = rf"\[(?P<letters>{_CLASS})\]\[(?P<inside>{_CLASS})\]\*"
 _WORDS = regex.compile(rf" \?(?:{_ALTERNATIVE}|(?:\(\?=\[{_CLASS}\]\))?\(\?:{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*\))")
 _FEW_SCRIPTS = 10
 
 
-def _letters_of_words(words: str) -> tuple[Ranges, ...]:
-    """The scripts' letters in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
+def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
+    """The scripts' letters and joiners in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
     match = _WORDS.fullmatch(words)
-    return tuple(runs(_points(text)) for text in match.captures("first")) if match else ()
+    letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))
+    return tuple(map(runs, letters)), tuple(runs(all_ - first) for first, all_ in zip(letters, inside, strict=True))
 
 
 def _points(text: str) -> set[int]:

@@ -53,8 +53,8 @@ class LinguisTriePreTokenizer:
         self.patterns = self.splitting.regexes
         # What goes on with a word of each script.
         self._inside = {
-            name: resolve_script(name).letters_and_marks().union(joiners)
-            for name, joiners in zip(self.splitting.scripts, self.splitting.joiners, strict=True)
+            name: resolve_script(name).letters_and_marks().union(chr(c) for a, b in joiners for c in range(a, b + 1))
+            for name, joiners in zip(self.splitting.scripts, self.splitting.script_joiners, strict=True)
         }
 
     def split(self, text: str) -> list[str]:

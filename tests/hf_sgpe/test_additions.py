@@ -51,6 +51,8 @@ def there(tmp_path):
 
 
 def test_they_are_listed(there):
+    help_text = there("train", "--help").replace("│", " ")  # lines may end anywhere
+    assert "tengwar, or all" in " ".join(help_text.split())
     assert "tengwar, or all" in there("train", "--help")
     assert "no-spaces" in there("train", "--help")
     assert "lines: its tokens, one a line" in there("export", "--help")
@@ -112,6 +114,11 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
         ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
         ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
         ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
+        ("add_script(Script('x', (1, 2), ''))", "script x: it has no letters"),
+        ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is a letter or mark of thai already"),
+        ("add_script(Script('x', (1, 2), 'E100', syllable={'start': {'C': 'q'}}))", "its grammar syllable has no state 'q'"),
+        ("add_script(Script('x', (1, 2), 'E100', ends={'q'}))", "its grammar syllable has no state 'q'"),
+        ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "at most 30"),
         ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
         ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
         ("add_format(Format('lines', '.x', 'x'))", "cannot be called 'lines'"),

@@ -111,7 +111,7 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
         done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, check=False)
         assert done.returncode == 2
         assert re.fullmatch(
-            r"error: en\.txt: begins with no text that has something to keep whole, .* --recipe bpe\n", done.stderr
+            r"error: en\.txt: begins with text in latin, which has nothing to keep whole, .* --recipe bpe\n", done.stderr
         )
     hf_sgpe("train", "en.txt", "--out", "d", "--recipe", "bpe", "--vocab-size", 400, cwd=tmp_path)
 
@@ -596,7 +596,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         (("si.txt", "--new-tokens", "many"), "--new-tokens many: give a number, or auto"),
         (("si.txt", "--new-tokens", "0"), "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
         (("si.txt", "--new-tokens", "20"), "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
-        (("en.txt",), "en.txt: begins with no text that has something to keep whole"),
+        (("en.txt",), "en.txt: begins with text in latin, which has nothing to keep whole"),
         (("en.txt", "--script", "si"), "the text has no word in sinhala: name other scripts, or give other text"),
         (("si.txt", "--out", "base"), "--out base is the tokenizer that is extended: give another folder"),
         (("si.txt", "--reuse-ids"), "base: there is no config.json beside it that says how many rows the model has"),

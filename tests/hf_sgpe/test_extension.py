@@ -24,6 +24,7 @@ from hf_sgpe import (
 )
 from hf_sgpe.bpe.confined import Confinement
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges, unreached_words
+from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.extension import check_promise, extend_from_counts, free_ids_of
 from hf_sgpe.extension_config import keeps_words
 from hf_sgpe.formats import gguf, gpt2_files, tokenizer_json
@@ -86,6 +87,25 @@ def test_words_of_a_script_keep_their_joiners_when_another_script_has_more(of_tw
     base, new = of_two_kinds
     assert new.encode(text) == base.encode(text)
     assert new.encode("ខ្មែរ\u200bភាសា") != base.encode("ខ្មែរ\u200bភាសា")
+
+
+def test_words_of_scripts_that_were_there_stay_as_they_were():
+    older = replace(Splitting(scripts=("thai",)), joiners=(((0x200C, 0x200D),),))
+    of_thai = train_from_counts(
+        WordCounts.from_texts(["ภาษาไทย "], Splitting(scripts=("thai",))), TrainingConfig(vocab_size=300, scripts=("thai",))
+    )
+    base = TokenizerData(of_thai.vocab, of_thai.merges, splitting=older)
+    new = extended(base, ExtensionConfig(["si"], new_tokens=90), SINHALA).tokenizer
+    assert new.splitting.script_joiners[0] == older.script_joiners[0]
+    assert new.splitting.scripts == ("thai", "sinhala")
+
+
+def test_a_mark_that_others_have_too_takes_no_letter_apart():
+    base = BPETokenizer.train_from_iterator([ENGLISH], 300, pattern="o200k", min_frequency=1)
+    arabic = "مَ مَكَ كَمَ مُكَ " * 20 + "من نم "
+    extension = extended(base, ExtensionConfig(["arabic"], new_tokens=10, min_frequency=3), arabic)
+    new = BPETokenizer.of(extension.tokenizer)
+    assert [new.token_bytes(id).decode() for id in new.encode("من مك مَ")] == ["م", "ن", " ", "م", "ك", " مَ"]
 
 
 @given(text=texts)

@@ -5,7 +5,7 @@ import json
 import unicodedata
 from collections import Counter
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 
 import pytest
@@ -29,12 +29,24 @@ WORDS = [
 
 
 def text_in(*names, elements=()):
-    """Random text, mostly of some scripts, with what may stand between their letters."""
-    letters = [sorted(resolve_script(name).letters_and_marks()) for name in names]
+    """Random text, mostly of some scripts, with what may stand between their letters; all classes are as likely."""
+    letters = [members for name in names for members in classes_of(name)]
     marks = st.sampled_from("\u0301\u0308\ufe0f\u0951\u1cda\u064b\U0001f3fd\u034f")
     others = st.sampled_from([*" a1-۱।\n", *elements])
-    parts = [*map(st.sampled_from, letters)] * 4 + [st.sampled_from("\u200c\u200d"), marks, others]
+    parts = [*map(st.sampled_from, letters)] * (len(names) if len(letters) > 4 else 4) + [
+        st.sampled_from("\u200c\u200d"),
+        marks,
+        others,
+    ]
     return st.lists(st.one_of(parts), max_size=16).map("".join)
+
+
+@cache
+def classes_of(name):
+    """The letters and marks of a script, class by class."""
+    classes = resolve_script(name).classes()
+    letters = sorted(resolve_script(name).letters_and_marks(), key=lambda letter: (classes.get(letter, ""), letter))
+    return [list(members) for _, members in groupby(letters, lambda letter: classes.get(letter, ""))]
 
 
 @cache
@@ -184,9 +196,8 @@ def test_no_merge_of_the_unit_tier_crosses_a_syllable(name, data):
     chosen = set(data.draw(st.lists(st.sampled_from(units))))
     letters = {letter for unit in units for letter in trie.letters(unit)}
     kept = set(data.draw(st.lists(st.sampled_from(sorted(letters)))))
-    merges = build_unit_tier(
-        unit.encode() for unit in order_units(ChosenUnits(chosen, kept), trie, characters="".join(units))
-    )
+    promised = "".join(unit for unit in units if not trie.must_earn(unit))
+    merges = build_unit_tier(unit.encode() for unit in order_units(ChosenUnits(chosen, kept), trie, characters=promised))
     tokens = list(BYTES)
     for left, right in merges:
         tokens.append(tokens[left] + tokens[right])
@@ -197,6 +208,20 @@ def test_no_merge_of_the_unit_tier_crosses_a_syllable(name, data):
         for unit in trie.tokenize(word, leading_space=True):
             place += len(unit.encode())
             assert place in ends or not trie.script_of(unit), (word, unit, chosen)
+
+
+def test_flags_are_left_to_the_split_pattern():
+    """Merges that make one flag would reach into the next."""
+    splitter = LinguisTriePreTokenizer(["emoji"], "o200k")
+    assert splitter.split("a🇱🇰🇮🇳 👩‍🚀👍🏽") == [*RegexPreTokenizer("o200k").split("a🇱🇰🇮🇳"), " 👩‍🚀👍🏽"]
+
+
+@pytest.mark.parametrize(
+    ("names", "word"), [(["thai"], "กำ\u0331ก"), (["myanmar"], "က\ufe00ခ"), (["khmer", "devanagari"], "ក\u0301ខ")]
+)
+def test_words_keep_accents_and_variation_selectors(names, word):
+    for text in (word, f" {word}"):
+        assert LinguisTriePreTokenizer(names, "o200k").split(text + " a") == [text, " a"]
 
 
 OWN = [name for name in EVERY if resolve_script(name).own_words]

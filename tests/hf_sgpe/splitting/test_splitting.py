@@ -91,6 +91,17 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(tmp_path
         kept + WordCounts.from_texts(["அஃது"], Splitting(scripts=("tamil",)))
 
 
+@pytest.mark.parametrize("scripts", [("thai",), ("thai", "hebrew"), ("all",)])
+def test_a_tokenizer_of_older_joiners_cuts_as_it_was_trained(scripts):
+    today = Splitting(scripts=scripts)
+    older = replace(today, joiners=tuple(((0x200C, 0x200D),) for _ in today.scripts))
+    assert RegexPreTokenizer.of(older).split("กา\u0301ก") == ["กา", "\u0301", "ก"]
+    assert RegexPreTokenizer.of(today).split("กา\u0301ก") == ["กา\u0301ก"]
+    read = Splitting.from_regexes(older.regexes, "nfc", older.special_tokens)
+    assert read == older != today
+    assert pickle.loads(pickle.dumps(read)) == read == Splitting.from_dict(read.to_dict())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
