@@ -245,7 +245,7 @@ _LANGUAGES = {
     "greek": "el ell",
     "han": "Hans Hant zh zho cmn Chinese yue Cantonese",
     "hangul": "Kore ko kor Korean",
-    "hebrew": "he heb yi ydd Yiddish",
+    "hebrew": "he heb ydd Yiddish",
     "khmer": "km khm",
     "lao": "lo",
     "myanmar": "my mya Burmese shn Shan mnw ksw",

@@ -29,6 +29,7 @@ __all__ = [
 
 _MARKED = 0.01
 _MANY = 20
+_CODE = 4  # letters that the longest codes have
 _MOST_CLASSES = 30  # of the kernel's 32, one is for what is in no script, and one for letters without a class
 
 # Written in several scripts at once.
@@ -125,7 +126,7 @@ def resolve_script(name: str) -> Script:
     scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
     names = _names((*others(), *scripts.values()))  # a table that takes the place of another has the other's names, too
     if (known := names.get(key)) is None:
-        close = get_close_matches(key, names, 3)
+        close = get_close_matches(key, [name for name in names if name in scripts or len(name) > _CODE], 3)
         raise SGPEError(
             f"unknown script {name!r}: give the name that Unicode has for it, such as sinhala, thai or ethiopic, "
             "its ISO 15924 code, a language such as hi or Hindi, or all"
