@@ -24,7 +24,7 @@ from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.script import ZWJ, ZWNJ, shared_marks
 from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.splitting.syllables import LinguisTrie
-from hf_sgpe.two_tiers import OnMerge, Track
+from hf_sgpe.two_tiers import OnMerge, Track, warn_of_absent
 
 BytesPair = tuple[bytes, bytes]
 
@@ -37,6 +37,8 @@ _TRIALS = 5
 _MOST_AUTO = 200_000
 _MOST_PIECES = 16
 _STEP = 1000
+# What stands in words of every script.
+_EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
 
 
 class Words(NamedTuple):
@@ -58,6 +60,8 @@ class Words(NamedTuple):
                 script = script_of[match[0]]
                 words.append((word, times, script))
                 running[script] += times
+        if running:
+            warn_of_absent(config.scripts, running)
         least = min(running.values(), default=1)
         parts = _WEIGHT_PARTS if len(running) > 1 and config.balance else 1
         weight = {script: parts * (least / total) ** config.balance for script, total in running.items()}
@@ -159,14 +163,14 @@ class TierLearner:
     def _promised(self) -> set[str]:
         """The characters that get a token whatever they are worth.
 
-        Of scripts where they have to earn it, those that begin with the byte of a mark that other scripts have, too: it is
-        taken in byte by byte, and so would be the first byte of such a letter behind the same one.
+        Of scripts where they have to earn it, those that begin with the byte of a joiner or mark that other scripts have,
+        too: it is taken in byte by byte, and so would be the first byte of such a letter behind the same one.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = set().union(*self.units)
-        leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & set(shared_marks()))}
+        leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & _EVERYWHERE)}
         promised |= {character for character in characters if character.encode()[:1] in leads}
-        return promised.difference(f" {ZWNJ}{ZWJ}", shared_marks())
+        return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
         """How many tokens of text it saves, cuts counted, that a unit has a token."""
@@ -233,12 +237,16 @@ class TierLearner:
         """The merges that build the units, none of which other text comes to.
 
         A character that begins with bytes of others' (a joiner; danda's, in Devanagari) is never built by itself, but taken
-        in byte by byte behind the one before it: that pair is of the scripts alone.
+        in byte by byte behind the one before it: that pair is of the scripts alone. A joiner or mark of all scripts is not,
+        where its first byte is that of a letter that cannot be built, and would be parted.
         """
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         ordered = order_units(chosen, self.trie, characters=plain)
         units = dict.fromkeys([*plain, *self.with_shared, *ordered])
-        whole = [unit.encode() for unit in units if not self._is_shared(unit.removeprefix(" ")[:1])]
+        shared = set(filter(self._is_shared, {character for unit in units for character in unit}))
+        leads = {letter.encode()[:1] for letter in self.characters if self._is_shared(letter)}
+        parting = {mark for mark in shared & _EVERYWHERE if mark.encode()[:1] in leads}
+        whole = [unit.encode() for unit in units if unit.removeprefix(" ")[:1] not in shared and parting.isdisjoint(unit)]
         tier = build_unit_tier(whole)
         spelled = spell_tokens(BYTES, tier)
         return [(spelled[left], spelled[right]) for left, right in tier]

@@ -83,6 +83,13 @@ def learn_two_tiers(
     return assemble(tokens, merges, config, digest.result())
 
 
+def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> None:
+    """Says which scripts that were named the text does not have; nobody expects all of them."""
+    absent = set(scripts).difference(present)
+    if absent and len(scripts) < len(SCRIPTS):
+        logger.warning("the text has no word in %s", names_of(sorted(absent)))
+
+
 def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> list[Pair]:
     """The unit tier: characters, letters and syllables that are promised a token, and those that earn one.
 
@@ -97,9 +104,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, track: Track) -> li
     if mixed:
         joiners = {joiner for script in trie.scripts for joiner in script.joiners}
         units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
-    absent = {script.name for script in trie.scripts}.difference(map(trie.script_of, units))
-    if absent and len(trie.scripts) < len(SCRIPTS):  # nobody expects all of them
-        logger.warning("the text has no word in %s", names_of(sorted(absent)))
+    warn_of_absent(config.unit_scripts, map(trie.script_of, units))
     characters = {character for unit in units if not trie.must_earn(unit) for character in unit}
     promised = choose_units(
         units,

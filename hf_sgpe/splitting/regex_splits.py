@@ -165,6 +165,8 @@ def _scanner(splitting: Splitting) -> Scanner | None:
         return None  # a scanner tells scripts by the character, and all of them from ASCII
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
+    if any(a <= last and first <= b for first, last in {one for script in joiners for one in script} for a, b in ranges):
+        return None  # nor can a letter of one be the joiner of another
     *steps, last = splitting.patterns
     known = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
     cuts = [runs_of_class(pattern) for pattern in steps] if known and len(steps) <= _MOST_STEPS else [None]

@@ -18,6 +18,8 @@ ZWSP, ZWNJ, ZWJ = "\u200b", "\u200c", "\u200d"
 Ranges = tuple[tuple[int, int], ...]
 
 _SHARED = regex.compile(r"\p{Script=Common}|\p{Script=Inherited}")
+_UNASSIGNED = regex.compile(r"\p{Cn}")
+_ALIKE = 64  # code points whose UTF-8 differs in the last byte only
 
 
 def characters_in(ranges: str) -> str:
@@ -161,10 +163,18 @@ class Script:
 
     def characters(self) -> frozenset[str]:
         """Every character by which text can be told to be in this script: its letters and marks, and the rest of its block
-        but for what several scripts share (danda)."""
-        block = map(chr, range(self.block[0], self.block[1] + 1))
+        but for what several scripts share (danda). With it go the unassigned ones beside it whose UTF-8 begins alike: else
+        these alone would keep the first bytes of Thai's vowels from being Thai's."""
+        first, last = (point // _ALIKE * _ALIKE for point in self.block)
+        around = map(chr, range(first, last + _ALIKE))
         # To Unicode the baht sign is of no script.
-        return self.letters_and_marks().union(c for c in block if unicodedata.category(c) == "Sc" or not _SHARED.match(c))
+        own = (
+            c
+            for c in around
+            if (unicodedata.category(c) == "Sc" or not _SHARED.match(c))
+            and (self.block[0] <= ord(c) <= self.block[1] or _UNASSIGNED.match(c))
+        )
+        return self.letters_and_marks().union(own)
 
     def specimen(self) -> str:
         """A space, and then all letters and marks of the script that Unicode has, with its joiners between them if it

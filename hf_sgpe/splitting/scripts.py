@@ -41,13 +41,14 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 def add_script(script: Script) -> None:
     """Makes a script known wherever scripts are named, listed or asked for. It may be one that was known by its grapheme
-    clusters only.
+    clusters only, whose place it takes by having its name.
 
     Raises:
         SGPEError: its name, or one of its other names, is taken or is more than one word; its ranges are not hexadecimal;
-            another of `SCRIPTS` has one of its letters; or a grammar names a state that it does not have.
+            a letter is of another script, ASCII or a surrogate; or a grammar names a state that it does not have.
     """
-    taken = {"all": "every script", "auto": "what the text is written in", **_names(SCRIPTS.values())}
+    taken = {"all": "every script", "auto": "what the text is written in", **dict.fromkeys(_SEVERAL, "several scripts")}
+    taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
     for name in (script.name, *script.also.split()):
         if name.casefold() in taken:
             raise SGPEError(f"a script cannot be called {name!r}: that is {taken[name.casefold()]}")
@@ -60,9 +61,14 @@ def add_script(script: Script) -> None:
         raise SGPEError(f"script {script.name}: ranges must be like '0915-0939 093C' ({error})") from None
     if not letters:
         raise SGPEError(f"script {script.name}: it has no letters")
-    for other in SCRIPTS.values():
+    if strange := [point for point in map(ord, letters) if point < 0x80 or 0xD800 <= point < 0xE000]:
+        raise SGPEError(f"script {script.name}: U+{min(strange):04X} cannot be a letter")
+    for other in every_script().values():
         if both := letters & other.letters_and_marks() if other.name != script.name else ():
-            raise SGPEError(f"script {script.name}: U+{ord(min(both)):04X} is a letter or mark of {other.name} already")
+            raise SGPEError(
+                f"script {script.name}: U+{ord(min(both)):04X} is a letter or mark of {other.name} already"
+                + (f" (to take its place, call it {other.name})" if other.name not in SCRIPTS else "")
+            )
     for what, grammar, ends in (
         ("syllable", script.syllable, script.ends),
         ("letter", script.letter, script.letter_ends),

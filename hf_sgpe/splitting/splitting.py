@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Protocol
 
 import regex
@@ -19,6 +19,7 @@ from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
 from hf_sgpe.splitting.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
+from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import every_script, resolve_script, resolve_scripts
 
 
@@ -215,12 +216,8 @@ class Splitting:
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
             return (runs({ord(joiner) for script in scripts for joiner in script.joiners}),) * len(scripts)
-        marks = ""
-        if not all(script.document for script in scripts):  # some marks are letters of Devanagari
-            taken = [one for ranges in self.script_letters for one in ranges]
-            marks = "".join(mark for mark in shared_marks() if not any(a <= ord(mark) <= b for a, b in taken))
         return tuple(
-            runs(map(ord, ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + ("" if script.document else marks)))
+            runs(map(ord, ZWNJ + ZWJ + ("" if script.spaced else ZWSP) + ("" if script.document else _marks_of_none())))
             for script in scripts
         )
 
@@ -313,6 +310,12 @@ def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
 @lru_cache(256)
 def _letters_and_marks(script: Script) -> Ranges:
     return runs(map(ord, script.letters_and_marks()))
+
+
+@cache
+def _marks_of_none() -> str:
+    """The marks that all scripts share, without a few that are of Devanagari."""
+    return "".join(sorted(set(shared_marks()).difference(*(script.letters_and_marks() for script in TEN))))
 
 
 def _named(pattern: str) -> str:

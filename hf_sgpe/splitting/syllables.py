@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import regex
 
 from hf_sgpe import kernel
-from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.grammars import Grammar
 from hf_sgpe.splitting.script import ZWJ, ZWNJ, Script, runs, shared_marks
 from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
@@ -185,19 +184,8 @@ class LinguisTrie:
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """The script of each letter and mark of some scripts.
-
-    Raises:
-        SGPEError: two of them have the same.
-    """
-    script_of: dict[str, Script] = {}
-    for script in scripts:
-        for character in script.letters_and_marks():
-            if (other := script_of.setdefault(character, script)) is not script:
-                raise SGPEError(
-                    f"{other.name} and {script.name} have U+{ord(character):04X} both: name one of these scripts"
-                )
-    return script_of
+    """The script of each letter and mark of some scripts, which have none in common."""
+    return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
 class Walk(NamedTuple):

@@ -96,7 +96,7 @@ def test_there_can_be_many_scripts(there):
 from dataclasses import replace
 from hf_sgpe import LinguisTrie
 for number in range(20):
-    first = 0x10000 + 16 * number
+    first = 0xF0000 + 16 * number
     script = Script(f"s{number}", (first, first + 15), f"{first:X}-{first + 9:X}", "", f"{first + 10:X}", "", "")
     add_script(script)
 assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 1, first)))) == [
@@ -114,6 +114,10 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
         ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
         ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
         ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
+        ("add_script(Script('x', (1, 2), '5B-5E'))", "script x: U\\+005B cannot be a letter"),
+        ("add_script(Script('x', (1, 2), '5D0'))", "letter or mark of hebrew already .to take its place, call it hebrew"),
+        ("add_script(Script('x', (1, 2), 'E100', also='ja'))", "cannot be called 'ja': that is several scripts"),
+        ("add_script(Script('x', (1, 2), 'E100', also='zh'))", "cannot be called 'zh': that is han"),
         ("add_script(Script('x', (1, 2), ''))", "script x: it has no letters"),
         ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is a letter or mark of thai already"),
         ("add_script(Script('x', (1, 2), 'E100', syllable={'start': {'C': 'q'}}))", "its grammar syllable has no state 'q'"),

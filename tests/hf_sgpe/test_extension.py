@@ -100,6 +100,39 @@ def test_words_of_scripts_that_were_there_stay_as_they_were():
     assert new.splitting.scripts == ("thai", "sinhala")
 
 
+@pytest.mark.parametrize("names", [("thai",), ("arabic", "sinhala")])
+def test_an_extension_by_devanagari_leaves_its_accents_alone(names):
+    """U+0951 is a letter of Devanagari and a mark of all scripts."""
+    text = "ภาษาไทย كتب සිංහල " * 9
+    older = train_from_counts(
+        WordCounts.from_texts([text], Splitting(scripts=names)), TrainingConfig(vocab_size=300, scripts=names)
+    )
+    config = ExtensionConfig(["hi"], new_tokens=90, own_split=True)
+    counts = WordCounts.from_texts([HINDI], Splitting(scripts=(*names, "hi")))
+    new = BPETokenizer.of(extend_from_counts(older, counts, config).tokenizer)
+    backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new)))
+    for line in ("ภา\u0951ษา नमस्\u0951ते", "كت\u0951ب\u0301", text, HINDI):
+        assert new.encode(line) == backend.encode(line, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize(
+    ("script", "text", "tokens"),
+    [
+        ("thai", "ทะเล ไทย เท ที่ " * 20, "ทะ|เล| เท"),
+        ("lao", "ເຂົ້າ ພາສາລາວ " * 20, "ເຂົ້າ| |ລາວ"),
+        ("tifinagh", "ⵎ\u200dⵎ ⵎ\u200d " * 20 + "ⵎⴼ", None),  # ZWJ begins with the byte of ⴼ, which cannot be built
+    ],
+)
+def test_letters_come_out_whole_where_the_base_has_none_of_their_bytes_merged(script, text, tokens):
+    base = BPETokenizer.train_from_iterator([ENGLISH], 300, pattern="o200k", min_frequency=1)
+    config = ExtensionConfig([script], new_tokens=60, min_frequency=3, own_split=True)
+    new = BPETokenizer.of(extended(base, config, text).tokenizer)
+    if tokens:
+        assert [new.token_bytes(id).decode() for id in new.encode(tokens.replace("|", ""))] == tokens.split("|")
+    else:
+        assert new.token_bytes(new.encode("ⵎⴼ")[0]).decode() == "ⵎ"
+
+
 def test_a_mark_that_others_have_too_takes_no_letter_apart():
     base = BPETokenizer.train_from_iterator([ENGLISH], 300, pattern="o200k", min_frequency=1)
     arabic = "مَ مَكَ كَمَ مُكَ " * 20 + "من نم "
