@@ -80,7 +80,8 @@ class RowMap:
         """The same, some thousand rows at a time, for tables that are files."""
         import torch
 
-        flat = old.reshape(len(old), -1)
+        # Not under no_grad, which would hold for whoever takes the parts, too, until the last one is taken.
+        flat = old.detach().reshape(len(old), -1)
         spare = range(len(old)) if self.keeps_ids else ()
         source = torch.full((self.rows,), -1, dtype=torch.long)
         source[: min(len(spare), self.rows)] = torch.arange(min(len(spare), self.rows))
@@ -88,22 +89,21 @@ class RowMap:
         source[_index(self.kept)] = _index(self.kept.values())
         place = {id: row for row, id in enumerate(self.new)}
         mean: torch.Tensor | None = None
-        with torch.no_grad():
-            for first in range(0, self.rows, _ROWS):
-                ids = range(first, min(first + _ROWS, self.rows))
-                origin = source[first : ids.stop]
-                part = flat[origin.clamp(min=0)]
-                unknown = [id for id in ids if origin[id - first] < 0]
-                if unknown:
-                    mean = self._mean(flat) if mean is None else mean
-                    made = mean.repeat(len(unknown), 1)
-                    if spelled := [row for row, id in enumerate(unknown) if self.pieces.get(id)]:
-                        made[spelled] = self._combined(flat, [unknown[row] for row in spelled])
-                    if started is not None and (given := [row for row, id in enumerate(unknown) if id in place]):
-                        rows = started[[place[unknown[row]] for row in given]]
-                        made[given] = rows.reshape(len(given), -1).to(made.device, made.dtype)
-                    part[(origin < 0).to(part.device)] = made.to(part.dtype)
-                yield part.reshape(len(part), *old.shape[1:])
+        for first in range(0, self.rows, _ROWS):
+            ids = range(first, min(first + _ROWS, self.rows))
+            origin = source[first : ids.stop]
+            part = flat[origin.clamp(min=0)]
+            unknown = [id for id in ids if origin[id - first] < 0]
+            if unknown:
+                mean = self._mean(flat) if mean is None else mean
+                made = mean.repeat(len(unknown), 1)
+                if spelled := [row for row, id in enumerate(unknown) if self.pieces.get(id)]:
+                    made[spelled] = self._combined(flat, [unknown[row] for row in spelled])
+                if started is not None and (given := [row for row, id in enumerate(unknown) if id in place]):
+                    rows = started.detach()[[place[unknown[row]] for row in given]]
+                    made[given] = rows.reshape(len(given), -1).to(made.device, made.dtype)
+                part[(origin < 0).to(part.device)] = made.to(part.dtype)
+            yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
         """Of the rows of known tokens; of a table in a file, a part at a time."""

@@ -85,6 +85,15 @@ def test_rows_are_kept_bit_for_bit_and_others_are_means():
     assert torch.equal(half[3], old.bfloat16()[0])
 
 
+def test_rows_have_no_gradients_and_all_else_keeps_its_own():
+    """Parts that are taken one at a time, or not to the end, switch nothing off for their caller."""
+    row_map = RowMap(rows=5000, known=[0, 1, 2], kept={0: 2}, pieces={1: [0, 1], 2: []})
+    weight = torch.nn.Parameter(torch.ones(3, 2))
+    parts = row_map.parts(weight, torch.nn.Parameter(torch.zeros(2, 2)))
+    assert not next(parts).requires_grad
+    assert (2 * weight).requires_grad
+
+
 def test_the_same_tokens_keep_their_rows_whatever_kind_of_tokenizer(old):
     row_map = map_rows(old, old, rows=320)
     assert row_map.changes_nothing
