@@ -30,6 +30,9 @@ from hf_sgpe.two_tiers import OnMerge, Track
 
 logger = logging.getLogger(__name__)
 
+# Of the words that teach nothing: a few have odd characters in any text.
+_TOLD_SHARE = 0.05
+
 
 @dataclass(frozen=True)
 class Extension:
@@ -107,7 +110,14 @@ def extend_from_counts(
     for left, right in merges:
         if left + right not in ids:
             ids[left + right] = next(free)
-    if config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
+    if tiers.untaught >= _TOLD_SHARE:
+        logger.warning(
+            "%.0f%% of the words of %s teach nothing: other scripts' characters have some of the same bytes in a row, and "
+            "to merge these would change other text",
+            100 * tiers.untaught,
+            ", ".join(config.scripts),
+        )
+    elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
         logger.warning(
             "the text gives %d new tokens of the %d asked for: no further pair occurs %d times",
             len(ids) - len(base.vocab),
@@ -127,7 +137,7 @@ def extend_from_counts(
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
     before, after = (_tokens_per_word(data, words.words, times) for data in (base, extended))
-    if after >= before:
+    if after >= before and tiers.untaught < _TOLD_SHARE:
         logger.warning(
             "words of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
             ", ".join(config.scripts),

@@ -70,11 +70,13 @@ class Words(NamedTuple):
 
 
 class Tiers(NamedTuple):
-    """The merges of an extended tokenizer, how many new tokens its units are, and the gain of each that was learned."""
+    """The merges of an extended tokenizer, how many new tokens its units are, the gain of each that was learned, and the
+    share of the running words that teach nothing, since bytes in them could be merged in other text, too."""
 
     merges: list[BytesPair]
     unit_tokens: int
     gains: list[int]
+    untaught: float
 
 
 class TierLearner:
@@ -100,14 +102,14 @@ class TierLearner:
             reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
                 that is a token for that token, whatever the merges say, then give the same ids.
         """
-        merges, unit_tokens, gains = self._best_tiers()
+        merges, unit_tokens, gains, untaught = self._best_tiers()
         wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         while True:
             revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
             new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
             excess = len(new) - wanted
             if excess <= 0:
-                return Tiers([*merges, *revived], unit_tokens, gains)
+                return Tiers([*merges, *revived], unit_tokens, gains, untaught)
             left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
             if left < unit_tokens:
                 reach_all = False
@@ -203,9 +205,9 @@ class TierLearner:
         merges = [*units, *rest, *self._revived([*units, *rest], numbers)]
         pairs = [(numbers[left], numbers[right]) for left, right in merges]
         sequences = merge_words(self.words.words, pairs, [numbers[left + right] for left, right in merges])
-        times = self._times(sequences, list(numbers))
+        times, untaught = self._times(sequences, list(numbers))
         learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
-        return Tiers([*merges, *learned], unit_tokens, gains)
+        return Tiers([*merges, *learned], unit_tokens, gains, untaught)
 
     def _revived(
         self, merges: Sequence[BytesPair], numbers: dict[bytes, int], *, by_new_tokens: bool = False
@@ -268,9 +270,9 @@ class TierLearner:
                     pairs[one + other] += times
         return sorted(cover(pairs, self.config.letter_coverage))
 
-    def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> list[int]:
+    def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
         """How often to count each word: not at all where two neighbours could be merged that stand in other text, too, nor
-        where the whole word is a token already by `ignore_merges`."""
+        where the whole word is a token already by `ignore_merges`. Then the share of the first kind."""
         ids, ends = flat(sequences)
         used = np.unique(ids)
         loose = np.zeros(len(tokens), dtype=bool)
@@ -282,9 +284,10 @@ class TierLearner:
         for place, word in zip(beside.tolist(), word_of.tolist(), strict=True):
             if not self.confinement.holds(tokens[ids[place]] + tokens[ids[place + 1]]):
                 times[word] = 0
+        untaught = 1 - sum(times) / sum(self.words.times)
         if self.base.ignore_merges:
             times = [0 if word in self.base.vocab else n for word, n in zip(self.words.words, times, strict=True)]
-        return times
+        return times, untaught
 
     def _learn(
         self,

@@ -95,6 +95,7 @@ def extend(
     if corpus and counts:
         raise SGPEError("give text, or words counted before by --counts, not both: count the text, too")
     options.check_dataset(dataset, split, streaming)
+    texts = {}
     if evaluate:
         from hub_cards.comparison import texts_of
         from hub_cards.drawing import check_matplotlib
@@ -112,7 +113,8 @@ def extend(
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
-    warn_of_zawgyi(files, dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
+    held_out = [path for one in texts.values() for path in one.paths]
+    warn_of_zawgyi([*files, *held_out], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
     config = ExtensionConfig(
         new_tokens=AUTO if new_tokens == AUTO else int(new_tokens),
         own_split=own_split,

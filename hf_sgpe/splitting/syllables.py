@@ -65,6 +65,8 @@ class LinguisTrie:
             leading_space: Attach a space to the unit that follows it. Of a run of white space only the last character is
                 attached, and only if it is a plain space; a space with nothing after it is a unit of its own.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"tokenize takes a str, not {type(text).__name__}")
         if self._native is not None:
             return self._native.tokenize(text, leading_space)
         units: list[str] = []

@@ -133,6 +133,15 @@ def test_letters_come_out_whole_where_the_base_has_none_of_their_bytes_merged(sc
         assert new.token_bytes(new.encode("ⵎⴼ")[0]).decode() == "ⵎ"
 
 
+@pytest.mark.parametrize(("script", "letters"), [("chakma", "𑄌𑄋𑄴𑄟𑄳𑄦"), ("emoji", "😀😁👩🏽")])
+def test_words_that_teach_nothing_are_told(script, letters, caplog):
+    """Beyond U+FFFF two or three bytes are those of other scripts, too: merged, they would change other text."""
+    plain = BPETokenizer.train_from_iterator(["so nice"], 258)
+    assert extended(plain, ExtensionConfig([script], new_tokens=6), f"so {letters} nice " * 50).new_tokens == 0
+    (told,) = caplog.messages
+    assert told.startswith(f"100% of the words of {script} teach nothing: other scripts' characters")
+
+
 def test_a_mark_that_others_have_too_takes_no_letter_apart():
     base = BPETokenizer.train_from_iterator([ENGLISH], 300, pattern="o200k", min_frequency=1)
     arabic = "مَ مَكَ كَمَ مُكَ " * 20 + "من نم "

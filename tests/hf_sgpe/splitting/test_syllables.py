@@ -160,3 +160,9 @@ def test_words_group_around_boundaries():
 def test_unknown_script_is_named_with_the_known_ones():
     with pytest.raises(SGPEError, match=r"unknown script 'klingon': give the name that Unicode has for it"):
         LinguisTrie(["klingon"])
+
+
+@pytest.mark.parametrize("text", [None, b"ab", 5, ["a"]])
+def test_what_is_no_text_is_refused_in_one_line(text):
+    with pytest.raises(TypeError, match=f"^tokenize takes a str, not {type(text).__name__}$"):
+        LinguisTrie().tokenize(text)
