@@ -102,16 +102,17 @@ class TierLearner:
             reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
                 that is a token for that token, whatever the merges say, then give the same ids.
         """
-        merges, unit_tokens, gains, untaught = self._best_tiers()
+        best = self._best_tiers()
+        merges = best.merges
         wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         while True:
             revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
             new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
             excess = len(new) - wanted
             if excess <= 0:
-                return Tiers([*merges, *revived], unit_tokens, gains, untaught)
+                return best._replace(merges=[*merges, *revived])
             left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
-            if left < unit_tokens:
+            if left < best.unit_tokens:
                 reach_all = False
             else:
                 merges = [*_first_new(merges, set(self.base.vocab), left)]

@@ -94,6 +94,8 @@ class LinguisTrie:
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
         """
+        if not isinstance(text, str):
+            raise TypeError(f"ends takes a str, not {type(text).__name__}")
         if self._native is not None:
             return self._native.ends(text, leading_space)
         import numpy as np

@@ -166,3 +166,5 @@ def test_unknown_script_is_named_with_the_known_ones():
 def test_what_is_no_text_is_refused_in_one_line(text):
     with pytest.raises(TypeError, match=f"^tokenize takes a str, not {type(text).__name__}$"):
         LinguisTrie().tokenize(text)
+    with pytest.raises(TypeError, match=f"^ends takes a str, not {type(text).__name__}$"):
+        LinguisTrie().ends(text)
