@@ -113,6 +113,12 @@ def download_model(name: str) -> Path:
 # Leaves out the copies of the weights in other formats, which some repositories have.
 _MODEL_FILES = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin")
 
+PUBLISHED_MODEL_FILES = (
+    *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
+    *("preprocessor_config.json", "processor_config.json", "transplant.json", "LICENSE*", "NOTICE*"),
+)
+"""Patterns of the files of a model that are uploaded; checkpoints, settings and logs are not."""
+
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:

@@ -1,19 +1,26 @@
-"""Publishes a tokenizer's folder on the Hugging Face Hub, in one commit: the tokenizer, its card and its pictures."""
+"""Publish the folder of a tokenizer or of a model on the Hugging Face Hub, in one commit, with its card and pictures."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm import tqdm
+
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.safetensors_files import weight_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
-from hf_sgpe.hub import HubUnreachableError, check_name, hub_errors
+from hf_sgpe.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
 from hf_sgpe.json_files import read_json
+from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
+from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.version import __version__
+from hub_cards.card_of_model import MODEL_CONFIG_FILE, holds_model, model_rows
 from hub_cards.metrics import load
 from hub_cards.seal import CARD_FILE, PAGE_FILE, PICTURES, is_generated, is_measured, is_of_another
 
@@ -58,7 +65,7 @@ class Pushed:
         url: Of the pull request, else of the commit; of the repository after a dry run.
         created: Whether the repository is new.
         new_branch: Whether the branch is new.
-        files: Everything that belongs to the tokenizer.
+        files: Everything that belongs to the tokenizer or the model.
         left_out: What else is in the folder; names of folders end in a slash.
         commit: The Hub's answer; the newest commit if nothing had changed, and None after a dry run.
         unreachable: Why a dry run could not reach the Hub; None if it could.
@@ -87,28 +94,32 @@ def push(
     replace_card: bool = False,
     dry_run: bool = False,
 ) -> Pushed:
-    """Uploads a tokenizer's folder to the Hub in one commit, and creates the repository and the branch if needed.
+    """Upload the folder of a tokenizer or of a model to the Hub in one commit.
 
-    Only what belongs to the tokenizer is uploaded: its own files, its card and page, and the ``pictures`` that `write_card`
-    draws. Nothing in the repository is deleted. A link is uploaded as the file it points to, which must be in the folder and
-    not hidden there, or, in a snapshot of the Hub's cache, one of that repository's blobs.
+    The repository and the branch are created if needed.
+    Only what belongs to them is uploaded: the tokenizer's own files, the model's weights (safetensors), configuration and
+    licence, the card and its page, and the ``pictures`` that `write_card` draws. All files arrive together, so weights and
+    tokenizer never disagree. After a broken upload the next call sends only the large files that have not arrived. Nothing
+    in the repository is deleted. A link is uploaded as the file it points to, which must be in the folder and not hidden
+    there, or, in a snapshot of the Hub's cache, one of that repository's blobs.
 
     Args:
-        folder: Where the tokenizer was saved.
+        folder: Where the tokenizer, or a model with its tokenizer, was saved.
         repo_id: ``user/name``, or a name in the user's own namespace.
         private: Whether a repository that is created here is private; None for the user's own default.
         revision: Branch to commit to; a new one starts where ``main`` is.
         create_pr: Propose the commit as a pull request.
         token: As huggingface_hub takes it; None for ``HF_TOKEN``, or the one that ``hf auth login`` stored.
-        commit_message: First line of the commit's message.
+        commit_message: First line of the commit's message; None for one that names what is uploaded.
         commit_description: The rest of it.
         replace_card: Let a generated card replace a README.md that somebody wrote or changed, or one with measurements of
             the same tokenizer.
         dry_run: Compare, and send nothing. Without a network only the folder is looked at.
 
     Raises:
-        SGPEError: the folder holds no valid tokenizer, or the card of another one, or a link that points out of it; the Hub
-            refused something, or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder holds no valid tokenizer, or the card of another one, or a link that points out of it; it
+            holds a model without all of its weights, or with fewer rows than the tokenizer has ids; the Hub refused
+            something, or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -125,7 +136,7 @@ def push(
         files = tuple(PushedFile(path, (source / path).stat().st_size, "not compared") for path in paths)
         return Pushed(repo_id, f"{api.endpoint}/{repo_id}", False, False, files, left_out, None, str(error))
     with hub_errors(f"{repo_id}:"):
-        files = tuple(_compared(source, path, there.files.get(path)) for path in paths)
+        files = tuple(_compared(source, paths, there.files))
         if not replace_card:
             files = _with_card_kept(files, api, source, repo_id, there.head)
         created = there.head is None
@@ -133,7 +144,9 @@ def push(
             return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not there.has_branch, files, left_out, None)
         if created:
             api.create_repo(repo_id, private=private)
-    with hub_errors(f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"):
+    what = "Upload model and tokenizer" if holds_model(source) else "Upload tokenizer"
+    start = f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"
+    with hub_errors(start), bars_on_terminals_only():
         changed = [file.path for file in files if file.change in ("new", "changed")]
         new_branch = not there.has_branch and (bool(changed) or not create_pr)
         if new_branch:
@@ -141,7 +154,7 @@ def push(
         commit = api.create_commit(
             repo_id,
             [CommitOperationAdd(path, str(source / path)) for path in changed],
-            commit_message=commit_message or "Upload tokenizer",
+            commit_message=commit_message or what,
             commit_description=commit_description,
             revision=revision if there.has_branch or new_branch else None,
             create_pr=create_pr,
@@ -173,11 +186,11 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
 
 
 def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Returns what in a tokenizer's folder belongs to the tokenizer, and what does not.
+    """Return what in a folder belongs to its tokenizer and its model, and what does not.
 
     Raises:
-        SGPEError: it holds no tokenizer that loads, or the card of another; a file that the tokenizer needs is missing, or
-            is a link to a place outside the folder.
+        SGPEError: it holds no tokenizer that loads, or the card of another; a file that the tokenizer or the model needs is
+            missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer has ids.
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
@@ -186,18 +199,25 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
         raise SGPEError(f"{card}: this card was written for another tokenizer: write a new one with hf-sgpe card")
     config = folder / CONFIG_FILE
-    modules = list(_modules(read_json(config))) if config.exists() else []
-    for module in modules:
-        if not (folder / module).is_file():
-            raise SGPEError(f"{folder}: has no {module}, which its {CONFIG_FILE} names: save the tokenizer again")
-    wanted = {TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE, CARD_FILE, PAGE_FILE, *modules}
+    modules = {config: list(_modules(read_json(config), "AutoTokenizer"))} if config.exists() else {}
+    wanted = [TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE, CARD_FILE, PAGE_FILE]
+    if holds_model(folder):
+        wanted += [*PUBLISHED_MODEL_FILES, *(file.name for file in weight_files(folder))]
+        modules[folder / MODEL_CONFIG_FILE] = list(_modules(read_json(folder / MODEL_CONFIG_FILE)))
+        _check_rows(folder, tokenizer)
+    for config, names in modules.items():
+        for module in names:
+            if not (folder / module).is_file():
+                raise SGPEError(
+                    f"{folder}: has no {module}, which its {config.name} names: save the tokenizer or the model again"
+                )
+        wanted += names
     paths, left_out = [], []
     for entry in sorted(folder.iterdir()):
         inside = sorted(entry.iterdir()) if entry.name in _FOLDERS and entry.is_dir() else [entry]
         for path in inside:
             name = path.relative_to(folder).as_posix()
-            belongs = name in wanted if path is entry else any(map(path.match, _FOLDERS[entry.name]))
-            if belongs and path.is_file():
+            if path.is_file() and any(map(path.match, wanted if path is entry else _FOLDERS[entry.name])):
                 _check_place(folder, name)
                 paths.append(name)
             else:
@@ -221,13 +241,35 @@ def _check_place(folder: Path, name: str) -> None:
         raise SGPEError(f"{folder / name}: a link to {place}, which must not be published: replace the link with a file")
 
 
-def _modules(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The Python files that ``auto_map`` of a tokenizer's configuration names, except those of other repositories."""
+def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
+    """Yield the Python files that ``auto_map`` of a configuration names for some classes, or for all.
+
+    Classes in other repositories have no file here.
+    """
     auto_map = settings.get("auto_map")
-    classes = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
-    for name in classes if isinstance(classes, list) else [classes]:
-        if isinstance(name, str) and "--" not in name:
-            yield f"{name.partition('.')[0]}.py"
+    named = auto_map if isinstance(auto_map, dict) else dict.fromkeys(classes, auto_map)
+    for kind in classes or named:
+        names = named.get(kind)
+        for name in names if isinstance(names, list) else [names]:
+            if isinstance(name, str) and "--" not in name:
+                yield f"{name.partition('.')[0]}.py"
+
+
+def _check_rows(folder: Path, tokenizer: object) -> None:
+    """Make sure that a model has a row for each id of its tokenizer.
+
+    Raises:
+        SGPEError: it has fewer.
+    """
+    rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
+    if rows is None or not isinstance(tokenizer, BPETokenizer):
+        return
+    last = max(tokenizer.get_vocab().values())
+    if last >= rows:
+        raise SGPEError(
+            f"{folder}: its tokenizer has the id {last:,}, and its model only {rows:,} rows: "
+            f"make the rows by hf-sgpe transplant, or publish the tokenizer from a folder of its own"
+        )
 
 
 # ---------------------------------------------------------------- the repository
@@ -269,17 +311,28 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
     return {file.path: file for file in listed if isinstance(file, RepoFile)}
 
 
-def _compared(folder: Path, path: str, there: RepoFile | None) -> PushedFile:
-    content = (folder / path).read_bytes()
-    if there is None:
-        change = "new"
-    elif there.lfs:
-        change = "unchanged" if there.lfs.sha256 == hashlib.sha256(content).hexdigest() else "changed"
-    else:
-        # Git's name for a file's content.
-        same = there.blob_id == hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        change = "unchanged" if same else "changed"
-    return PushedFile(path, len(content), change)
+def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
+    """Yield each file with its change. Only files that the repository has are read."""
+    sizes = {path: (folder / path).stat().st_size for path in paths}
+    read = sum(size for path, size in sizes.items() if path in there)
+    hide = read < LARGE or not somebody_watches()
+    with tqdm(total=read, desc="Comparing", unit="B", unit_scale=True, disable=hide, leave=False) as bar:
+        for path, size in sizes.items():
+            change = "new"
+            if path in there:
+                change = "unchanged" if _is_same(folder / path, size, there[path], bar.update) else "changed"
+            yield PushedFile(path, size, change)
+
+
+def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
+    """Return whether a file has the content of a file on the Hub, by the hash that the Hub keeps of it."""
+    # Git's name for a file's content is a hash of its size and the content.
+    digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
+    with file.open("rb") as content:
+        for block in iter(partial(content.read, 1 << 20), b""):
+            digest.update(block)
+            on_read(len(block))
+    return digest.hexdigest() == (there.lfs.sha256 if there.lfs else there.blob_id)
 
 
 def _with_card_kept(
@@ -305,4 +358,4 @@ def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: lis
             listed = _listed(api, repo_id, commit, paths)
     except SGPEError:
         return []  # the Hub said that it made the commit
-    return [path for path in paths if _compared(folder, path, listed.get(path)).change != "unchanged"]
+    return [file.path for file in _compared(folder, paths, listed) if file.change != "unchanged"]

@@ -15,7 +15,7 @@ from zipfile import is_zipfile
 
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.hub import hub_errors
+from hf_sgpe.hub import PUBLISHED_MODEL_FILES, hub_errors
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches
 from trainers.token_tables import parameter_groups
 from trainers.training_loop import adamw
@@ -178,9 +178,8 @@ def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learni
         raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
 
 
-# The files that models and tokenizers are saved as; checkpoints, settings and logs are not published.
 _PUBLISHED = (
-    *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
+    *PUBLISHED_MODEL_FILES,
     *("token*.json", "special_tokens_map.json", "tokenization_*.py"),
     *("chat_template.jinja", "additional_chat_templates/*.jinja"),
 )

@@ -203,6 +203,11 @@ def card(
     dataset: Annotated[
         list[str] | None, typer.Option(help="Dataset it was trained on (repeatable).", show_default=False)
     ] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(help="For a model: its base model, user/name (default: the one it was made from).", show_default=False),
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Further tag on the Hub (repeatable).", show_default=False)] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder to write to (default: the tokenizer's).", show_default=False)
     ] = None,
@@ -213,9 +218,14 @@ def card(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the tokenizer's card: README.md, the same as one page, index.html, and pictures."""
+    """Write the card of a tokenizer: README.md, the same as one page, index.html, and pictures.
+
+    In the folder of a model, write the model's card: README.md with base model, licence and languages, and with the
+    measurements that hf-sgpe transplant --eval made.
+    """
     from hf_sgpe.hub import check_name, split_name
     from hf_sgpe.tokenizer import BPETokenizer
+    from hub_cards.card_of_model import holds_model, write_model_card
     from hub_cards.comparison import compare, texts_of
     from hub_cards.metrics import load
     from hub_cards.model_card import check_card, check_metadata, write_card
@@ -227,6 +237,24 @@ def card(
     if baseline and not text:
         raise SGPEError("--baseline needs text to measure on: give --eval")
     folder = out or tokenizer
+    known: dict[str, Any] = {
+        "license": license,
+        "languages": language or (),
+        "datasets": dataset or (),
+        "tags": tag or (),
+        "replace": replace,
+    }
+    if holds_model(Path(folder)):
+        if text:
+            raise SGPEError(
+                f"{folder}: holds a model, and --eval is for the card of a tokenizer: give --out for that card; "
+                "hf-sgpe transplant --eval and hf-sgpe evaluate --model measure models"
+            )
+        written = write_model_card(folder, name=name, base_model=base_model, **known)
+        report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
+        return
+    if base_model:
+        raise SGPEError(f"--base-model is for the card of a model, and {folder} holds none")
     loaded = BPETokenizer.from_pretrained(tokenizer)
     if name is None:
         path = Path(tokenizer).resolve()
@@ -243,16 +271,7 @@ def card(
         warn_of_zawgyi([path for files in texts.values() for path in files.paths], text_field=text_field)
         baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
-    written = write_card(
-        folder,
-        loaded,
-        name=name,
-        evaluations=evaluations,
-        license=license,
-        languages=language or (),
-        datasets=dataset or (),
-        replace=replace,
-    )
+    written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
 
 
@@ -296,7 +315,9 @@ def playground(
 
 @command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
 def push(
-    folder: Annotated[str, typer.Argument(help="Folder with a tokenizer, and its card if it has one.", show_default=False)],
+    folder: Annotated[
+        str, typer.Argument(help="Folder with a tokenizer, or a model and its tokenizer.", show_default=False)
+    ],
     repository: Annotated[str, typer.Argument(help="user/name; created if need be.", show_default=False)],
     *,
     private: Annotated[bool, typer.Option("--private", help="Make the repository private, if it is created here.")] = False,
@@ -312,7 +333,12 @@ def push(
             show_default=False,
         ),
     ] = None,
-    message: Annotated[str, typer.Option("--message", "-m", help="Message of the commit.")] = "Upload tokenizer",
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message", "-m", help="Message of the commit (default: one that names what is uploaded).", show_default=False
+        ),
+    ] = None,
     space: Annotated[
         str | None,
         typer.Option(
@@ -330,9 +356,12 @@ def push(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Upload a tokenizer with its card and pictures to the Hugging Face Hub, in one commit."""
+    """Upload a tokenizer, or a model with its tokenizer, to the Hugging Face Hub: with card and pictures, in one commit."""
     import warnings
+    from shlex import quote
 
+    from hub_cards.card_of_model import missing_metadata
+    from hub_cards.markup import listed
     from hub_cards.playground import playground_files, push_playground
     from hub_cards.push import push as upload
 
@@ -351,6 +380,10 @@ def push(
         )
     for remark in remarks:
         logging.warning(" ".join(str(remark.message).split()))
+    if missing := missing_metadata(Path(folder)):
+        logging.warning(
+            f"the model's card has no {listed(missing)}: hf-sgpe card {quote(folder)} --help shows how to add it"
+        )
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
     if pushed.unreachable:
         done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
