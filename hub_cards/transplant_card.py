@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.tokenizer import BPETokenizer
@@ -60,8 +61,8 @@ class TransplantCard:
         """Return the report as JSON values."""
         row_map = self.done.row_map
         return {
-            "base": self.base,
-            "tokenizer": self.tokenizer,
+            "base": _published_name(self.base),
+            "tokenizer": _published_name(self.tokenizer),
             "init": self.init,
             "summary": str(row_map),
             "rows": row_map.rows,
@@ -78,3 +79,8 @@ class TransplantCard:
     def table(self) -> list[list[str]]:
         """Return the measurements: a heading, and a row for each text."""
         return table_of(self.to_dict()["texts"])
+
+
+def _published_name(source: str) -> str:
+    """Return the name of a source without the place of a folder on this machine, which is nobody else's business."""
+    return Path(source).resolve().name if Path(source).exists() else source
