@@ -15,6 +15,10 @@ class HubUnreachableError(SGPEError):
     """The Hub did not answer: no network, a server that is down for now, or offline mode."""
 
 
+class NoSuchFileError(SGPEError):
+    """A repository without the file that was asked for."""
+
+
 # The client itself retries each request for half a minute; with our waits in between, this takes about four minutes.
 _TRIES = 6
 _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
@@ -78,7 +82,7 @@ def download(
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, revision=revision, token=token))
         except RemoteEntryNotFoundError:
-            raise SGPEError(f"{name}: the repository holds no {filename}") from None
+            raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
         # The cache has a folder for each commit, and what it knows of a commit, such as a missing file, stays true.
         commit = path.parents[filename.count("/")].name
         for other in beside:
@@ -92,6 +96,17 @@ def download(
                     if not isinstance(error.__cause__, OfflineModeIsEnabled):
                         raise
     return path
+
+
+def names_in(repo: str, *, revision: str | None = None, token: bool | str | None = None) -> list[str]:
+    """Return the paths of the files in a repository; none if the Hub does not tell."""
+    from huggingface_hub import HfApi
+
+    try:
+        with hub_errors(f"{repo}:"):
+            return list(HfApi(token=token).list_repo_files(repo, revision=revision))
+    except SGPEError:
+        return []
 
 
 def download_model(name: str) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import start_of, why_not_text
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise SGPEError(f"{path}: not valid JSON ({error})") from None
+        raise SGPEError(f"{path}: {why_not_text(start_of(path)) or f'not valid JSON ({error})'}") from None
     if not isinstance(content, dict):
         raise SGPEError(f"{path}: holds no JSON object")
     return content

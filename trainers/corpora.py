@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, AnyStr
 
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.file_starts import check_no_pointer, why_not_text
 from hf_sgpe.splitting.streams import cut_stream
 from trainers.hub_files import PREFIX, HubFile, find_hub_files
 
@@ -300,6 +301,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
         except SGPEError:
             raise
         except (pa.ArrowException, ValueError, OSError) as error:
+            _check_no_pointer(path)
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
@@ -328,6 +330,8 @@ def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
         position = 0
         try:
             for block in _unpacked(path, raw):
+                if position == 0 and (reason := why_not_text(block)):
+                    raise SGPEError(f"{path}: {reason}")
                 report(raw.tell() - position)
                 position = raw.tell()
                 yield block
@@ -402,7 +406,13 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
+    _check_no_pointer(path)
     return SGPEError(f"{path}: damaged or cut off ({error})")
+
+
+def _check_no_pointer(path: CorpusFile) -> None:
+    if isinstance(path, Path) and path.is_file():  # the Hub gives the file that a pointer is for
+        check_no_pointer(path)
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.hub import download
+from hf_sgpe.formats.folder_contents import why_no_model, why_no_tokenizer
+from hf_sgpe.hub import NoSuchFileError, download, names_in
 from hf_sgpe.quiet import bars_on_terminals_only
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ def _loading(path_or_repo: str) -> Iterator[None]:
         with bars_on_terminals_only():
             yield
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
+        if not isinstance(error, SGPEError):
+            check_no_pointer(Path(path_or_repo))
+            if reason := why_no_model(Path(path_or_repo)):
+                raise SGPEError(f"{path_or_repo}: holds no model{reason}") from None
         raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
 
 
@@ -98,14 +104,19 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
 
     path = Path(path_or_repo)
     if not path.exists():
-        download(path_or_repo, tokenizer_json.CONFIG_FILE)
+        try:
+            download(path_or_repo, tokenizer_json.CONFIG_FILE)
+        except NoSuchFileError as error:
+            raise SGPEError(f"{error}{why_no_tokenizer(names_in(path_or_repo), path_or_repo, is_here=False)}") from None
+    names = [file.name for file in path.iterdir()] if path.is_dir() else []
+    reason = "" if tokenizer_json.TOKENIZER_FILE in names else why_no_tokenizer(names, path_or_repo, is_here=True)
     try:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
-        if path.is_dir() and not (path / "tokenizer.json").exists():
+        if path.is_dir() and tokenizer_json.TOKENIZER_FILE not in names:
             # For a model without a tokenizer transformers makes an empty one of the model's kind.
             if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
-                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer")
+                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer{reason}")
             return AutoTokenizer.from_pretrained(path_or_repo)
         return SGPETokenizerFast.from_pretrained(path_or_repo)
     except NotByteLevelError as error:
@@ -113,7 +124,11 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     except (OSError, ValueError) as error:
         if isinstance(error, SGPEError):
             raise
-        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
+        check_no_pointer(path)
+        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
+        raise SGPEError(
+            f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:

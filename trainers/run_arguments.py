@@ -13,6 +13,7 @@ from transformers import HfArgumentParser
 
 from hf_sgpe.command import ArgumentParser
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.hub import check_name
 from trainers.loading import load_tokenizer
 from trainers.token_tables import fit_embeddings
@@ -168,7 +169,7 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
     try:
         own = load_tokenizer(args.model_tokenizer or args.model)
     except SGPEError as error:
-        if args.model_tokenizer or not Path(args.model).is_dir():
+        if args.model_tokenizer or not Path(args.model).is_dir() or why_no_model(Path(args.model)):
             raise
         raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own

@@ -256,17 +256,21 @@ def _is_whole(checkpoint: Path) -> bool:
     return bool(weights) and (checkpoint / "trainer_state.json").is_file() and all(map(is_zipfile, pickled))
 
 
-def require_pytorch() -> None:
-    """Makes sure that models can be trained here.
+def require_pytorch(*, to_train: bool = True) -> None:
+    """Make sure that language models can be used here.
+
+    Args:
+        to_train: They are trained by transformers' Trainer, which needs accelerate.
 
     Raises:
         SGPEError: PyTorch, transformers or accelerate is not installed.
     """
     if find_spec("transformers") is None:
         raise not_installed("language models need transformers", "transformers", extra="transformers")
-    for name in ("torch", "accelerate"):
-        if find_spec(name) is None:
-            raise not_installed(f"training language models needs {name}", "torch", "accelerate", extra="train")
+    if find_spec("torch") is None:
+        raise not_installed("language models need torch", *("torch", "accelerate")[: 1 + to_train], extra="train")
+    if to_train and find_spec("accelerate") is None:
+        raise not_installed("training language models needs accelerate", "torch", "accelerate", extra="train")
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -20,6 +20,7 @@ import numpy
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.formats.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.hub import download_model
@@ -182,7 +183,9 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
         raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
     folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
     if not folder.is_dir() or not (folder / _CONFIG).exists():
-        raise SGPEError(f"{model}: give the folder of a model, with config.json and model.safetensors")
+        reason = why_no_model(folder)
+        wanted = "give the folder of a model, with config.json and model.safetensors"
+        raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
     return folder
 
 

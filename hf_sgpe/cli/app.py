@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import read_utf8, why_not_text
 from hf_sgpe.quiet import be_quiet, is_quiet, somebody_watches
 from hf_sgpe.splitting import normalization
 from hf_sgpe.version import __version__
@@ -177,12 +178,13 @@ def read_chat_template(name: str, option: str = "--chat-template") -> str:
     if name in SPECIAL_TOKENS:
         return name
     try:
-        template = Path(name).read_text(encoding="utf-8")
-        check_template(template)
+        template = read_utf8(Path(name))
     except FileNotFoundError:
         raise SGPEError(f"{option} {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
-    except UnicodeDecodeError:
-        raise SGPEError(f"{option} {name}: not UTF-8") from None
+    except SGPEError as error:
+        raise SGPEError(f"{option} {error}") from None
+    try:
+        check_template(template)
     except SGPEError as error:
         raise SGPEError(f"{option} {name}: {error}") from None
     return template
@@ -204,6 +206,8 @@ def stdin_lines() -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
+            if number == 1 and (reason := why_not_text(line)):
+                raise SGPEError(f"stdin: {reason}") from None
             raise SGPEError(f"stdin, line {number}: not UTF-8 (byte {error.start} of the line)") from None
 
 

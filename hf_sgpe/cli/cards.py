@@ -110,7 +110,7 @@ def _models_of(names: Mapping[str, str], first: str, given: list[str] | None) ->
     if models:
         from trainers.training_runs import require_pytorch
 
-        require_pytorch()
+        require_pytorch(to_train=False)
     return models
 
 

@@ -126,7 +126,15 @@ def extend(
         min_frequency=min_frequency,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         reuse_ids=reuse_ids,
-        **options.find_scripts(script, "hybrid", files=files, datasets=datasets, counts=counts or (), text_field=text_field),
+        **options.find_scripts(
+            script,
+            "hybrid",
+            files=files,
+            datasets=datasets,
+            counts=counts or (),
+            text_field=text_field,
+            other_way=", or give text in a script to add",
+        ),
     )
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:

@@ -83,7 +83,7 @@ def transplant(
         raise SGPEError(f"--init {init}: --distil-steps is for --init distil")
     if distil_steps is not None and distil_steps < 1:
         raise SGPEError(f"--distil-steps must be at least 1, not {distil_steps}")
-    require_pytorch()
+    require_pytorch(to_train=False)
     from hub_cards.transplant_card import TransplantCard
     from trainers.loading import load_tokenizer
     from trainers.scoring import held_out_texts, score_model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,13 +43,26 @@ Workers = Annotated[
     ),
 ]
 
+
+def _one_of(option: str, names: Iterable[str]) -> Callable[[str], str]:
+    known = tuple(names)
+
+    def check(value: str) -> str:
+        if value not in known:
+            raise SGPEError(f"{option} {value}: known are {', '.join(known)}")
+        return value
+
+    return check
+
+
 _RECIPES = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
-Recipe = Annotated[str, typer.Option(help=f"{_RECIPES}.")]
+Recipe = Annotated[str, typer.Option(help=f"{_RECIPES}.", callback=_one_of("--recipe", RECIPES))]
 RecipeOrAuto = Annotated[
     str,
     typer.Option(
         help=f"{_RECIPES}; auto: portable where that costs next to nothing on the text and llama.cpp knows the pattern, "
-        "else hybrid."
+        "else hybrid.",
+        callback=_one_of("--recipe", ("auto", *RECIPES)),
     ),
 ]
 Script = Annotated[
@@ -173,9 +186,13 @@ def find_scripts(
     datasets: Sequence[Iterable[str]] = (),
     counts: Sequence[Path] = (),
     text_field: str = "text",
+    other_way: str = ", or give --recipe bpe",
 ) -> dict[str, Any]:
     """The scripts that ``--script`` means: if it is not given, or auto, those of the words that were counted before, or
     those that the beginnings of the corpus are written in; and what is named besides auto.
+
+    Args:
+        other_way: What the command takes for text in other scripts, for the message.
 
     Raises:
         SGPEError: nothing of the corpus has syllables, or letters with marks, that could be kept whole.
@@ -206,8 +223,7 @@ def find_scripts(
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
             f"{[*files, *counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has nothing to keep "
-            "whole, neither syllables nor letters with marks: name the scripts of the whole corpus by --script, or give "
-            "--recipe bpe"
+            "whole, neither syllables nor letters with marks: name the scripts of the whole corpus by --script" + other_way
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())

@@ -23,6 +23,7 @@ import numpy as np
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.counts.words import BUCKETS, Words, bucket_of
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
@@ -290,6 +291,8 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
         except (pa.ArrowException, ValueError, KeyError, TypeError, OSError, OverflowError, RecursionError) as error:
             if isinstance(error, SGPEError):
                 raise
+            if Path(path).is_file():
+                check_no_pointer(Path(path))
             reason = " ".join((str(error) or type(error).__name__).splitlines()[0].split())
             raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
 

@@ -15,6 +15,7 @@ from tokenizers import Encoding
 from transformers import PreTrainedTokenizerFast
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.file_starts import read_utf8
 from hf_sgpe.formats.tokenizer_json import (
     CHAT_TEMPLATE_FILE,
     CONFIG_FILE,
@@ -74,9 +75,7 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
     for file in beside:
         if reason := _failure(tokenizer_file, [file], gapless):
             try:
-                file.read_text(encoding="utf-8") if file.suffix == ".jinja" else read_json(file)
-            except UnicodeDecodeError:
-                return SGPEError(f"{file}: not UTF-8")
+                read_utf8(file) if file.suffix == ".jinja" else read_json(file)
             except SGPEError as ours:
                 return ours
             return _damaged(file, reason)

@@ -23,6 +23,7 @@ from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import gguf_reading, tokenizer_json
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.formats.gguf_models import FAMILIES, describe, tensors, usual, why_not
 from hf_sgpe.formats.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
 from hf_sgpe.formats.model_config import end_ids, transformers_config
@@ -78,7 +79,8 @@ def write(
         raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
     if not config_file.exists():
-        raise SGPEError(f"{folder}: holds no config.json: give the folder of a model of transformers")
+        reason = why_no_model(folder) or ": give the folder of a model of transformers"
+        raise SGPEError(f"{folder}: holds no config.json{reason}")
     config = transformers_config(folder)
     if reason := why_not(config):
         raise SGPEError(f"{config_file}: llama.cpp {reason}")

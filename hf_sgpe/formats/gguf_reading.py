@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
 
 TOKENIZER_KEY = "tokenizer.huggingface.json"
@@ -73,6 +74,7 @@ def metadata(path: Path, *names: str) -> dict[str, Any]:
                 if name in names:
                     values[name] = value
     except (struct.error, ValueError, KeyError, OverflowError, MemoryError):
+        check_no_pointer(path)
         raise SGPEError(f"{path}: damaged: not a GGUF file") from None
     return values
 

@@ -5,13 +5,14 @@ They hold neither the split pattern nor which tokens are special, so those must 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.json_files import read_json
 from hf_sgpe.splitting.splitting import Splitting
 
 
@@ -30,13 +31,8 @@ def read(
         SGPEError: a file is damaged, or the two do not fit together; the message names the file and the place.
         FileNotFoundError: there is no such file.
     """
-    try:
-        ids = json.loads(vocab.read_text(encoding="utf-8"))
-        lines = merges.read_text(encoding="utf-8").split("\n")
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SGPEError(f"{vocab} or {merges}: not UTF-8 or not JSON ({error})") from None
-    if not isinstance(ids, dict):
-        raise SGPEError(f"{vocab}: holds no JSON object")
+    ids = read_json(vocab)
+    lines = read_utf8(merges).split("\n")
     pairs = []
     for number, line in enumerate(lines, 1):
         if not line or (number == 1 and line.startswith("#version")):

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import check_no_pointer
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.json_files import read_json
 
 Weights = NDArray[np.float32]
@@ -61,7 +63,8 @@ def weight_files(folder: Path) -> list[Path]:
     if not index.exists():
         pickled = next(iter(sorted(folder.glob("*.bin"))), None)
         if pickled is None:
-            raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, and no {INDEX_FILE} that names its parts")
+            parts = f"and no {INDEX_FILE} that names its parts"
+            raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
         raise SGPEError(
             f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}, which transformers writes when it loads and saves it"
         )
@@ -118,6 +121,7 @@ def tensors_in(file: Path) -> dict[str, Stored]:
                     raise ValueError
                 tensors[name] = one
     except (ValueError, KeyError, TypeError, AttributeError):
+        check_no_pointer(file)
         raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
     return dict(sorted(tensors.items(), key=lambda item: item[1].start))
 

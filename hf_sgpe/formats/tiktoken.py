@@ -22,6 +22,7 @@ from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def read(
             decoded = base64.b64decode(token, validate=True)
             vocab[decoded] = int(id)
         except (ValueError, binascii.Error):
+            check_no_pointer(path)
             raise SGPEError(f"{path}, line {number}: expected a token in base64 and its id, not {line[:40]!r}") from None
         if lines.setdefault(decoded, number) != number:
             raise SGPEError(f"{path}, line {number}: the token {decoded!r} stands in line {lines[decoded]} already")

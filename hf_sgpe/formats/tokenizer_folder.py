@@ -17,6 +17,7 @@ from hf_sgpe import hub
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
+from hf_sgpe.file_starts import read_utf8
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_json import AUTO_CLASS_FILE, AUTO_MAP, CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
 from hf_sgpe.json_files import read_json
@@ -77,7 +78,7 @@ class TokenizerFolder:
             os.fspath(path_or_repo),
             content,
             settings,
-            {file.relative_to(folder).as_posix(): _text(file) for file in kept if file.is_file()},
+            {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
             _rows(_object(folder / _MODEL_FILE)),
         )
@@ -169,13 +170,6 @@ def _rows(config: Mapping[str, Any]) -> int | None:
 
 def _object(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise SGPEError(f"{path}: not UTF-8") from None
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -20,6 +20,8 @@ from hf_sgpe.atomic import atomic_directory, check_directory
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.formats.folder_contents import why_no_tokenizer
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.json_files import read_json
 from hf_sgpe.special_tokens import Template
@@ -202,7 +204,9 @@ def find(
         raise SGPEError("the tokenizer must have a name: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
         if not (path / subfolder / TOKENIZER_FILE).exists():
-            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}")
+            names = [file.name for file in (path / subfolder).glob("*")]
+            reason = why_no_tokenizer(names, str(path / subfolder), is_here=True)
+            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}{reason}")
         return path / subfolder / TOKENIZER_FILE
     if path.exists():
         return path
@@ -210,7 +214,13 @@ def find(
     if named and revision:
         raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
     file, *others = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
-    return hub.download(repo, file, beside=others, revision=named or revision, token=token)
+    try:
+        return hub.download(repo, file, beside=others, revision=named or revision, token=token)
+    except hub.NoSuchFileError as error:
+        prefix = f"{subfolder}/" if subfolder else ""
+        names = hub.names_in(repo, revision=named or revision, token=token)
+        names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        raise SGPEError(f"{error}{why_no_tokenizer(names, repo, is_here=False)}") from None
 
 
 def read(path: Path) -> TokenizerData:
@@ -225,10 +235,7 @@ def read(path: Path) -> TokenizerData:
     if config_file.exists():
         take_settings(tokenizer, read_json(config_file), config_file)
     if template_file.exists():
-        try:
-            tokenizer.chat_template = template_file.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise SGPEError(f"{template_file}: not UTF-8") from None
+        tokenizer.chat_template = read_utf8(template_file)
     return tokenizer
 
 

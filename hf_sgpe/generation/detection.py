@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.generation.engine import Engine
 from hf_sgpe.generation.engines import ENGINES
 from hf_sgpe.hub import download_model
@@ -177,7 +178,7 @@ def kind_of_model(path: Path) -> str:
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
-        raise SGPEError(f"{path}: holds no model: there is no config.json in it")
+        raise SGPEError(f"{path}: holds no model{why_no_model(path) or ': there is no config.json in it'}")
     return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
 
 

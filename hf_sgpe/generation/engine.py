@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.generation.options import GenerationOptions
 
 Logits: TypeAlias = NDArray[np.float32]
@@ -317,6 +318,7 @@ def loading(path: Path) -> Iterator[None]:
     except SGPEError:
         raise
     except Exception as error:
+        check_no_pointer(path)
         raise SGPEError(f"{path}: no model that can be loaded ({_message_of(error)})") from None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.formats import gguf, gguf_models
 from hf_sgpe.formats.model_config import transformers_config
 from hf_sgpe.generation.conversion import load_converted
@@ -84,6 +85,7 @@ class LlamaCppEngine(Engine):
         except SGPEError:
             raise
         except Exception as error:
+            check_no_pointer(path)
             reasons = [line for line in last_lines if "error" in line] or [str(error)]
             raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
         metadata, self.context_length, self._llm = loaded

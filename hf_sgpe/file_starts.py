@@ -1,0 +1,70 @@
+"""What the first bytes of a file tell where it cannot be read: a Git LFS pointer, or text in UTF-16 or UTF-32."""
+
+from __future__ import annotations
+
+import codecs
+from itertools import chain
+from pathlib import Path
+
+from hf_sgpe.errors import SGPEError
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_IS_POINTER = "a Git LFS pointer, not the file itself: run git lfs pull where it was cloned"
+# The mark of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_MODEL_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.jinja", "*.model", "*.tiktoken", "*.xml")
+
+
+def why_not_text(start: bytes) -> str:
+    """Return why a file that begins with these bytes is no UTF-8 text of its own, or an empty text.
+
+    >>> why_not_text("hello".encode("utf-16"))
+    'UTF-16, not UTF-8: convert it by iconv -f UTF-16 -t UTF-8'
+    >>> why_not_text(b"hello")
+    ''
+    """
+    if start.startswith(_POINTER):
+        return _IS_POINTER
+    encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+    return f"{encoding}, not UTF-8: convert it by iconv -f {encoding} -t UTF-8" if encoding else ""
+
+
+def read_utf8(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        SGPEError: the file is not UTF-8, or a Git LFS pointer.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SGPEError(f"{path}: {why_not_text(start_of(path)) or 'not UTF-8'}") from None
+    if text.startswith(_POINTER.decode()):
+        raise SGPEError(f"{path}: {_IS_POINTER}")
+    return text
+
+
+def check_no_pointer(path: Path) -> None:
+    """Make sure that a file is no Git LFS pointer, or that a folder holds none in place of a model's or tokenizer's files.
+
+    Call it where something failed to load, for a message that names the cause.
+
+    Raises:
+        SGPEError: the file is one, or one in the folder is.
+    """
+    files = chain.from_iterable(map(path.glob, _MODEL_FILES)) if path.is_dir() else (path,)
+    for file in files:
+        if file.is_file() and start_of(file).startswith(_POINTER):
+            raise SGPEError(f"{file}: {_IS_POINTER}")
+
+
+def start_of(path: Path) -> bytes:
+    """Return the first bytes of a file, as many as `why_not_text` looks at."""
+    with path.open("rb") as file:
+        return file.read(len(_POINTER))
