@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from hf_sgpe.atomic import atomic_directory, check_directory
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.outputs import check_new_file
 from hf_sgpe.hub import check_name
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.drawing import NARROW, WIDE, for_page
@@ -99,16 +100,21 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
         SGPEError: it would lose one, and ``replace`` is not set.
         OSError: the folder is not writable, or a folder there has the name of a file of the card.
     """
-    check_directory(folder, (CARD_FILE, PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES)))
+    others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
+    check_directory(folder, (CARD_FILE, *others))
     path = Path(folder) / CARD_FILE
-    if replace or not path.exists():
+    if replace:
+        return
+    if not path.exists():
+        for name in others:  # of no card
+            check_new_file(Path(folder) / name)
         return
     text = path.read_text(encoding="utf-8", errors="replace")
     if not is_generated(text):
         what = "changed" if CARD_MARK in text else "written"
-        raise SGPEError(f"{path}: {what} by hand and would be lost: give --replace, or another folder with --out")
+        raise SGPEError(f"{path}: {what} by hand and would be lost: give --overwrite, or another folder with --out")
     if is_measured(text) and not measured and not is_of_another(text, tokenizer):
-        raise SGPEError(f"{path}: holds measurements that would be lost: give --eval, or --replace")
+        raise SGPEError(f"{path}: holds measurements that would be lost: give --eval, or --overwrite")
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:

@@ -30,6 +30,7 @@ from hf_sgpe.atomic import atomic_file, check_file
 from hf_sgpe.bpe.codec import available_cores
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.formats.outputs import check_new_file
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.special_tokens import check_special_tokens
 from hf_sgpe.splitting.splitting import Splitting
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--dataset", action="append", default=[], help="NAME or NAME:CONFIG, streamed (repeatable)")
     parser.add_argument("--split", default="train", help="split of the dataset (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file of that name")
     parser.add_argument("--work", type=Path, help="folder for intermediate files (default: --out plus .work)")
     parser.add_argument("--tasks", type=int, default=16, help="counting tasks, at most one per file (default: %(default)s)")
     parser.add_argument("--adding-tasks", type=int, default=4, help="tasks that add up the counts (default: %(default)s)")
@@ -102,6 +104,7 @@ def count(args: Any) -> None:
     files = [file for file in corpus if not (isinstance(file, Path) and work in file.parents)]
     if out in files:
         raise SGPEError(f"--out {args.out} is part of the corpus: give another name")
+    check_new_file(args.out, overwrite=args.overwrite)
     if work in out.parents or (len(files) < len(corpus) and not _is_work_folder(work)):
         raise SGPEError(f"--work {work}: the corpus and --out must not be in this folder: give another one")
     if not args.dataset:

@@ -20,6 +20,7 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.counts import files as counts_file
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.formats.outputs import check_new_file
 from hf_sgpe.splitting.splitting import HasSplitting, Splitting
 from trainers.corpora import no_such
 
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--format", default="parquet", help="Spark's name for the format (default: %(default)s)")
     parser.add_argument("--column", default="text", help="column with the text (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file of that name")
     parser.add_argument("--recipe", default="hybrid", help="as for hf-sgpe count (default: %(default)s)")
     parser.add_argument("--script", action="append", help="as for hf-sgpe count (repeatable; default: all)")
     parser.add_argument("--pattern", default="o200k", help="as for hf-sgpe count (default: %(default)s)")
@@ -49,6 +51,7 @@ def count(args: Any) -> None:
         raise not_installed("counting on Spark needs pyspark", "pyspark") from None
 
     check_file(args.out)
+    check_new_file(args.out, overwrite=args.overwrite)
     scripts = tuple(args.script or ("all",))
     splitting = Splitting(args.recipe, scripts, args.pattern)
     spark = SparkSession.builder.appName("count words").getOrCreate()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hf_sgpe import SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.formats.outputs import check_new_folder
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
 from trainers import TokenizerTrainer, TrainingConfig
 from trainers.language_model import collate, pack, read_documents, small_llama
@@ -30,12 +31,15 @@ def main() -> int:
     parser.add_argument("--prompt", default="ශ්‍රී ලංකාව", help="text to go on from (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=300, help="of training (default: %(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=40, help="to generate (default: %(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer that is in --out without a model")
     args = parser.parse_args()
     return exit_code(lambda: run(args))
 
 
 def run(args: argparse.Namespace) -> None:
     if not (args.out / "config.json").exists():
+        if not any(args.out.glob("checkpoint-*")):
+            check_new_folder(args.out, overwrite=args.overwrite)
         make_model(args.out, args.steps)
     options = GenerationOptions(max_new_tokens=args.max_new_tokens, temperature=0)
     first: list[int] | None = None

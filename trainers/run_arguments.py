@@ -14,6 +14,7 @@ from transformers import HfArgumentParser
 from hf_sgpe.command import ArgumentParser
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.folder_contents import why_no_model
+from hf_sgpe.formats.outputs import check_new_folder
 from hf_sgpe.hub import check_name
 from trainers.loading import load_tokenizer
 from trainers.token_tables import fit_embeddings
@@ -67,6 +68,7 @@ class RunArguments:
     seed: int = option("of weights and order (default: %(default)s)", 1)
     save_every: int | None = option("write a checkpoint after so many steps (default: a tenth of them)", metavar="STEPS")
     resume: bool = flag("go on from the last checkpoint in --out, if there is one")
+    overwrite: bool = flag("replace a model or a tokenizer that is in --out already")
     push: str | None = option("push the result to this repository on the Hub", metavar="USER/NAME")
     private: bool = flag("make that repository a private one")
 
@@ -75,7 +77,7 @@ class RunArguments:
 
         Raises:
             SGPEError: there is no tokenizer, a number is too small, one option rules out another, or ``--out`` holds
-                checkpoints that are not to be resumed.
+                checkpoints that are not to be resumed, or a model or tokenizer that is not to be replaced.
         """
         if not (self.tokenizer or self.model):
             raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
@@ -95,7 +97,9 @@ class RunArguments:
             raise SGPEError(f"--out {self.out}: is the model that is to be trained: give another folder")
         if self.out.exists() and not self.out.is_dir():
             raise SGPEError(f"--out {self.out}: is a file: give a folder to write to")
-        if checkpoint_to_resume(self.out, resume=self.resume):
+        if not checkpoint_to_resume(self.out, resume=self.resume):
+            check_new_folder(self.out, overwrite=self.overwrite)
+        else:
             check_settings(self.out, {name: getattr(self, name) for name in ("steps", "batch_size", "seed")} | self._model())
 
     def new_model(self) -> dict[str, int]:

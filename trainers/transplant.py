@@ -21,8 +21,10 @@ from hf_sgpe.atomic import atomic_directory
 from hf_sgpe.command import one_line
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.folder_contents import why_no_model
+from hf_sgpe.formats.outputs import check_new_folder
 from hf_sgpe.formats.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.hub import download_model
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
@@ -41,6 +43,7 @@ _NOT_COPIED = {
     *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("vocab.json", "added_tokens.json", "settings.json", "tokenization_sgpe.py"),
 }
+_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", INDEX_FILE)
 _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"}
 
 
@@ -84,6 +87,7 @@ def transplant(
     *,
     start: Callable[[RowMap], RowMap] | None = None,
     learn: Callable[[RowMap], Sequence[torch.Tensor]] | None = None,
+    overwrite: bool = False,
     multiple: int = 1,
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
@@ -100,6 +104,7 @@ def transplant(
         model: Folder or repository on the Hub, with safetensors, in one file or in shards.
         tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
         out: Folder to write to, new or empty.
+        overwrite: Or one with a model, which is replaced; files of other names stay.
         start: Weighs the old rows that a new one begins from (`trainers.row_starts`); None for their mean.
         learn: Makes the new rows of each of the model's tables, in 32 bits, as `trainers.distillation.distilled_rows` does;
             None for those of ``start``.
@@ -109,14 +114,16 @@ def transplant(
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows are not those of its tokenizer, a tokenizer is not
-            byte-level BPE, or ``out`` holds something. Nothing is written then, nor where ``describe`` raises an error.
+            byte-level BPE, or ``out`` holds what would be lost. Nothing is written then, nor where ``describe`` raises an
+            error.
     """
     folder = _folder_of(model)
     target = Path(out)
-    check_is_new(out, folder, tokenizer)
+    check_is_new(out, folder, tokenizer, overwrite=overwrite)
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
     new = TokenizerFolder.read(tokenizer)
+    check_folder(out, with_chat_template=new.data.chat_template is not None)
     empty = _empty_model(folder)
     numbers = _tables_in(folder, tensors, empty)
     tables = tuple(numbers)
@@ -154,23 +161,30 @@ def transplant(
         done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+        # Loaders would take the weights of the model that was here, in one file or in shards, for some of these.
+        there = {file.name for file in temporary.iterdir()}
+        stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
+    for file in stale:
+        file.unlink()
     return done
 
 
-def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> None:
+def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Makes sure that nothing lies where the model is to be written; `transplant` does so, too.
 
     Args:
-        sources: What it is made from, which the message names if it is what lies there.
+        sources: What it is made from, which is never replaced.
+        overwrite: Anything else may lie there.
 
     Raises:
-        SGPEError: ``out`` has no name, or is a folder that holds files.
+        SGPEError: ``out`` has no name, is one of the sources, or is a folder that holds files.
     """
     target = Path(out)
-    if not os.fspath(out) or (target.is_dir() and any(target.iterdir())):
-        made_from = target.resolve() in [Path(source).resolve() for source in sources]
-        what = "is what the model is made from" if made_from else "holds files"
-        raise SGPEError(f"{out or 'this folder'} {what}: give a new folder, or an empty one")
+    if not os.fspath(out):
+        raise SGPEError("this folder has no name: give a new folder, or an empty one")
+    if target.is_dir() and target.resolve() in [Path(source).resolve() for source in sources]:
+        raise SGPEError(f"{out} is what the model is made from: give a new folder, or an empty one")
+    check_new_folder(out, overwrite=overwrite, whole=True)
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:

@@ -211,8 +211,8 @@ def card(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder to write to (default: the tokenizer's).", show_default=False)
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Overwrite a README.md that somebody wrote or changed.")
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", "--replace", help="Replace a README.md or a page that somebody wrote or changed.")
     ] = False,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
     as_json: Json = False,
@@ -242,7 +242,7 @@ def card(
         "languages": language or (),
         "datasets": dataset or (),
         "tags": tag or (),
-        "replace": replace,
+        "replace": overwrite,
     }
     if holds_model(Path(folder)):
         if text:
@@ -262,7 +262,7 @@ def card(
     else:
         check_name(name)
     # What cannot be written should be known before minutes of measuring, not after.
-    check_card(folder, loaded, measured=bool(text), replace=replace)
+    check_card(folder, loaded, measured=bool(text), replace=overwrite)
     check_metadata(license, language or ())
     evaluations = None
     if text:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hf_sgpe.cli.app import Json, Quiet, command, report
+from hf_sgpe.cli.options import Overwrite
 
 
 @command("convert-zawgyi", epilog="Example: [bold]hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz[/bold]")
@@ -17,13 +19,17 @@ def convert_zawgyi(
     ],
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File to write, of the same kind.", show_default=False)],
+    overwrite: Overwrite = False,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl.")] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Convert Burmese in Zawgyi to Unicode, line by line. Lines that are not in Zawgyi stay as they are."""
+    from hf_sgpe.formats.outputs import check_new_file
     from trainers.zawgyi import convert_zawgyi as convert
 
+    if Path(out).resolve() != Path(file).resolve():  # which is refused whatever is said
+        check_new_file(out, overwrite=overwrite)
     done = convert(file, out, text_field=text_field)
     report(
         f"{out}: {done.in_zawgyi:,} of {done.lines:,} lines were in Zawgyi",

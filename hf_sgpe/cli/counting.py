@@ -23,6 +23,7 @@ def count(
     corpus: options.Corpus = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write (Parquet).", show_default=False)],
+    overwrite: options.Overwrite = False,
     recipe: options.Recipe = "hybrid",
     script: options.Script = None,
     pattern: options.Pattern = "o200k",
@@ -52,6 +53,7 @@ def count(
     """
     from hf_sgpe.atomic import check_file
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.formats.outputs import check_new_file
     from hf_sgpe.special_tokens import check_special_tokens
     from hf_sgpe.splitting.splitting import Splitting
     from trainers import count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
@@ -76,6 +78,7 @@ def count(
     check_file(out)
     if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
         raise SGPEError(f"--out {out} is part of the corpus: give another name")
+    check_new_file(out, overwrite=overwrite)
     sources: list[dict[str, Any]] = list(map(source_of, files))
     sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
 
@@ -103,6 +106,7 @@ def add(
     files: Annotated[list[Path], typer.Argument(help="Files of counts.", show_default=False)],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
+    overwrite: options.Overwrite = False,
     min_count: Annotated[
         int, typer.Option(help="Leave out words that occur less often in all files together; says what that can change.")
     ] = 1,
@@ -110,8 +114,10 @@ def add(
     quiet: Quiet = False,
 ) -> None:
     """Add files of counts up into one, in little memory. Counts of different settings are refused."""
+    from hf_sgpe.formats.outputs import check_new_file
     from trainers import add_files
 
+    check_new_file(out, overwrite=overwrite)
     info = add_files(files, out, min_count=min_count)
     report(f"{out}: {info.summary()}", {"out": str(out), **info.to_dict()}, as_json)
 

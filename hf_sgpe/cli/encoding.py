@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe import kernel
+from hf_sgpe.cli import options
 from hf_sgpe.cli.app import (
     Baseline,
     Json,
@@ -49,6 +50,7 @@ def encode(
             show_default=False,
         ),
     ] = None,
+    overwrite: options.Overwrite = False,
     baseline: Baseline = None,
     special: Annotated[
         Specials, typer.Option(help="Whether special tokens written in the text count as such.")
@@ -63,12 +65,14 @@ def encode(
 
     --baseline is for --html, and shows the tokens of other tokenizers below.
     """
+    from hf_sgpe.formats.outputs import check_new_file
     from hf_sgpe.tokenizer import BPETokenizer
 
     name, texts, others = tokenizer_and_rest(tokenizer, text, older)
     if html:
         if special is not Specials.none or add_special_tokens:
             raise SGPEError("--html shows the text's own tokens: leave out --special and --add-special-tokens")
+        check_new_file(html, overwrite=overwrite)
         _write_page(html, texts, named_tokenizers((name, *others), baseline), as_json)
         return
     if others or baseline:

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, report
+from hf_sgpe.cli.options import Overwrite
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.outputs import check_new_file, check_new_folder
 from hf_sgpe.formats.registry import FORMATS, Format, format_of
 
 
@@ -25,6 +27,7 @@ def export(
     ],
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder or file to write.", show_default=False)],
+    overwrite: Overwrite = False,
     output: Annotated[
         str,
         typer.Option(
@@ -75,6 +78,7 @@ def export(
         for given in (source, tokenizer_source):
             if Path(given).resolve() in (target, target.parent):
                 raise SGPEError(f"--out {out} is part of {given}: give another name")
+    (check_new_file if writer.ending else check_new_folder)(out, overwrite=overwrite)
     tokenizer = reader.read(tokenizer_source, **reading)
     written = writer.write(tokenizer, Path(out), **writing)
     facts = {"out": out, "tokens": tokenizer.vocab_size, "special_tokens": tokenizer.special_tokens, **written.facts}

@@ -26,6 +26,7 @@ def extend(
     corpus: options.Corpus = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    overwrite: options.Overwrite = False,
     script: options.Script = None,
     new_tokens: Annotated[
         str, typer.Option(help="How many tokens to add, or auto: until a thousand more save less than --least-saving.")
@@ -82,6 +83,7 @@ def extend(
     """
     from hf_sgpe.atomic import atomic_directory
     from hf_sgpe.extension_config import AUTO, ExtensionConfig
+    from hf_sgpe.formats.outputs import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
     from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import TokenizerExtender, find_files, read_dataset
@@ -103,12 +105,13 @@ def extend(
         check_matplotlib()
         texts = texts_of(evaluate, text_field=text_field)
     folder = TokenizerFolder.read(base)
-    check_folder(out, with_chat_template=folder.data.chat_template is not None)
     if (Path(out) / "tokenizer.json").exists() and Path(out).resolve() in (
         Path(base).resolve(),
         Path(base).resolve().parent,
     ):
         raise SGPEError(f"--out {out} is the tokenizer that is extended: give another folder")
+    check_new_folder(out, overwrite=overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if evaluate else [])
+    check_folder(out, with_chat_template=folder.data.chat_template is not None)
     files = find_files(corpus or ())
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()

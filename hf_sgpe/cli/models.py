@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hf_sgpe.cli.app import Json, Quiet, command, print_table, report
+from hf_sgpe.cli.options import Overwrite
 from hf_sgpe.errors import SGPEError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def transplant(
         str, typer.Option("--tokenizer", "-t", help="The new tokenizer: folder or Hub repository.", show_default=False)
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to, new or empty.", show_default=False)],
+    overwrite: Overwrite = False,
     init: Annotated[
         str,
         typer.Option(
@@ -91,7 +93,7 @@ def transplant(
     from trainers.transplant import check_is_new, transplant as write
 
     # Before models are measured, which takes longest.
-    check_is_new(out, model, tokenizer)
+    check_is_new(out, model, tokenizer, overwrite=overwrite)
     if not 1 <= pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {pad_to_multiple:,}")
     texts = {str(file): held_out_texts(file, text_field) for file in find_files(evaluate or ())}
@@ -110,6 +112,7 @@ def transplant(
         model,
         tokenizer,
         out,
+        overwrite=overwrite,
         multiple=pad_to_multiple,
         model_tokenizer=model_tokenizer,
         describe=describe,

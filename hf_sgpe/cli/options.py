@@ -20,6 +20,10 @@ from hf_sgpe.splitting.splitting import RECIPES
 if TYPE_CHECKING:
     from trainers.corpora import CorpusFile
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a tokenizer, a model or files of these names that are in --out already.")
+]
+
 Corpus = Annotated[
     list[str] | None,
     typer.Argument(help="Files, folders or globs: .txt, .jsonl, .parquet, plain or .gz .xz .zst .bz2.", show_default=False),

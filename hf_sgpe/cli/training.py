@@ -26,6 +26,7 @@ def train(
     corpus: options.Corpus = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
+    overwrite: options.Overwrite = False,
     vocab_size: Annotated[
         int, typer.Option(help="Number of tokens, special tokens included (of sgpe: the document's).")
     ] = 32_000,
@@ -125,6 +126,7 @@ def train(
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory
+    from hf_sgpe.formats.outputs import check_new_folder
     from hf_sgpe.formats.tokenizer_json import check_folder, write
     from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
     from trainers.zawgyi import warn_of_zawgyi
@@ -141,6 +143,7 @@ def train(
     if balance and dataset:
         raise SGPEError("--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset")
     # A folder that cannot be written should be refused before an hour of training, not after.
+    check_new_folder(out, overwrite=overwrite)
     check_folder(out, with_chat_template=chat_template is not None)
     files = find_files(corpus or ())
     datasets = [
@@ -266,6 +269,7 @@ def train_sgpe(
     corpus: Annotated[list[str], typer.Argument(help="As for train; the document's are .jsonl.", show_default=False)],
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
+    overwrite: options.Overwrite = False,
     vocab_size: Annotated[int, typer.Option(help="Number of tokens to aim for, special tokens included.")] = 100_000,
     prune_freq: Annotated[int, typer.Option(help="Syllables that occur less often become \\[UNK].")] = 100,
     min_freq: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
@@ -284,10 +288,14 @@ def train_sgpe(
     quiet: Quiet = False,
 ) -> None:
     """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
+    from hf_sgpe.formats.outputs import check_new_folder
     from trainers import SGPETrainer
+    from trainers.sgpe import checkpoints
 
     if verbose:
         logging.getLogger("trainers").setLevel(logging.INFO)
+    if not checkpoints(Path(out)):  # the trainer resumes from those, or refuses to begin another run beside them
+        check_new_folder(out, overwrite=overwrite)
     trainer = SGPETrainer(
         vocab_size=vocab_size,
         prune_freq=prune_freq,

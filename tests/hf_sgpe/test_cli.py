@@ -132,14 +132,14 @@ def test_quiet_leaves_results_and_errors_alone(workplace):
     train = ("train", "good.txt", "--vocab-size", 9999)  # more than there is, which is worth a warning
     done = hf_sgpe(*train, "--out", "out", "-q", cwd=workplace)
     assert (done.stdout, done.stderr) == ("", "")
-    done = hf_sgpe(*train, "--out", "out", "--quiet", "--json", cwd=workplace)
-    assert json.loads(done.stdout)["out"] == "out"
+    done = hf_sgpe(*train, "--out", "again", "--quiet", "--json", cwd=workplace)
+    assert json.loads(done.stdout)["out"] == "again"
     assert hf_sgpe("encode", "out", "ක", "-q", cwd=workplace).stdout
     assert hf_sgpe("train", "nowhere.txt", "--out", "x", "-q", check=False).stderr.startswith("error: nowhere.txt")
 
 
 @pytest.mark.parametrize(
-    "arguments", ["train good.txt --out out --vocab-size 400", "info tok", "info nowhere", "train --out"]
+    "arguments", ["train good.txt --out out --overwrite --vocab-size 400", "info tok", "info nowhere", "train --out"]
 )
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_nothing(workplace, arguments, closed):
@@ -157,7 +157,7 @@ def test_closed_streams_change_nothing(workplace, arguments, closed):
 def test_the_folder_that_one_stands_in_can_be_written_to(workplace):
     (workplace / "here").mkdir()
     hf_sgpe("train", "../good.txt", "--out", ".", "--vocab-size", 400, cwd=workplace / "here")
-    hf_sgpe("export", "../tok", "--out", ".", cwd=workplace / "here")
+    hf_sgpe("export", "../tok", "--out", ".", "--overwrite", cwd=workplace / "here")
     hf_sgpe("card", ".", cwd=workplace / "here")
     assert {file.name for file in (workplace / "here").iterdir()} >= {"tokenizer.json", "README.md"}
 
@@ -373,10 +373,10 @@ def test_counts_kept_before_survive_a_failed_run(workplace):
     hf_sgpe("count", "good.txt", "--out", "counts", cwd=workplace)
     (workplace / "link").symlink_to("counts")
     before, total = (workplace / "counts").read_bytes(), WordCounts.load(workplace / "counts").total()
-    done = hf_sgpe("count", "latin1.txt", "--out", "link", check=False, cwd=workplace)
+    done = hf_sgpe("count", "latin1.txt", "--out", "link", "--overwrite", check=False, cwd=workplace)
     assert done.returncode == 2
     assert (workplace / "counts").read_bytes() == before
-    hf_sgpe("counts", "add", "counts", "counts", "--out", "link", cwd=workplace)
+    hf_sgpe("counts", "add", "counts", "counts", "--out", "link", "--overwrite", cwd=workplace)
     assert (workplace / "link").is_symlink()
     assert WordCounts.load(workplace / "counts").total() == 2 * total
 

@@ -404,7 +404,7 @@ def test_the_same_input_gives_the_same_bytes(folder, tokenizer, found, tmp_path)
 
 def test_a_readme_by_hand_stays(tokenizer, tmp_path):
     (tmp_path / "README.md").write_text("# mine\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"README\.md: written by hand.* --replace"):
+    with pytest.raises(SGPEError, match=r"README\.md: written by hand.* --overwrite"):
         write_card(tmp_path, tokenizer)
     assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
     write_card(tmp_path, tokenizer, replace=True)
@@ -419,7 +419,7 @@ def test_changes_to_a_generated_card_stay(folder, tokenizer, plain, found, tmp_p
     assert card.read_bytes() != card.write_bytes(text.replace("\n", "\r\n").encode())  # as git may check it out
     write_card(tmp_path / "tok", tokenizer, evaluations=found)
     card.write_text(text.replace("## Limits", "## Limits\n\nNot for poems."), encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"README\.md: changed by hand.* --replace"):
+    with pytest.raises(SGPEError, match=r"README\.md: changed by hand.* --overwrite"):
         write_card(tmp_path / "tok", tokenizer, evaluations=found)
     assert "Not for poems." in card.read_text(encoding="utf-8")
     write_card(tmp_path / "tok", tokenizer, evaluations=found, replace=True)

@@ -373,7 +373,7 @@ def test_missing_tokenizers_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("vocab", "merges", "message"),
     [
-        ("{", "a b", "not JSON"),
+        ("{", "a b", r"vocab\.json: not valid JSON"),
         ("[]", "a b", "holds no JSON object"),
         ("{}", "#version: 0.2\na b\nc", r"merges\.txt, line 3: a merge is two tokens"),
         ("{}", "a b", "lacks the special tokens <x>"),
