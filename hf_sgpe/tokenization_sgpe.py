@@ -31,13 +31,11 @@ from hf_sgpe.chat.written import Written
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.special_tokens import roles_of_template
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
-
-# Keys that loading leaves in the init arguments and that would otherwise be saved with the tokenizer.
-_LEAKED = ("is_local", "local_files_only", "backend", "added_tokens_decoder", "files_loaded")
 
 # Arguments of `save_pretrained` that go to `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
@@ -66,6 +64,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     model_input_names = ["input_ids", "attention_mask"]
     slow_tokenizer_class = None
     chat_template: str | dict[str, str] | None
+    _portable = True
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
@@ -312,29 +311,15 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         self, save_directory: str | os.PathLike[str], file_names: tuple[str, ...], *args: Any, **kwargs: Any
     ) -> tuple[str, ...]:
         # Here the configuration is written but not yet pushed.
-        for name in file_names:
-            if name.endswith(tokenizer_json.CONFIG_FILE):
-                path = Path(name)
-                config = json.loads(path.read_text(encoding="utf-8"))
-                config = {key: value for key, value in config.items() if key not in _LEAKED}
-                if getattr(self, "_portable", True):
-                    # Our own name would need our package; under this one every version of transformers finds a class.
-                    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-                    config["auto_map"] = tokenizer_json.AUTO_MAP
-                    stub = path.with_name(tokenizer_json.AUTO_CLASS_FILE.name)
-                    stub.write_bytes(tokenizer_json.AUTO_CLASS_FILE.read_bytes())
-                    file_names += (str(stub),)
-                else:
-                    config["tokenizer_class"] = type(self).__name__
-                    config.pop("auto_map", None)
-                config["model_input_names"] = list(self.model_input_names)
-                config["clean_up_tokenization_spaces"] = False
-                # As in what `BPETokenizer` saves.
-                if isinstance(config.get("extra_special_tokens"), list):
-                    config["additional_special_tokens"] = config.pop("extra_special_tokens")
-                if isinstance(self.chat_template, str):
-                    config["chat_template"] = self.chat_template
-                path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+        template = self.chat_template if isinstance(self.chat_template, str) else None
+        for path in [Path(name) for name in file_names if name.endswith(CONFIG_FILE)]:
+            settings = json.loads(path.read_text(encoding="utf-8"))
+            settings["model_input_names"] = list(self.model_input_names)
+            settings["clean_up_tokenization_spaces"] = False
+            files = config_files(settings, template, own_class=None if self._portable else type(self).__name__)
+            for name, text in files.items():
+                path.with_name(name).write_text(text, encoding="utf-8", newline="\n")
+            file_names += tuple(str(path.with_name(name)) for name in files if name != path.name)
         return super()._save_pretrained(save_directory, file_names, *args, **kwargs)
 
     def train_new_from_iterator(

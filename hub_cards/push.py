@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.safetensors_files import weight_files
-from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches

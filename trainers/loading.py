@@ -11,6 +11,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.folder_contents import why_no_model, why_no_tokenizer
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.hub import NoSuchFileError, download, names_in
 from hf_sgpe.quiet import bars_on_terminals_only
 
@@ -105,7 +106,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     path = Path(path_or_repo)
     if not path.exists():
         try:
-            download(path_or_repo, tokenizer_json.CONFIG_FILE)
+            download(path_or_repo, CONFIG_FILE)
         except NoSuchFileError as error:
             raise SGPEError(f"{error}{why_no_tokenizer(names_in(path_or_repo), path_or_repo, is_here=False)}") from None
     names = [file.name for file in path.iterdir()] if path.is_dir() else []

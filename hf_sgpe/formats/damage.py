@@ -16,13 +16,8 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.file_starts import read_utf8
-from hf_sgpe.formats.tokenizer_json import (
-    CHAT_TEMPLATE_FILE,
-    CONFIG_FILE,
-    TOKENIZER_FILE,
-    checked_length,
-    from_content,
-)
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE, checked_length, from_content
 from hf_sgpe.json_files import read_json
 
 # The files that transformers reads beside a tokenizer.json.

@@ -19,7 +19,8 @@ from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
 from hf_sgpe.file_starts import read_utf8
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.formats.tokenizer_json import AUTO_CLASS_FILE, AUTO_MAP, CHAT_TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.json_files import read_json
 from hf_sgpe.quiet import without_remarks
 
@@ -94,21 +95,13 @@ class TokenizerFolder:
         content = {**self.content, "model": model}
         if data.splitting.regexes != self.data.splitting.regexes:
             content["pre_tokenizer"] = tokenizer_json.to_dict(data)["pre_tokenizer"]
-        settings = {
-            **self.settings,
-            # Any other class, such as Qwen2Tokenizer, would put its own split in the place of the saved one.
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "auto_map": AUTO_MAP,
-            "sgpe": data.metadata,
-        }
-        return replace(self, content=content, settings=settings, data=data)
+        return replace(self, content=content, settings={**self.settings, "sgpe": data.metadata}, data=data)
 
     def write(self, directory: Path) -> None:
-        """Writes all files into an existing folder."""
+        """Writes all files into an existing folder, its settings as every loader reads them."""
         files = {
-            TOKENIZER_FILE: _json(self.content),
-            CONFIG_FILE: _json(self.settings),
-            AUTO_CLASS_FILE.name: AUTO_CLASS_FILE.read_text(encoding="utf-8"),
+            TOKENIZER_FILE: json.dumps(self.content, ensure_ascii=False, indent=2) + "\n",
+            **config_files(self.settings, self.files.get(CHAT_TEMPLATE_FILE)),
             **self.files,
         }
         for name, text in files.items():
@@ -172,5 +165,3 @@ def _object(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"

@@ -23,6 +23,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.file_starts import read_utf8
 from hf_sgpe.formats.folder_contents import why_no_tokenizer
 from hf_sgpe.formats.pre_tokenizers import regexes_of
+from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.json_files import read_json
 from hf_sgpe.special_tokens import Template
 from hf_sgpe.splitting.normalization import prepare
@@ -32,13 +33,7 @@ from hf_sgpe.splitting.splitting import Splitting
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
-
-# ``AutoTokenizer(trust_remote_code=True)`` runs this file, and gives this package's class where this package is installed.
-# That it is named also keeps transformers from putting the pre-tokenizer of Qwen, or a slow tokenizer, in the place of the
-# saved one beside some models' config.json, whether remote code is trusted or not.
-AUTO_CLASS_FILE = Path(__file__).parent / "auto_class" / "tokenization_sgpe.py"
-AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizerFast"]}
+TOKENIZER_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "chat_template.jinja"
 
 # ---------------------------------------------------------------- writing
 
@@ -92,19 +87,15 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
     """The content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
+    return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
+
+
+def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
     roles = tokenizer.roles
     extra = [token for token in tokenizer.special_tokens if token not in roles.values()]
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        # Left out, transformers 4 adds token_type_ids and transformers.js cleans up spaces.
-        "model_input_names": ["input_ids", "attention_mask"],
-        "clean_up_tokenization_spaces": False,
-        "auto_map": AUTO_MAP,
         **roles,
-        # The name of old: the new one, for a list, is more than transformers 4 can read.
-        **({"additional_special_tokens": extra} if extra else {}),
-        # transformers.js looks for it here and nowhere else.
-        **({"chat_template": tokenizer.chat_template} if tokenizer.chat_template is not None else {}),
+        **({"extra_special_tokens": extra} if extra else {}),
         **({"model_max_length": tokenizer.model_max_length} if tokenizer.model_max_length is not None else {}),
         "sgpe": tokenizer.metadata,
     }
@@ -135,10 +126,9 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
 def write(tokenizer: TokenizerData, directory: Path) -> None:
     """Writes all files of a tokenizer into an existing folder."""
     texts = {
-        name: json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-        for name, content in ((TOKENIZER_FILE, to_dict(tokenizer)), (CONFIG_FILE, config(tokenizer)))
+        TOKENIZER_FILE: json.dumps(to_dict(tokenizer), ensure_ascii=False, indent=2) + "\n",
+        **config_files(_settings(tokenizer), tokenizer.chat_template),
     }
-    texts[AUTO_CLASS_FILE.name] = AUTO_CLASS_FILE.read_text(encoding="utf-8")
     if tokenizer.chat_template is not None:
         texts[CHAT_TEMPLATE_FILE] = tokenizer.chat_template
     for name, text in texts.items():

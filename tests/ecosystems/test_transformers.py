@@ -2,8 +2,10 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
+from support.command import hf_sgpe
 from support.ecosystems import TRANSFORMERS_4, ask, every_transformers, needs_transformers_4
 from support.stranger import uses
 
@@ -74,3 +76,21 @@ def test_trusted_remote_code_leaves_no_mark_on_other_tokenizers(folders, python,
     assert "tokenization_sgpe.py" in files
     assert name in ("TokenizersBackend", "PreTrainedTokenizerFast")
     assert "tokenization_sgpe.py" not in others
+
+
+@needs_transformers_4
+def test_what_transformers_5_saved_loads_in_transformers_4_once_it_is_written_by_us(folders, telling, expected, tmp_path):
+    """Transformers 5 gives the class of every tokenizer that it saves a name that no transformers 4 knows."""
+    folder, again = folders["hybrid"], tmp_path / "again"
+    ask(sys.executable, {"ask": "save", "folder": folder, "to": again})
+    with pytest.raises(AssertionError, match="trust_remote_code"):
+        ask(TRANSFORMERS_4, {"ask": "encode", "folder": again, "texts": telling})
+    hf_sgpe("export", again, "--out", tmp_path / "exported", cwd=tmp_path)
+    SGPETokenizerFast.from_pretrained(again).save_pretrained(tmp_path / "saved")
+    (tmp_path / "khmer.txt").write_text("ភាសាខ្មែរ កម្ពុជា\n" * 20, encoding="utf-8")
+    hf_sgpe("extend", again, "khmer.txt", "--script", "khmer", "--new-tokens", 30, "--out", "extended", cwd=tmp_path)
+    answers = ask(
+        TRANSFORMERS_4,
+        *({"ask": "encode", "folder": tmp_path / name, "texts": telling} for name in ("exported", "saved", "extended")),
+    )
+    assert answers == [list(expected(folder, telling))] * 3

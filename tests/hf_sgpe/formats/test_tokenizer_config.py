@@ -1,0 +1,70 @@
+"""The settings of a tokenizer, as every writer of this package writes them."""
+
+import json
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from hf_sgpe import BPETokenizer, ExtensionConfig, SGPETokenizerFast
+from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from trainers import TokenizerExtender
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+
+
+def settings_in(folder):
+    return json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def resaved(tmp_path):
+    """A tokenizer of this package that transformers 5 loaded and saved again."""
+    tokenizer = BPETokenizer.train_from_iterator(["low lower"], 300, special_tokens=SPECIAL)
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save(tmp_path / "first")
+    PreTrainedTokenizerFast.from_pretrained(tmp_path / "first").save_pretrained(tmp_path / "resaved")
+    settings = settings_in(tmp_path / "resaved")
+    assert settings["tokenizer_class"] == "TokenizersBackend"
+    assert settings["extra_special_tokens"] == SPECIAL[1:]
+    assert settings["is_local"] is True
+    return tmp_path / "resaved"
+
+
+def check(folder):
+    settings = settings_in(folder)
+    assert settings["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert settings["auto_map"] == {"AutoTokenizer": [None, "tokenization_sgpe.PreTrainedTokenizerFast"]}
+    assert settings["additional_special_tokens"] == SPECIAL[1:]
+    assert settings["chat_template"] == TEMPLATE
+    assert settings["model_input_names"] == ["input_ids", "attention_mask"]
+    assert settings["clean_up_tokenization_spaces"] is False
+    assert not settings.keys() & {"extra_special_tokens", "is_local", "local_files_only", "backend", "files_loaded"}
+    assert (folder / AUTO_CLASS_FILE.name).read_bytes() == AUTO_CLASS_FILE.read_bytes()
+
+
+def test_every_writer_writes_the_same(resaved, tmp_path):
+    BPETokenizer.from_pretrained(resaved).save(tmp_path / "data")
+    SGPETokenizerFast.from_pretrained(resaved).save_pretrained(tmp_path / "fast")
+    (tmp_path / "folder").mkdir()
+    TokenizerFolder.read(resaved).write(tmp_path / "folder")  # what transplanting writes
+    extender = TokenizerExtender(ExtensionConfig(["sinhala"], new_tokens=20))
+    extender.extend(resaved, text="ශ්‍රී ලංකාව " * 9).save_pretrained(tmp_path / "extended")
+    for name in ("data", "fast", "folder", "extended"):
+        check(tmp_path / name)
+    ids = BPETokenizer.from_pretrained(resaved).encode("low lower")
+    assert SGPETokenizerFast.from_pretrained(tmp_path / "folder")("low lower")["input_ids"] == ids
+
+
+def test_what_it_says_besides_is_kept():
+    given = {"model_input_names": ["input_ids"], "clean_up_tokenization_spaces": True, "bos_token": "<s>", "x": 1}
+    assert for_every_loader(given).items() >= given.items()
+    named = {"extra_special_tokens": {"image_token": "<image>"}}
+    assert for_every_loader(named).items() >= named.items()
+    lists = {"extra_special_tokens": ["<b>", "<c>"], "additional_special_tokens": ["<a>", "<b>"]}
+    assert for_every_loader(lists)["additional_special_tokens"] == ["<a>", "<b>", "<c>"]
+    files = config_files({}, own_class="SGPETokenizerFast")
+    assert files.keys() == {CONFIG_FILE}
+    assert json.loads(files[CONFIG_FILE]).items() >= {"tokenizer_class": "SGPETokenizerFast"}.items()
+    assert "auto_map" not in json.loads(files[CONFIG_FILE])
