@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -10,13 +11,15 @@ import transformers
 from tokenizers import Encoding, Tokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import TruncationStrategy
-from transformers.utils import get_json_schema
+from transformers.utils import get_json_schema, logging
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from hf_sgpe import fast_lane
 from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.chat.written import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
 from hf_sgpe.errors import SGPEError
+
+logger = logging.get_logger(__name__)
 
 # Names that messages have for the reasoning. Templates get it under the first two.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -124,6 +127,15 @@ def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
     ):
         return False  # the normalized text could have more special tokens
     return is_plain(text, finder_for(tokenizer))
+
+
+def warn_without_answers(source: str) -> None:
+    """Warn once, as transformers does, of a template that marks no answers: a model would learn nothing from its masks."""
+    if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
+        logger.warning_once(
+            "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
+            "all zeros. Put {% generation %} and {% endgeneration %} around what the assistant says."
+        )
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:

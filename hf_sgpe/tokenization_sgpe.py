@@ -192,6 +192,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 "return_assistant_tokens_mask needs return_dict=True, and a final message that is not continued"
             )
         source = self.get_chat_template(chat_template, tools)
+        if return_assistant_tokens_mask:
+            conversations.warn_without_answers(source)
         # For what it refuses; the texts are the same, but where a clock that the template reads has moved on.
         rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
         is_batched = not isinstance(rendered, str)
