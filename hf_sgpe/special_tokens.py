@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from hf_sgpe.byte_strings import reads_as_bytes
@@ -104,6 +105,22 @@ class Template:
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
+    @classmethod
+    def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
+        """A template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
+
+        >>> Template.around_each(["<s>"], []).pair
+        (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
+        """
+        first, second = (
+            tuple((name, number) for name in (*prefix, text, *suffix)) for number, text in enumerate(("$A", "$B"))
+        )
+        return cls(first, first + second)
+
+    def begins_with(self, token: str | None) -> bool:
+        """Whether ``token`` is the first of a single text."""
+        return self.single[0][0] == token
+
     def special_tokens(self) -> list[str]:
         """The special tokens in the template, each once, in order."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
@@ -114,6 +131,34 @@ class Template:
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
         return Template(single, pair)
+
+
+def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
+    """The template that puts the token which begins texts before each text, and that which ends them after it, as asked.
+
+    Args:
+        roles: Has ``bos_token`` and ``eos_token`` where they are asked for.
+
+    Returns:
+        None where neither is asked for.
+    """
+    prefix = [roles["bos_token"]] if add_bos_token else []
+    suffix = [roles["eos_token"]] if add_eos_token else []
+    return Template.around_each(prefix, suffix) if prefix or suffix else None
+
+
+def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
+    """The settings with which `bos_eos_template` gives ``template``; None if it has others, such as ``[CLS]``.
+
+    >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
+    {'add_bos_token': True, 'add_eos_token': False}
+    """
+    for bos, eos in product((False, True), repeat=2):
+        if (bos and "bos_token" not in roles) or (eos and "eos_token" not in roles):
+            continue
+        if bos_eos_template(roles, add_bos_token=bos, add_eos_token=eos) == template:
+            return {"add_bos_token": bos, "add_eos_token": eos}
+    return None
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:

@@ -32,7 +32,7 @@ from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
-from hf_sgpe.special_tokens import roles_of_template
+from hf_sgpe.special_tokens import bos_eos_settings, roles_of_template
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
@@ -370,10 +370,12 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         kept = roles.keys() - roles_of_template(kwargs.get("chat_template")).keys()
         values.update({name: roles[name] if name in kept else None for name in TRAINED_ROLES})
         values["model_max_length"] = trained_with.model_max_length
+        around = bos_eos_settings(trained_with.template, trained_with.roles)
+        values.update(around or {"add_bos_token": False, "add_eos_token": False})
         values.update(kwargs, vocab_size=vocab_size, special_tokens=specials)
         config = TrainingConfig.from_dict(values)
         tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)
-        if trained_with.template:
+        if trained_with.template and around is None:
             tokenizer.template = trained_with.template.renamed(renamed)
         return type(self).from_bpe(
             tokenizer,

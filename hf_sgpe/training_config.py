@@ -13,7 +13,7 @@ from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 from hf_sgpe.counts.word_counts import checked_weights
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import check_special_tokens, trained_roles
+from hf_sgpe.special_tokens import Template, bos_eos_template, check_special_tokens, cls_sep_template, trained_roles
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.scripts import resolve_scripts
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
@@ -61,6 +61,9 @@ class TrainingConfig:
         pad_token: The same that fills rows up. None: by its spelling (``<|pad|>``), or else the token that ends texts
             (``<|endoftext|>``). Some collators keep the padding token out of the loss, so a model that is to learn to end
             its texts by ``<|endoftext|>`` with those needs another one.
+        add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
+            ``sgpe`` has ``[CLS]`` and ``[SEP]`` there.
+        add_eos_token: Whether it puts ``eos_token`` after each text; the tokenizer tutorial does both.
         model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
         weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
             glob → number. Of several that fit a file its own path counts, or else the first; without one it counts once.
@@ -88,6 +91,8 @@ class TrainingConfig:
     bos_token: str | None = field(default=None, kw_only=True)
     eos_token: str | None = field(default=None, kw_only=True)
     pad_token: str | None = field(default=None, kw_only=True)
+    add_bos_token: bool = field(default=False, kw_only=True)
+    add_eos_token: bool = field(default=False, kw_only=True)
     cut_cost: float | None = field(default=None, kw_only=True)
     model_max_length: int | None = field(default=None, kw_only=True)
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -117,6 +122,7 @@ class TrainingConfig:
             if not isinstance(token, str):
                 raise SGPEError(f"{role} must be text, not {token!r}")
             self._add_special_tokens([token], role)
+        self._check_added()
         object.__setattr__(self, "weights", checked_weights(self.weights))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
@@ -180,6 +186,27 @@ class TrainingConfig:
 
     def _given_roles(self) -> dict[str, str]:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
+
+    def _check_added(self) -> None:
+        """Checks that the tokens to put around a text are there."""
+        for name, what in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
+            value, role = getattr(self, name), name.removeprefix("add_")
+            if not isinstance(value, bool):
+                raise SGPEError(f"{name} must be True or False, not {value!r}")
+            if value and role not in self.roles():
+                raise SGPEError(f"{name} needs a special token that {what} texts: name it by {role}, such as <{role[:3]}>")
+            if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
+                raise SGPEError(f"{name} is not for sgpe, which puts [CLS] and [SEP] around a text: leave it out")
+
+    def template(self) -> Template | None:
+        """What ``add_special_tokens=True`` puts around a text; None for nothing.
+
+        >>> TrainingConfig(vocab_size=1000, bos_token="<s>", add_bos_token=True).template().single
+        (('<s>', 0), ('$A', 0))
+        """
+        if self.recipe == "sgpe" and (template := cls_sep_template(self.special_tokens or ())):
+            return template
+        return bos_eos_template(self.roles(), add_bos_token=self.add_bos_token, add_eos_token=self.add_eos_token)
 
     def roles(self) -> dict[str, str]:
         """Which special token plays which part in the tokenizer that comes out.

@@ -18,7 +18,6 @@ from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.chat.templates import load_template
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import cls_sep_template
 from hf_sgpe.splitting.scripts import SCRIPTS, names_of
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.training_config import TrainingConfig
@@ -240,7 +239,7 @@ def assemble(
         merges,
         splitting=config.splitting,
         special_tokens=special_ids,
-        template=cls_sep_template(specials) if config.recipe == "sgpe" else None,
+        template=config.template(),
         roles=config.roles(),
         chat_template=load_template(config.chat_template) if config.chat_template else None,
         model_max_length=config.model_max_length,

@@ -26,7 +26,8 @@ _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts.
+    """Rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts, and
+    after the token that begins texts where the tokenizer itself puts that before a text.
 
     A row may begin and end anywhere, and what remains of the last one is dropped. Streams: only the ids of some texts, about
     a megabyte, are in memory at a time. Special tokens written in the text count as such.
@@ -42,11 +43,11 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     """
     if length < 1:
         raise SGPEError(f"a row must hold at least 1 token, not {length}")
-    separator = separator_id(tokenizer)
+    start = text_start(tokenizer)
     row: list[int] = []
     for batch in _batches(texts):
         encoded = iter(encode_texts([part for part in batch if part is not None], tokenizer))
-        row += chain.from_iterable([separator] if part is None else next(encoded) for part in batch)
+        row += chain.from_iterable(start if part is None else next(encoded) for part in batch)
         whole = len(row) - len(row) % length
         yield from (row[start : start + length] for start in range(0, whole, length))
         del row[:whole]
@@ -75,6 +76,18 @@ def separator_id(tokenizer: PreTrainedTokenizerBase) -> int:
         if id is not None:
             return int(id)
     raise SGPEError("the tokenizer has no eos token to put between texts: train it with special_tokens=('<|endoftext|>',)")
+
+
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids before each text of a row: `separator_id`, then bos where the tokenizer puts it before a text; none twice.
+
+    Raises:
+        SGPEError: the tokenizer has neither eos nor bos.
+    """
+    separator, bos = separator_id(tokenizer), tokenizer.bos_token_id
+    if bos in (None, separator) or tokenizer("", return_attention_mask=False)["input_ids"][:1] != [bos]:
+        return [separator]
+    return [separator, int(bos)]
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:

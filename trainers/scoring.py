@@ -13,7 +13,7 @@ from tqdm import tqdm
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from trainers.corpora import CorpusFile
-from trainers.language_model import encode_texts, read_documents, separator_id
+from trainers.language_model import encode_texts, read_documents, text_start
 from trainers.loading import load_causal_model
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def score_texts(
     """How well a causal model predicts some held-out texts; its bits per byte are comparable between tokenizers.
 
     Exact: each token of each text is predicted once, and the bits of all add up. The texts stand one after another as
-    `pack` has them, so the first token is predicted from the separator alone, and the separators, which are no part of the
-    texts, are context and cost nothing. The model looks at ``length`` tokens at a time and moves on by half of that, so each
+    `pack` has them, so the first token is predicted from what stands between texts alone, and that, which is no part of the
+    texts, is context and costs nothing. The model looks at ``length`` tokens at a time and moves on by half of that, so each
     token is predicted from the ``length / 2`` tokens before it at least, or from all there are. Bytes are those of ``texts``
     as given: a tokenizer that normalizes is measured on what it makes of them, so to compare it give normalized text.
 
@@ -109,16 +109,16 @@ def score_texts(
     length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
     stride = max(length // 2, 1)
     encoded = encode_texts(list(texts), tokenizer)
-    separator = separator_id(tokenizer)
-    ids = [id for text in encoded for id in (separator, *text)]
+    start = text_start(tokenizer)
+    ids = [id for text in encoded for id in (*start, *text)]
     rows = len(model.get_input_embeddings().weight)
     if max(ids) >= rows:
         raise SGPEError(f"the tokenizer has id {max(ids):,}, and the model {rows:,} rows: they do not belong together")
-    counts = [counted for text in encoded for counted in (False, *[True] * len(text))]
+    counts = [counted for text in encoded for counted in (*[False] * len(start), *[True] * len(text))]
     # Windows of `length` ids and the one after; their last reaches beyond the end.
     starts = range(0, max(len(ids) - 1 - length, 0) + stride, stride)
     beyond = starts[-1] + length + 1 - len(ids)
-    windows = torch.tensor(ids + [separator] * beyond).unfold(0, length + 1, stride)
+    windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
     counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
     counted[1:, : length - stride] = False  # by the window before
 

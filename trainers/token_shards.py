@@ -81,9 +81,10 @@ class PartProgress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Texts, and the numbers of those that end their document."""
+    """Texts, and the numbers of those that begin their document and of those that end it."""
 
     texts: list[str]
+    first: list[int]
     last: list[int]
 
 
@@ -145,6 +146,7 @@ class TokenizingJob:
             raise SGPEError(f"{self.out} is the corpus, or has all of it: give another folder to write to")
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
         self.end_id = self._end_id(end_token)
+        self.begin_id = self._begin_id()
         self.dtype = self.form.dtype(max(self.tokenizer.get_vocab().values()) + 1)
         self.lines = lines
         self.text_field = text_field
@@ -155,6 +157,7 @@ class TokenizingJob:
             "tokenizer": hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest(),
             "format": self.form.name,
             "dtype": self.dtype,
+            "begin_token_id": self.begin_id,
             "end_token_id": self.end_id,
             "lines": lines,
             "text_field": text_field,
@@ -180,6 +183,12 @@ class TokenizingJob:
         if end_token not in known:
             raise SGPEError(f"no special token {end_token!r} to end documents: there are {', '.join(known) or 'none'}")
         return int(known[end_token])
+
+    def _begin_id(self) -> int | None:
+        """The token that begins texts, where the tokenizer puts it before a text, and it does not end the one before."""
+        template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
+        is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
+        return bos if is_put and bos != self.end_id else None
 
     # ---------------------------------------------------------------- the folder
 
@@ -297,8 +306,10 @@ class TokenizingJob:
         # Of other patterns nobody knows where a text may be cut.
         known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
+        first: list[int] = []
         last: list[int] = []
         size = 0
+        begins = True
         for file in self.parts[part]:
             for text, ends in read_documents(
                 file,
@@ -311,15 +322,18 @@ class TokenizingJob:
                 if skip:
                     skip -= ends
                     continue
+                if begins:
+                    first.append(len(texts))
                 if ends:
                     last.append(len(texts))
+                begins = ends
                 texts.append(text)
                 size += len(text)
                 if size >= _BATCH_CHARACTERS:
-                    yield _Batch(texts, last)
-                    texts, last, size = [], [], 0
+                    yield _Batch(texts, first, last)
+                    texts, first, last, size = [], [], [], 0
         if texts:
-            yield _Batch(texts, last)
+            yield _Batch(texts, first, last)
 
     def _encoded(self, batches: Iterator[_Batch], threads: int) -> Generator[_Piece, None, None]:
         if threads == 1:
@@ -332,8 +346,12 @@ class TokenizingJob:
     def _encode(self, batch: _Batch) -> _Piece:
         ids, text_ends = self.tokenizer.encode_batch_to_numpy(batch.texts, threads=1)
         sizes = np.cumsum([_utf8_length(text) for text in batch.texts])
-        last = np.array(batch.last, np.intp)
+        first, last = np.array(batch.first, np.intp), np.array(batch.last, np.intp)
         tokens, ends = ids.astype(self.dtype), text_ends[last]
+        if self.begin_id is not None:
+            tokens = np.insert(tokens, np.append(0, text_ends)[first], self.begin_id)
+            # With the document's own.
+            ends = ends + np.searchsorted(first, last, side="right")
         if self.end_id is not None:
             tokens = np.insert(tokens, ends, self.end_id)
             ends = ends + np.arange(1, len(ends) + 1)

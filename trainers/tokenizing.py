@@ -73,7 +73,8 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Writes the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`: special tokens written in the text are ordinary text. Documents
+    The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts where the tokenizer puts that
+    before a text: special tokens written in the text are ordinary text. Documents
     without text are left out. Every number of workers gives the same bytes, and so does a run that goes on after another was
     ended, even by kill -9: shards that are complete are not made again. Memory: some 100 MB for each
     worker, plus the longest documents of .jsonl and .parquet; a text file may be of any length.

@@ -76,6 +76,18 @@ def train(
         str | None,
         typer.Option(help="Special token that fills rows up (default: the one that ends texts).", show_default=False),
     ] = None,
+    add_bos_token: Annotated[
+        bool,
+        typer.Option(
+            "--add-bos-token", help="Put the token that begins texts before each text, when special tokens are added."
+        ),
+    ] = False,
+    add_eos_token: Annotated[
+        bool,
+        typer.Option(
+            "--add-eos-token", help="Put the token that ends texts after each text, when special tokens are added."
+        ),
+    ] = False,
     model_max_length: Annotated[
         int | None, typer.Option(help="Tokens that a model takes (default: any number).", show_default=False)
     ] = None,
@@ -168,6 +180,8 @@ def train(
         bos_token=bos_token,
         eos_token=eos_token,
         pad_token=pad_token,
+        add_bos_token=add_bos_token,
+        add_eos_token=add_eos_token,
         model_max_length=model_max_length,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
         **options.find_recipe(

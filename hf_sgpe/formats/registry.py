@@ -94,9 +94,14 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
 
     tiktoken.write(tokenizer, out)
     specials = " ".join(f"{token}={id}" for token, id in tokenizer.special_tokens.items()) or "none"
-    normalization = "" if tokenizer.normalization == "none" else f", normalization ({tokenizer.normalization})"
+    left_out = ["split pattern", f"special tokens ({specials})"]
+    if tokenizer.template:
+        around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
+        left_out.append(f"what goes around a text ({around})")
+    if tokenizer.normalization != "none":
+        left_out.append(f"normalization ({tokenizer.normalization})")
     return Written(
-        f"{len(tokenizer.vocab):,} tokens. Not in the file: split pattern, special tokens ({specials}){normalization}",
+        f"{len(tokenizer.vocab):,} tokens. Not in the file: {', '.join(left_out)}",
         {"patterns": list(tokenizer.splitting.regexes), "normalization": tokenizer.normalization},
     )
 
