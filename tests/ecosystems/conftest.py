@@ -56,6 +56,15 @@ def folders(sample, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def around(sample, tmp_path_factory) -> dict[str, Path]:
+    """A saved tokenizer that puts BOS before a text, and one that puts EOS after it, too."""
+    tokens = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<|pad|>", "add_bos_token": True}
+    settings = {"begin": {}, "begin and end": {"add_eos_token": True}}
+    tokenizers = {name: _trained(sample, vocab_size=1000, recipe="bpe", **tokens, **more) for name, more in settings.items()}
+    return _saved(tokenizers, tmp_path_factory.mktemp("around"))
+
+
+@pytest.fixture(scope="session")
 def folders_by_pattern(sample, tmp_path_factory) -> dict[str, Path]:
     """A saved tokenizer for each split pattern and each recipe that has one, and extended ones."""
     from hf_sgpe import SPLIT_PATTERNS, Splitting

@@ -35,6 +35,13 @@ def test_all_else_is_the_same(folders, telling, python):
 
 
 @every_transformers
+def test_what_goes_around_a_text_is_the_same(around, telling, python):
+    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in around.values()))
+    for (name, folder), answer in zip(around.items(), answers, strict=True):
+        assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
+
+
+@every_transformers
 def test_loading_asks_nothing_and_says_nothing(folders, python):
     code = "import sys; from transformers import AutoTokenizer; [*map(AutoTokenizer.from_pretrained, sys.argv[1:])]"
     loud = {**os.environ, "TRANSFORMERS_VERBOSITY": "warning", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
