@@ -163,5 +163,3 @@ def _rows(config: Mapping[str, Any]) -> int | None:
 
 def _object(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
-
-
