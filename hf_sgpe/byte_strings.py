@@ -6,6 +6,9 @@ from functools import cache
 
 from hf_sgpe.errors import NotByteLevelError
 
+BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
+"""The bytes that UTF-8 has."""
+
 
 def bytes_to_string(token: bytes) -> str:
     """A token's bytes as its vocabulary string.
@@ -44,13 +47,15 @@ def _to_latin_1() -> dict[int, int]:
     return nothing | {ord(character): byte for byte, character in enumerate(_byte_characters())}
 
 
-def reads_as_bytes(text: str) -> bool:
-    """Whether ``text``, written as it is, would be taken for the vocabulary string of other bytes than its own.
+def bytes_spelled(text: str) -> bytes | None:
+    """Return the bytes whose vocabulary string is ``text``, or None if it is the string of none.
 
-    >>> reads_as_bytes("<|end|>"), reads_as_bytes("é>"), reads_as_bytes("Ġthe")
-    (False, True, True)
+    An added token is written as its own text, so it may be spelled like an ordinary token, which is bytes.
+
+    >>> bytes_spelled("<|end|>"), bytes_spelled("Ġthe"), bytes_spelled("ලංකාව")
+    (b'<|end|>', b' the', None)
     """
     try:
-        return string_to_bytes(text) != text.encode()
+        return string_to_bytes(text)
     except NotByteLevelError:
-        return False
+        return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from hf_sgpe.byte_strings import reads_as_bytes
+from hf_sgpe.byte_strings import bytes_spelled
 from hf_sgpe.errors import SGPEError
 
 _ROLES_BY_NAME = {
@@ -167,23 +167,51 @@ def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
 
 
 def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
-    """Checks that the special tokens of a new tokenizer cannot be confused with ordinary text.
+    """Check that the special tokens of a new tokenizer can be told from its ordinary tokens.
 
     Raises:
-        SGPEError: one can be.
+        SGPEError: one cannot be.
     """
-    for token in tokens:
-        if not isinstance(token, str):
-            raise SGPEError(f"special tokens must be text, not {token!r}")
-        if len(token) < 2:
-            raise SGPEError(f"special token {token!r} is too short: it would be taken for ordinary text")
-        if any(0xD800 <= ord(character) < 0xE000 for character in token):
-            raise SGPEError(f"special token {token!r} has a lone surrogate, which no text can have")
-        if reads_as_bytes(token):
-            raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: use ASCII or letters beyond U+0143")
+    for token in check_special_texts(tokens):
+        if (ordinary := _ordinary_token(token)) is not None:
+            raise SGPEError(
+                f"special token {token!r} is written in tokenizer.json like the ordinary token {ordinary!r}, "
+                "which cannot be told from it: use another text"
+            )
         if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
             # Special tokens are found before the text is normalized, so other text could become one afterwards.
             raise SGPEError(f"special token {token!r} has a character that NFC composes: use another")
+
+
+def check_special_texts(tokens: Iterable[object]) -> list[str]:
+    """Return special tokens after a check that each is a text.
+
+    Raises:
+        SGPEError: one is not, is empty, or occurs twice.
+    """
+    texts: list[str] = []
+    for token in tokens:
+        if not isinstance(token, str):
+            raise SGPEError(f"special tokens must be text, not {token!r}")
+        if not token:
+            raise SGPEError("a special token cannot be empty: give it a text")
+        if any(0xD800 <= ord(character) < 0xE000 for character in token):
+            raise SGPEError(f"special token {token!r} has a lone surrogate, which no text can have")
+        if token in texts:
+            raise SGPEError(f"special tokens occur twice: {token}")
+        texts.append(token)
+    return texts
+
+
+def _ordinary_token(special: str) -> bytes | None:
+    """Return the token that is spelled like a special token and that training may learn: a byte, or another text."""
+    spelled = bytes_spelled(special)
+    if spelled is None or len(spelled) == 1:
+        return spelled
+    try:
+        return None if spelled.decode() == special else spelled  # training learns nothing of its own text
+    except UnicodeDecodeError:
+        return None
 
 
 class AddedPatterns(NamedTuple):

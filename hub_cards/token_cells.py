@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import regex
 
-from hf_sgpe.byte_strings import string_to_bytes
+from hf_sgpe.byte_strings import bytes_spelled
 from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import well_formed
@@ -86,7 +86,8 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
     def facts(id: int) -> tuple[str, int | None, str, int, int]:
         token = tokenizer.token_bytes(id)
         begun = sum(not _continues(byte) for byte in token)
-        return tokenizer.convert_ids_to_tokens(id), ranks.get(token), _hex(token), begun, _continues(token[0])
+        rank = ranks.get(token) if id == tokenizer.vocab.get(token) else None  # an added token may have the same text
+        return tokenizer.convert_ids_to_tokens(id), rank, _hex(token), begun, _continues(token[0])
 
     def read(text: str) -> tuple[str, list[Token]]:
         tokens, reached = [], 0
@@ -121,11 +122,12 @@ def _foreign(content: str, where: str) -> Reader:
     merges = model.get("merges", ())
     ranks = {left + right.removeprefix(prefix): rank for rank, (left, right) in enumerate(merges)}
     is_byte_level = (parts["decoder"] or {}).get("type") == "ByteLevel"
+    added = {token["id"] for token in parts["added_tokens"]}
 
     def read(text: str) -> tuple[str, list[Token]]:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         return text, [
-            Token(id, name, ranks.get(name), _hex(_bytes_of(name, is_byte_level)), *span)
+            Token(id, name, ranks.get(name), "" if id in added else _hex(_bytes_of(name, is_byte_level)), *span)
             for id, name, span in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True)
         ]
 
@@ -134,10 +136,7 @@ def _foreign(content: str, where: str) -> Reader:
 
 def _bytes_of(name: str, is_byte_level: bool) -> bytes:
     if is_byte_level:
-        try:
-            return string_to_bytes(name)
-        except NotByteLevelError:  # an added token
-            return name.encode()
+        return bytes_spelled(name) or name.encode()
     return bytes.fromhex(name[3:5]) if regex.fullmatch("<0x[0-9A-F]{2}>", name) else name.encode()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
+from hf_sgpe.byte_strings import bytes_spelled, bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 
 if TYPE_CHECKING:
@@ -208,8 +208,13 @@ class _Tokens:
             self.ordinary = {string_to_bytes(token): id for token, id in vocab.items() if token not in self.added}
         except NotByteLevelError as error:
             raise SGPEError(f"{refusal} ({error})") from None
-        self._bytes_of = {id: token for token, id in self.ordinary.items()}
         self._backend = Tokenizer.from_str(json.dumps({**content, "padding": None, "truncation": None}))
+        # An added token that the model merges out of bytes is an ordinary token, too.
+        for text in self.added.keys() & vocab.keys():
+            token = bytes_spelled(text)
+            if token and [piece.id for piece in self._backend.model.tokenize(text)] == [vocab[text]]:
+                self.ordinary[token] = vocab[text]
+        self._bytes_of = {id: token for token, id in self.ordinary.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
         """The ids of the ordinary tokens that each of ``tokens``, which are bytes, is cut into; none if it cannot be."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hf_sgpe.byte_strings import bytes_to_string, reads_as_bytes
+from hf_sgpe.byte_strings import bytes_spelled, bytes_to_string
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.special_tokens import Template, roles_of
 from hf_sgpe.splitting.splitting import Splitting
@@ -30,7 +30,9 @@ class TokenizerData:
             bytes inside characters: encoding then leaves them out, as every runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
         splitting: How text is cut into words; its special tokens are replaced by those given here.
-        special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later.
+        special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later. A
+            special or added token may have the text of an ordinary token, and another id, unless ``tokenizer.json`` spells
+            the two alike (`hf_sgpe.byte_strings.bytes_spelled`).
         added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are not special
             ones: decoding never leaves them out (Qwen's ``<think>``).
         normalized_tokens: Those of the added and special tokens that are looked for after the text is normalized, where the
@@ -88,12 +90,22 @@ class TokenizerData:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
                 raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
+        for text, id in added:
+            if not text:
+                raise SGPEError("a special token cannot be empty: give it a text")
+            spelled = bytes_spelled(text)
+            if spelled in vocab and (vocab[spelled] != id or spelled != text.encode()):
+                kind = "special" if text in self.special_tokens else "added"
+                raise SGPEError(
+                    f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
+                    f"written {text!r} in tokenizer.json, which cannot tell them apart: give the {kind} token another text"
+                )
         taken: dict[int, bytes | str] = {}
         named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
-            if id in taken and not (taken[id] in self.special_tokens and name in self.special_tokens):
+            if id in taken and not self._may_share(taken[id], name):
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
             taken[id] = name
         for special in self.template.special_tokens() if self.template else ():
@@ -102,13 +114,12 @@ class TokenizerData:
         for role, special in self.roles.items():
             if special not in self.special_tokens:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
-        for token, _ in added:
-            if not token:
-                raise SGPEError("a special token cannot be empty: give it a text")
-            if token.encode() in self.vocab:
-                raise SGPEError(f"special token {token!r} is also an ordinary token: choose another text for it")
-            if reads_as_bytes(token):
-                raise SGPEError(f"special token {token!r} reads as bytes in tokenizer.json: choose another text for it")
+
+    def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
+        """Return whether two tokens may have one id: special tokens, or an added token and the ordinary one of its text."""
+        if isinstance(one, bytes) and isinstance(other, str):
+            return one == other.encode()
+        return one in self.special_tokens and other in self.special_tokens
 
     bos_token, bos_token_id = _role("bos_token")
     eos_token, eos_token_id = _role("eos_token")
@@ -122,8 +133,9 @@ class TokenizerData:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, special tokens included."""
-        return len(self.vocab) + len(self.special_tokens) + len(self.added_tokens)
+        """Number of tokens, special tokens included. An added token that is an ordinary one too counts once."""
+        added = [*self.special_tokens.items(), *self.added_tokens.items()]
+        return len(self.vocab) + sum(self.vocab.get(text.encode()) != id for text, id in added)
 
     def __len__(self) -> int:
         return self.vocab_size

@@ -182,11 +182,12 @@ def _facts(tokenizer: str) -> dict[str, Any]:
     from hf_sgpe.tokenizer import BPETokenizer
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
-    facts = {
+    facts: dict[str, Any] = {
         "tokenizer": tokenizer,
         "tokens": loaded.vocab_size,
         "merges": len(loaded.merges),
         "special tokens": loaded.special_tokens,
+        **({"added tokens": loaded.added_tokens} if loaded.added_tokens else {}),
         "roles": loaded.roles,
         "model max length": loaded.model_max_length or "any",
         "normalization": loaded.normalization,

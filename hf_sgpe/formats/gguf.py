@@ -22,7 +22,7 @@ from hf_sgpe.bpe.encoder import unreached_words
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats import gguf_reading, tokenizer_json
+from hf_sgpe.formats import gguf_reading, model_vocab, tokenizer_json
 from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.formats.gguf_models import FAMILIES, describe, tensors, usual, why_not
 from hf_sgpe.formats.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
@@ -163,7 +163,7 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 def pre_of(tokenizer: TokenizerData) -> str | None:
     """The name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
     pattern = _pattern_of(tokenizer)
-    if pattern is None or tokenizer.splitting.recipe != "bpe":
+    if pattern is None or tokenizer.splitting.recipe != "bpe" or model_vocab.left_out(tokenizer):
         return None
     if pattern.takes_words != tokenizer.ignore_merges and unreached_words(tokenizer.vocab, tokenizer.merges):
         return None  # only one of the two would take such a token for a word

@@ -12,6 +12,7 @@ from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.formats import model_vocab
 from hf_sgpe.json_files import read_json
 from hf_sgpe.splitting.splitting import Splitting
 
@@ -45,8 +46,10 @@ def read(
     if missing:
         raise SGPEError(f"{vocab}: lacks the special tokens {', '.join(missing)}")
     specials = {token: ids[token] for token in special_tokens}
+    ordinary = {token: string_to_bytes(token) for token in ids if token not in specials}
+    ordinary |= model_vocab.also_ordinary(specials, pairs, ignore_merges=ignore_merges)
     return TokenizerData(
-        {string_to_bytes(token): id for token, id in ids.items() if token not in specials},
+        {token: ids[text] for text, token in ordinary.items()},
         pairs,
         special_tokens=specials,
         splitting=Splitting("bpe", pattern=pattern),

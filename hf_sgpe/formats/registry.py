@@ -93,8 +93,10 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
     from hf_sgpe.formats import tiktoken
 
     tiktoken.write(tokenizer, out)
-    specials = " ".join(f"{token}={id}" for token, id in tokenizer.special_tokens.items()) or "none"
-    left_out = ["split pattern", f"special tokens ({specials})"]
+    left_out = ["split pattern"]
+    for kind, ids in (("special", tokenizer.special_tokens), ("added", tokenizer.added_tokens)):
+        if ids or kind == "special":
+            left_out.append(f"{kind} tokens ({' '.join(f'{text}={id}' for text, id in ids.items()) or 'none'})")
     if tokenizer.template:
         around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
         left_out.append(f"what goes around a text ({around})")

@@ -21,6 +21,7 @@ from hf_sgpe.atomic import atomic_file
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
+from hf_sgpe.byte_strings import BYTES_OF_TEXT
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.file_starts import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
@@ -169,9 +170,9 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
     """Makes sure that tiktoken's rule gives this tokenizer's tokens."""
-    for byte in BYTES:
-        if byte not in ranks:
-            raise SGPEError(f"the tokenizer has no token for the byte 0x{byte.hex()}, and tiktoken needs all of them")
+    for byte in sorted(BYTES_OF_TEXT):
+        if bytes([byte]) not in ranks:
+            raise SGPEError(f"the tokenizer has no token for the byte 0x{byte:02x}, and tiktoken needs all that text has")
     merges, unreachable = _merges(ranks)
     # Superfluous merges do no harm: their two parts never stand side by side.
     if missing := set(merges).difference(tokenizer.merges):

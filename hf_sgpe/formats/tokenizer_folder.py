@@ -18,7 +18,7 @@ from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
 from hf_sgpe.file_starts import read_utf8
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import model_vocab, tokenizer_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.json_files import read_json
@@ -88,8 +88,7 @@ class TokenizerFolder:
         """The same folder for a tokenizer that is this one with more tokens, and perhaps another split."""
         model = {
             **self.content["model"],
-            # Added tokens are in here too: one that is not gets the next free id, whatever its own says.
-            "vocab": data.get_vocab(),
+            "vocab": model_vocab.write(data),
             "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in data.merges],
         }
         content = {**self.content, "model": model}

@@ -21,6 +21,7 @@ from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.formats import model_vocab
 from hf_sgpe.formats.folder_contents import why_no_tokenizer
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
@@ -78,8 +79,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": tokenizer.ignore_merges,
-            # Special tokens are in here too: an added token that is not gets the next free id, whatever its own says.
-            "vocab": tokenizer.get_vocab(),
+            "vocab": model_vocab.write(tokenizer),
             "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in tokenizer.merges],
         },
     }
@@ -346,6 +346,7 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
         return spelled[token] if token in spelled else string_to_bytes(token)
 
     pairs = [(part(left), part(right)) for left, right in merges]
+    spelled |= model_vocab.also_ordinary(names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")))
     return TokenizerData(
         {token: vocab[name] for name, token in spelled.items()},
         pairs,
@@ -376,8 +377,7 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
         is_normalized = bool(token.get("normalized"))
         if is_normalized and prepare(name, normalization) != name:
             raise NotByteLevelError(f"its added token {name!r} is another one after normalization")
-        # What the library does: the id in the vocabulary, else the next free one, whatever is declared.
-        given = vocab.get(name, max([len(vocab), *(one + 1 for one in name_of)]))
+        given = model_vocab.loaded_id(name, vocab, name_of)  # whatever is declared
         if id != given:
             raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
         if _knows_the_later_only():

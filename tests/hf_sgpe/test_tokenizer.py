@@ -262,7 +262,8 @@ BYTES = {bytes([byte]): byte for byte in range(256)}
 def test_parts_that_do_not_fit(arguments, message):
     with pytest.raises(SGPEError, match=message):
         BPETokenizer(*arguments)
-    with pytest.raises(SGPEError, match="special token 'ab' is also an ordinary token"):
+    both = r"special token 'ab' \(id 257\) and the ordinary token b'ab' \(id 256\) are both written 'ab'"
+    with pytest.raises(SGPEError, match=both):
         BPETokenizer({**BYTES, b"ab": 256}, [], special_tokens={"ab": 257})
     with pytest.raises(SGPEError, match="template names '<x>'"):
         BPETokenizer(BYTES, [], template=Template.around(["<x>"], []))
@@ -623,7 +624,7 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
         ({"<a>": True}, "has the id True"),
         ({"<a>": "7"}, "has the id '7'"),
         ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
-        ({"x": 7}, "special token 'x' is too short"),
+        ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
         ({"<a>": 299}, "has the id 299, but the corpus gives only 258 tokens: give a vocab_size of 258, and ids below it"),
     ],
 )

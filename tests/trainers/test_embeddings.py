@@ -45,6 +45,18 @@ def test_rows_follow_their_tokens_and_new_ones_begin_from_pieces(old):
     assert str(row_map) == "260 rows kept, 3 started from their pieces, 2 of the old tokenizer dropped, 57 spare"
 
 
+def test_added_tokens_are_told_from_bytes_that_are_spelled_like_them():
+    merges = [(b"F", b"u"), (b"t", b"h"), (b"th", b"e")]
+    old, new, other = tokenizer_of(merges), tokenizer_of(merges), tokenizer_of([*merges, (b"the", b"n")])
+    new.add_tokens(["Fuß", "ලං", "the"])  # the last is the ordinary token again
+    row_map = map_rows(new, old, rows=320)
+    assert row_map.kept[new.convert_tokens_to_ids("the")] == old.convert_tokens_to_ids("the")
+    assert row_map.pieces == {259: [256, 0xC3, 0x9F], 260: list("ලං".encode())}
+    # And the other way round.
+    assert map_rows(other, new, rows=320).kept[258] == 258
+    assert map_rows(other, new, rows=320).pieces == {259: [258, ord("n")]}
+
+
 def test_special_tokens_follow_their_text_and_then_their_part(old):
     names = ["<pad>", "</s>", "<s>", "<|x|>"]
     roles = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
