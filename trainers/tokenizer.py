@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import bar_disabled
+from hf_sgpe.special_tokens import any_of, check_special_texts
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.training import train_from_counts
 from hf_sgpe.training_config import TrainingConfig
@@ -132,7 +134,8 @@ def train_bpe(
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Trains byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
 
-    No merge crosses a special token. Ids: the 256 bytes, then the special tokens, then one for each merge.
+    No merge crosses a special token, which may be any text. Ids: the 256 bytes, then the special tokens, then one for each
+    merge.
 
     Returns:
         The vocabulary (id → bytes, special tokens included) and the merges in order.
@@ -145,17 +148,21 @@ def train_bpe(
     """
     if isinstance(special_tokens, str):
         raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
+    check_special_texts(special_tokens)
+    # A tokenizer cannot have special tokens that are spelled like ordinary ones, so others take their places in training.
+    # Text that is cut at the special tokens holds none of these.
+    stand_ins = tuple(f"‹{number}›{token}" for number, token in enumerate(special_tokens))
     config = TrainingConfig(
         vocab_size=vocab_size,
         recipe="bpe",
         pattern="gpt2",
         min_frequency=1,
         tie_break="greatest-pair-bytes",
-        special_tokens=tuple(special_tokens),
+        special_tokens=stand_ins,
         special_tokens_position="after-bytes",
     )
-    counts = WordCounts.from_texts(read_text_file(Path(path), special_tokens=special_tokens), config)
-    tokenizer = train_from_counts(counts, config)
+    parts = map(any_of(frozenset(special_tokens)).split, read_text_file(Path(path), special_tokens=special_tokens))
+    tokenizer = train_from_counts(WordCounts.from_texts(chain.from_iterable(parts), config), config)
     vocab = {id: token for token, id in tokenizer.vocab.items()}
-    vocab |= {id: token.encode() for token, id in tokenizer.special_tokens.items()}
+    vocab |= {tokenizer.special_tokens[name]: token.encode() for name, token in zip(stand_ins, special_tokens, strict=True)}
     return dict(sorted(vocab.items())), tokenizer.merges

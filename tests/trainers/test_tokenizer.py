@@ -39,6 +39,18 @@ def test_train_bpe_by_the_worked_example(tmp_path):
     assert [b" ".join(merge) for merge in merges] == [b"s t", b"e st", b"o w", b"l ow", b"w est", b"n e"]
 
 
+@pytest.mark.parametrize("special", ["a", "|", "\n", " ", "ø", "Ġ", "ක", "Fuß", "<|end|>"])
+def test_train_bpe_takes_any_special_token(special, tmp_path):
+    """Its vocabulary is bytes by their ids, so a special token and a byte may be spelled alike."""
+    path = tmp_path / "corpus"
+    path.write_text(special.join(["low low", "lower<|0|>lower", special, "low"] * 9), encoding="utf-8", newline="")
+    vocab, merges = train_bpe(path, 262, [special, "<|1|>"])
+    assert {id: vocab[id] for id in range(256)} == {id: bytes([id]) for id in range(256)}
+    assert (vocab[256], vocab[257]) == (special.encode(), b"<|1|>")
+    assert [vocab[id] for id in range(258, 262)] == [left + right for left, right in merges]
+    assert not any(special.encode() in left + right for left, right in merges)
+
+
 def test_train_bpe_on_bad_input(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(SGPEError, match="corpus is empty"):
@@ -47,6 +59,9 @@ def test_train_bpe_on_bad_input(tmp_path):
         train_bpe(tmp_path / "nowhere", 300)
     with pytest.raises(SGPEError, match="at least 258"):
         train_bpe(tmp_path / "empty", 257, ["<a>", "<b>"])
+    for specials, message in (([""], "cannot be empty"), (["a", "a"], "occur twice: a"), ([5], "must be text, not 5")):
+        with pytest.raises(SGPEError, match=message):
+            train_bpe(tmp_path / "empty", 300, specials)
 
 
 def test_files_and_iterator_give_the_same_tokenizer(tmp_path, sample, config, tokenizer):
