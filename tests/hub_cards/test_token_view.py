@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
-from transformers import AutoTokenizer
+from transformers import AddedToken, AutoTokenizer
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, SGPETokenizerFast
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hub_cards import TokenView, evaluate, load_measurable, tokens_html
+from hub_cards.token_cells import reader
 
 TEXT = "ශ්‍රී ලංකාව, स्त्री AM 👩‍👩‍👧 (ක්‍රි)\n"
 
@@ -382,6 +383,20 @@ def test_bytes_and_ranks_of_foreign_tokenizers(foreign):
         "##b",
         "ක",
     ]
+
+
+def test_added_tokens_are_shown_as_texts_of_their_own():
+    merges = [(b"\xe2", b"\x82"), (b"\xe2\x82", b"\xac")]
+    vocab = {bytes([byte]): byte for byte in range(256)} | {b"\xe2\x82": 256, "€".encode(): 257}
+    ours = BPETokenizer(vocab, merges, added_tokens={"€": 258, "Fuß": 259})
+    plain = SGPETokenizerFast.from_bpe(BPETokenizer(vocab, merges))
+    plain.add_tokens([AddedToken("€"), AddedToken("Fuß", lstrip=True)])  # which BPETokenizer does not follow
+    for tokenizer in (ours, plain):
+        _, tokens = reader(tokenizer)("a€Fuß")
+        assert [(token.id, token.name, token.rank, token.hex) for token in tokens[1:]] == [
+            (258, "€", None, ""),
+            (259, "Fuß", None, ""),
+        ]
 
 
 def test_characters_that_a_tokenizer_drops_leave_whole_syllables_whole():
