@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.splitting.script import ZWJ, ZWNJ, shared_marks
+from hf_sgpe.splitting.script import ZWJ, ZWNJ, runs, shared_marks
 from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.two_tiers import OnMerge, Track, warn_of_absent
@@ -50,16 +50,25 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """The words with a letter of the scripts. Where there are several scripts, those with more text count less."""
-        script_of = {c: name for name in config.scripts for c in resolve_script(name).letters_and_marks()}
-        letter = re.compile(f"[{''.join(map(re.escape, sorted(script_of)))}]")
+        """Return the words with a character of the scripts, digits and punctuation of their own included.
+
+        Where there are several scripts, those with more text count less. A script counts as present if the text has a letter
+        of it.
+        """
+        scripts = {name: resolve_script(name) for name in config.scripts}
+        script_of = {c: name for name, script in scripts.items() for c in script.characters()}
+        of_letter = {c: name for name, script in scripts.items() for c in script.letters_and_marks()}
+        character, letter = map(_any_of, (script_of.keys() | of_letter, of_letter))
         words: list[tuple[bytes, int, str]] = []
         running: Counter[str] = Counter()
         for word, times in counts.items():
-            if match := letter.search(word.decode()):
-                script = script_of[match[0]]
-                words.append((word, times, script))
-                running[script] += times
+            text = word.decode()
+            if not (first := character.search(text)):
+                continue
+            if match := letter.search(text, first.start()):
+                running[of_letter[match[0]]] += times
+            words.append((word, times, of_letter[match[0]] if match else script_of[first[0]]))
+        words = [word for word in words if word[2] in running]
         if running:
             warn_of_absent(config.scripts, running)
         least = min(running.values(), default=1)
@@ -67,6 +76,12 @@ class Words(NamedTuple):
         weight = {script: parts * (least / total) ** config.balance for script, total in running.items()}
         weighted = [max(round(times * weight[script]), 1) for _, times, script in words]
         return cls([word for word, _, _ in words], weighted, parts * counts.scale)
+
+
+def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of one character of some, as ranges."""
+    ranges = runs(map(ord, characters))
+    return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
 
 
 class Tiers(NamedTuple):
@@ -90,6 +105,7 @@ class TierLearner:
         self.trie = LinguisTrie(config.scripts, whole_clusters=True)
         units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
         self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
+        self.signs = self._signs(units)
         self._shared: dict[str, bool] = {" ": True, "": True}
         self.characters = self._promised()
         self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
@@ -135,6 +151,7 @@ class TierLearner:
             letter_coverage=self.config.letter_coverage,
             syllable_coverage=self.config.syllable_coverage,
         )
+        chosen.letters.update(self.signs)  # a sign has to earn its token as a letter does
         worth = self._worth(chosen)
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
@@ -163,6 +180,17 @@ class TierLearner:
             )
         return best
 
+    def _signs(self, units: Mapping[str, int]) -> Counter[str]:
+        """Return how often each digit or punctuation mark of the scripts' own occurs, of those that occur often enough to be
+        merged."""
+        own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
+        signs: Counter[str] = Counter()
+        for unit, times in units.items():
+            if (sign := unit.removeprefix(" ")) in own:
+                signs[sign] += times
+        least = self.config.min_frequency * self.words.parts
+        return Counter({sign: times for sign, times in signs.items() if times >= least})
+
     def _promised(self) -> set[str]:
         """The characters that get a token whatever they are worth.
 
@@ -170,14 +198,14 @@ class TierLearner:
         too: it is taken in byte by byte, and so would be the first byte of such a letter behind the same one.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
-        characters = set().union(*self.units)
+        characters = self.signs.keys() | set().union(*self.units)
         leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & _EVERYWHERE)}
         promised |= {character for character in characters if character.encode()[:1] in leads}
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
         """How many tokens of text it saves, cuts counted, that a unit has a token."""
-        letters: Counter[str] = Counter()
+        letters = self.signs.copy()
         plain: Counter[str] = Counter()
         for unit, times in self.units.items():
             plain[unit.removeprefix(" ")] += times
@@ -198,12 +226,15 @@ class TierLearner:
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
         numbers = self._numbered(units)
-        unit_tokens = len({left + right for left, right in units} - self.base.vocab.keys())
+        # A sign that cannot be built from its bytes may be built from a token of theirs.
+        signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
+        revived = self._revived([*units, *rest], numbers, built=signs)
+        unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
         wanted = _MOST_AUTO if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         room = wanted - unit_tokens
         if room < 0:
             return None
-        merges = [*units, *rest, *self._revived([*units, *rest], numbers)]
+        merges = [*units, *rest, *revived]
         pairs = [(numbers[left], numbers[right]) for left, right in merges]
         sequences = merge_words(self.words.words, pairs, [numbers[left + right] for left, right in merges])
         times, untaught = self._times(sequences, list(numbers))
@@ -211,18 +242,28 @@ class TierLearner:
         return Tiers([*merges, *learned], unit_tokens, gains, untaught)
 
     def _revived(
-        self, merges: Sequence[BytesPair], numbers: dict[bytes, int], *, by_new_tokens: bool = False
+        self,
+        merges: Sequence[BytesPair],
+        numbers: dict[bytes, int],
+        *,
+        by_new_tokens: bool = False,
+        built: Collection[bytes] = (),
     ) -> list[BytesPair]:
         """Merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut off
         the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
+
+        Args:
+            by_new_tokens: Make a way of new tokens to all of them that are whole characters.
+            built: Further tokens to make, by new tokens too.
         """
         tokens = list(numbers)
         table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
         revived: list[BytesPair] = []
-        for token in self.own_tokens:
+        for token in (*built, *self.own_tokens):
             pieces = [tokens[piece] for piece in apply_merges([numbers[bytes([byte])] for byte in token], table)]
             ways = _joined(pieces, numbers, self.confinement)
-            if not ways and by_new_tokens and len(pieces) > 1 and token.decode(errors="ignore").encode() == token:
+            may_be_new = token in built or (by_new_tokens and token.decode(errors="ignore").encode() == token)
+            if not ways and may_be_new and len(pieces) > 1:
                 ways = [(b"".join(pieces[:place]), pieces[place]) for place in range(1, len(pieces))]
                 if not all(self.confinement.holds(left + right) for left, right in ways):
                     continue

@@ -75,6 +75,15 @@ def shared_classes() -> Mapping[str, str]:
     return {**dict.fromkeys(shared_marks(), "X"), ZWJ: "J", ZWNJ: "Z"}
 
 
+@cache
+def _of_script(name: str) -> regex.Pattern[str]:
+    """Return the pattern of a character that Unicode gives to a script; of none for a script that Unicode does not have."""
+    try:
+        return regex.compile(rf"\p{{Script={name}}}")
+    except regex.error:
+        return regex.compile("(?!)")
+
+
 @dataclass(frozen=True, eq=False)
 class Script:
     """One script: its block, its character classes (as hexadecimal ranges), and its grammars.
@@ -162,9 +171,14 @@ class Script:
         return frozenset(self.own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
-        """Every character by which text can be told to be in this script: its letters and marks, and the rest of its block
-        but for what several scripts share (danda). With it go the unassigned ones beside it whose UTF-8 begins alike: else
-        these alone would keep the first bytes of Thai's vowels from being Thai's."""
+        """Every character by which text can be told to be in this script: its letters and marks, and its own digits and
+        punctuation, which are the rest of its block, and those that Unicode gives to it among its letters elsewhere, but
+        for what several scripts share (danda). With it go the unassigned ones beside it whose UTF-8 begins alike: else these
+        alone would keep the first bytes of Thai's vowels from being Thai's."""
+        letters = self.letters_and_marks()
+        rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}
+        is_of_this = _of_script(self.name)
+        elsewhere = (c for row in rows for c in map(chr, range(row, row + _ALIKE)) if is_of_this.match(c))
         first, last = (point // _ALIKE * _ALIKE for point in self.block)
         around = map(chr, range(first, last + _ALIKE))
         # To Unicode the baht sign is of no script.
@@ -174,7 +188,7 @@ class Script:
             if (unicodedata.category(c) == "Sc" or not _SHARED.match(c))
             and (self.block[0] <= ord(c) <= self.block[1] or _UNASSIGNED.match(c))
         )
-        return self.letters_and_marks().union(own)
+        return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
         """A space, and then all letters and marks of the script that Unicode has, with its joiners between them if it
