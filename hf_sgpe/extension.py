@@ -41,14 +41,15 @@ class Extension:
     Attributes:
         base: The tokenizer as it was.
         tokenizer: The extended one.
-        unit_tokens: How many of the new tokens build letters and syllables; the others were learned.
-        tokens_per_word: How many tokens a running word of the scripts had in the text, and how many it has now.
+        unit_tokens: How many of the new tokens build letters, syllables, digits and punctuation; the others were learned.
+        tokens_per_piece: How many tokens a running piece of text with a character of the scripts had, and how many it has
+            now. A piece is what the split leaves whole: a word, part of one, or punctuation.
     """
 
     base: TokenizerData
     tokenizer: TokenizerData
     unit_tokens: int
-    tokens_per_word: tuple[float, float]
+    tokens_per_piece: tuple[float, float]
 
     @property
     def new_tokens(self) -> int:
@@ -84,8 +85,8 @@ def extend_from_counts(
     with what is learned, it learns up to six times.
 
     Args:
-        counts: Words that were cut as `ExtensionConfig.splitting_for` says; those without a letter of the scripts are passed
-            over.
+        counts: Words that were cut as `ExtensionConfig.splitting_for` says; those without a character of the scripts are
+            passed over.
         free_ids: Ids to give first; the others follow after the highest id in use.
         on_merge: Called at each merge that is learned, as for `train_from_counts`, with a count in no unit.
         track: As for `train_from_counts`.
@@ -136,10 +137,10 @@ def extend_from_counts(
     check_promise(base, extended, config.scripts)
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
-    before, after = (_tokens_per_word(data, words.words, times) for data in (base, extended))
+    before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
     if after >= before and tiers.untaught < _TOLD_SHARE:
         logger.warning(
-            "words of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
+            "pieces of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
             ", ".join(config.scripts),
             after,
             before,
@@ -153,7 +154,7 @@ def _ranges(ids: Sequence[int]) -> list[list[int]]:
     return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
 
 
-def _tokens_per_word(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
+def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
     ends = BPETokenizer.of(data).encode_batch_to_numpy([word.decode() for word in words])[1]
     return float(np.average(np.diff(ends, prepend=0), weights=times))
 

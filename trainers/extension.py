@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe.atomic import atomic_directory
@@ -20,6 +22,9 @@ from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.quiet import bar_disabled
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.scripts import resolve_script
+from hf_sgpe.tokenizer import BPETokenizer
 from trainers.corpora import find_files
 from trainers.counting import count_files, count_texts
 from trainers.hub_files import HubFile
@@ -149,6 +154,44 @@ class TokenizerExtender:
             tokenizer: SGPETokenizerFast = SGPETokenizerFast.from_pretrained(directory)
         tokenizer.name_or_path = folder.name
         return tokenizer
+
+
+class Cost(NamedTuple):
+    """How many tokens text in some scripts has, by a tokenizer as it was and as it is.
+
+    Attributes:
+        unit: What tokens are counted by: ``word`` is what white space parts, ``character`` one of its characters, where
+            words have no spaces between them, and ``piece`` what the split left whole where no text is at hand, but counts.
+        before: Tokens per unit by the tokenizer as it was.
+        after: The same by the extended one.
+    """
+
+    unit: str
+    before: float
+    after: float
+
+
+def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
+    """Return the tokens per word of a text in some scripts, whatever the splits of the two tokenizers are.
+
+    Args:
+        scripts: Names. A word counts if it has a letter of one of them. If one of them is written without spaces between
+            words, tokens are counted per character.
+        texts: Running text; without any, the cost is that of the pieces that the extension learned from.
+    """
+    tables = [resolve_script(name) for name in scripts]
+    letters = frozenset().union(*(table.letters_and_marks() for table in tables))
+    words = Counter(word for text in texts for word in prepare(text, "nfc").split() if not letters.isdisjoint(word))
+    if not words:
+        return Cost("piece", *extension.tokens_per_piece)
+    spaced = all(table.spaced for table in tables)
+    units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
+    running = [f" {word}" for word in words]
+    before, after = (
+        float(np.dot(np.diff(BPETokenizer.of(data).encode_batch_to_numpy(running)[1], prepend=0), [*words.values()])) / units
+        for data in (extension.base, extension.tokenizer)
+    )
+    return Cost("word" if spaced else "character", before, after)
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:

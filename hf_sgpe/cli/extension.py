@@ -11,9 +11,14 @@ import typer
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, print_json, print_table, report
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts import names_of
+from hf_sgpe.splitting.scripts import names_of, resolve_script
 
 _CURVE = "extension"
+_UNITS = {
+    "word": "words in this text",
+    "character": "characters in this text",
+    "piece": "pieces, as the split cuts words,",
+}
 
 
 @command(
@@ -82,12 +87,12 @@ def extend(
     The result is a folder that plain AutoTokenizer loads. The model needs rows for the new tokens before it can use them.
     """
     from hf_sgpe.atomic import atomic_directory
-    from hf_sgpe.extension_config import AUTO, ExtensionConfig
+    from hf_sgpe.extension_config import AUTO, ExtensionConfig, keeps_words
     from hf_sgpe.formats.outputs import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
     from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import TokenizerExtender, find_files, read_dataset
-    from trainers.extension import extended_folder
+    from trainers.extension import cost_of, extended_folder
     from trainers.zawgyi import warn_of_zawgyi
 
     if not corpus and not counts and not dataset:
@@ -146,6 +151,7 @@ def extend(
         extension = extender.learn(folder, sum(parts[1:], start=parts[0]))
         extended = extended_folder(folder, extension)
         extended.write(temporary)
+        cost = cost_of(extension, config.scripts, options.first_texts(files, datasets, text_field))
         if evaluate:
             from hub_cards.extension_curve import extension_curve
 
@@ -154,7 +160,6 @@ def extend(
             (temporary / f"{_CURVE}.svg").write_text(curve.draw(), encoding="utf-8", newline="\n")
     data = extension.tokenizer
     is_own = data.splitting.regexes != folder.data.splitting.regexes
-    before, after = extension.tokens_per_word
     facts: dict[str, Any] = {
         "out": out,
         "base": base,
@@ -164,13 +169,20 @@ def extend(
         "highest_id": max(data.vocab.values()),
         "scripts": list(config.scripts),
         "own_split": is_own,
-        "tokens_per_word": {"before": before, "after": after},
+        f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
-    how = "a split for their words stands in front" if is_own else "the split is the old one, which keeps their words whole"
+    if cut := [name for name in config.scripts if not keeps_words(data.splitting, resolve_script(name))]:
+        how = f"the split is the old one, which cuts words of {names_of(cut)}: --own-split keeps them whole"
+    else:
+        how = (
+            "a split for their words stands in front"
+            if is_own
+            else "the split is the old one, which keeps their words whole"
+        )
     report(
         f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
-        f"syllables of {names_of(config.scripts)}, whose words in this text have {after:.2f} tokens now, and had "
-        f"{before:.2f}; {how}. Text without a character of these scripts has its old ids.",
+        f"syllables of {names_of(config.scripts)}, whose {_UNITS[cost.unit]} have {cost.after:.2f} tokens now, "
+        f"and had {cost.before:.2f}; {how}. Text without a character of these scripts has its old ids.",
         facts | ({"curve": curve.to_dict()} if evaluate else {}),
         as_json,
     )

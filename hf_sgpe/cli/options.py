@@ -173,7 +173,7 @@ def find_recipe(
     if not found or known_to_llama_cpp(pattern) is None:
         return {"recipe": "hybrid", **found}
     splitting = Splitting("hybrid", tuple(found["scripts"]), pattern, "none")
-    words = WordCounts.from_texts(_beginning(**corpus), splitting)
+    words = WordCounts.from_texts(first_texts(**corpus), splitting)
     cost = cost_of_one_split(words)
     if somebody_watches():
         said = f"One split for all words, without NFC, would give {cost}: the recipe is"
@@ -218,7 +218,7 @@ def find_scripts(
     def beginning() -> Iterable[str]:
         if counts:
             return (word.decode() for word in WordCounts.load(counts[0]).words())
-        return _beginning(files, datasets, text_field)
+        return first_texts(files, datasets, text_field)
 
     shares = scripts_in(beginning())
     if not shares:
@@ -235,7 +235,8 @@ def find_scripts(
     return {"scripts": (*shares, *named)}
 
 
-def _beginning(files: Sequence[CorpusFile], datasets: Sequence[Iterable[str]], text_field: str) -> Iterator[str]:
+def first_texts(files: Sequence[CorpusFile], datasets: Sequence[Iterable[str]], text_field: str) -> Iterator[str]:
+    """Return the first texts of files and of datasets: enough to see what a corpus is written in."""
     from trainers.corpora import beginning_of, beginnings
 
     return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))

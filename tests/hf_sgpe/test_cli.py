@@ -583,9 +583,11 @@ def test_extend_and_compare_ids(tmp_path, sample):
     assert facts["own_split"] is True
     assert facts["new_tokens"] > 100
     hf_sgpe("count", corpus, "--script", "si", "--normalization", "none", "--out", tmp_path / "c.parquet")
-    hf_sgpe(
-        "extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted", "--quiet"
-    )
+    done = hf_sgpe("extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted")
+    assert re.search(r"sinhala, whose pieces, as the split cuts words, have \d\.\d\d tokens now, and had ", done.stdout)
+    done = hf_sgpe("extend", base, corpus, "--base-split", "--new-tokens", 500, "--out", tmp_path / "cut")
+    assert "; the split is the old one, which cuts words of sinhala: --own-split keeps them whole. Text" in done.stdout
+    assert float(re.search(r"words in this text have (\d+\.\d\d) tokens now", done.stdout)[1]) > 2
     assert hf_sgpe("compare-ids", tmp_path / "counted", out, tmp_path / "en.txt").stdout.count("same ids") == 1
 
 

@@ -10,7 +10,7 @@ from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import to_dict
 from trainers import ExtensionConfig, TokenizerExtender, WordCounts
-from trainers.extension import save_extended
+from trainers.extension import cost_of, save_extended
 
 ENGLISH = "It's “low”, lower—lowest… <think>12 34</think> newest  <|im_end|> "
 SI = ExtensionConfig(["sinhala"], new_tokens=400)
@@ -187,3 +187,34 @@ def test_a_base_that_cannot_be_extended_says_why(base, tmp_path):
     (tmp_path / "x.tiktoken").write_text("")
     with pytest.raises(SGPEError, match="give the folder of a tokenizer"):
         TokenizerFolder.read(tmp_path / "x.tiktoken")
+
+
+def test_tokens_per_word_mean_the_same_with_both_splits(base, corpus, sample):
+    folder = TokenizerFolder.read(base)
+    words = [f" {word}" for word in sample["si"].split() if any("\u0d80" <= character <= "\u0dff" for character in word)]
+    costs = []
+    for own_split in (True, False):
+        extender = TokenizerExtender(ExtensionConfig(["sinhala"], new_tokens=400, own_split=own_split))
+        extension = extender.learn(folder, extender.count(folder, files=corpus))
+        cost = cost_of(extension, ["sinhala"], sample["si"].splitlines())
+        tokens = sum(map(len, BPETokenizer.of(extension.tokenizer).encode_batch(words)))
+        assert cost.unit == "word"
+        assert cost.after == pytest.approx(tokens / len(words))
+        costs.append(cost)
+        assert cost_of(extension, ["sinhala"], []) == ("piece", *extension.tokens_per_piece)
+    assert costs[0].before == costs[1].before
+    # The base's split cuts each word into more pieces than it has tokens with a split of its own.
+    assert costs[1].after > costs[0].after
+    assert extension.tokens_per_piece[1] < costs[1].after / 2
+
+
+def test_tokens_are_counted_per_character_where_words_have_no_spaces(base):
+    folder = TokenizerFolder.read(base)
+    text = "ภาษาไทย เท ที่ทะเล " * 20
+    extender = TokenizerExtender(ExtensionConfig(["thai"], new_tokens=60))
+    extension = extender.learn(folder, extender.count(folder, text=text))
+    cost = cost_of(extension, ["thai"], [text, "only words"])
+    words = [f" {word}" for word in text.split()]
+    tokens = sum(map(len, BPETokenizer.of(extension.tokenizer).encode_batch(words)))
+    assert cost.unit == "character"
+    assert cost.after == pytest.approx(tokens / len("".join(text.split())))
