@@ -97,10 +97,7 @@ class ExtensionConfig:
             SGPEError: the split that ``own_split=False`` asks for would leave no word of a script whole.
         """
         before = base.splitting
-        loose = [
-            name for name in self.scripts if name not in before.scripts and not keeps_words(before, resolve_script(name))
-        ]
-        if self.own_split or (self.own_split is None and loose):
+        if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
             if before.recipe == "sgpe":
                 raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train one of the recipe hybrid")
             scripts = tuple(dict.fromkeys((*before.scripts, *self.scripts)))
@@ -113,6 +110,15 @@ class ExtensionConfig:
                 joiners=(*before.script_joiners, *today.script_joiners[old:]),
             )
         return before
+
+
+def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
+    """Return those of some scripts whose words a split cuts, and that it has no words of its own for.
+
+    >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
+    ['sinhala']
+    """
+    return [name for name in scripts if name not in splitting.scripts and not keeps_words(splitting, resolve_script(name))]
 
 
 def keeps_words(splitting: Splitting, script: Script) -> bool:

@@ -11,7 +11,7 @@ import typer
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, print_json, print_table, report
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts import names_of, resolve_script
+from hf_sgpe.splitting.scripts import names_of
 
 _CURVE = "extension"
 _UNITS = {
@@ -87,7 +87,7 @@ def extend(
     The result is a folder that plain AutoTokenizer loads. The model needs rows for the new tokens before it can use them.
     """
     from hf_sgpe.atomic import atomic_directory
-    from hf_sgpe.extension_config import AUTO, ExtensionConfig, keeps_words
+    from hf_sgpe.extension_config import AUTO, ExtensionConfig, cut_scripts
     from hf_sgpe.formats.outputs import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
     from hf_sgpe.formats.tokenizer_json import check_folder
@@ -171,14 +171,12 @@ def extend(
         "own_split": is_own,
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
-    if cut := [name for name in config.scripts if not keeps_words(data.splitting, resolve_script(name))]:
+    if is_own:
+        how = "a split for their words stands in front"
+    elif cut := cut_scripts(data.splitting, config.scripts):
         how = f"the split is the old one, which cuts words of {names_of(cut)}: --own-split keeps them whole"
     else:
-        how = (
-            "a split for their words stands in front"
-            if is_own
-            else "the split is the old one, which keeps their words whole"
-        )
+        how = "the split is the old one, which keeps their words whole"
     report(
         f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
         f"syllables of {names_of(config.scripts)}, whose {_UNITS[cost.unit]} have {cost.after:.2f} tokens now, "
