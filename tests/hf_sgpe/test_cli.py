@@ -578,7 +578,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
     first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
     assert first["difference"]["new"][0][1] >= 601
 
-    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", "auto", "--out", out, "--json")
+    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", "auto", "--out", out, "--overwrite", "--json")
     facts = json.loads(done.stdout)
     assert facts["own_split"] is True
     assert facts["new_tokens"] > 100
