@@ -202,9 +202,12 @@ def _of_tiktoken(tokenizer: BPETokenizer) -> Verdict:
 
 
 def _of_llama_cpp(tokenizer: BPETokenizer) -> Verdict:
-    if gguf.pre_of(tokenizer) is not None:
-        return _unless_respelled(tokenizer)
-    return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
+    known = gguf.pre_tokenizer_of(tokenizer)
+    if known is None:
+        return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
+    if known.differs:
+        return Verdict(DIFFERS, f"its pre-tokenizer {known.name} gives other ids for {known.differs}")
+    return _unless_respelled(tokenizer)
 
 
 # ---------------------------------------------------------------- how each is asked

@@ -73,7 +73,8 @@ def run(args: argparse.Namespace) -> None:
         call("python", FOLDER / "train_lm.py", text, "--model", rows, "--tokenizer", tokenizer, *how)
     last = trained if args.steps else rows
     call("hf-sgpe", "chat", last, "--temperature", 0, "--max-new-tokens", 30, "--prompt", QUESTION)
-    print(f"\nThe model is in {last}. For llama.cpp: hf-sgpe export {last} --format gguf --out model.gguf")
+    print(f"\nThe model is in {last}. For llama.cpp, driven by ids:")
+    print(f"hf-sgpe export {last} --format gguf --pre-tokenizer nearest --out model.gguf")
 
 
 def write(path: Path, lines: Iterable[str]) -> None:

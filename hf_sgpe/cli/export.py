@@ -49,6 +49,14 @@ def export(
             show_default=False,
         ),
     ] = None,
+    pre_tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Of gguf: the name by which llama.cpp cuts text, or nearest for a file that is given ids "
+            "(default: the name for this tokenizer's split, if llama.cpp has one).",
+            show_default=False,
+        ),
+    ] = None,
     tokenizer_source: Annotated[
         str | None,
         typer.Option("--tokenizer", "-t", help="Of gguf: in place of the one in the model's folder.", show_default=False),
@@ -70,7 +78,9 @@ def export(
     reader = format_of(tokenizer_source)
     special_tokens = named_numbers(special_token, "--special-token", "TEXT=ID", int) if special_token else None
     reading = _given(reader, "read_options", {"pattern": pattern, "special_tokens": special_tokens})
-    writing = _given(writer, "write_options", {"weight_type": weight_type, "model": Path(source) if writes_model else None})
+    model = Path(source) if writes_model else None
+    options = {"weight_type": weight_type, "pre_tokenizer": pre_tokenizer, "model": model}
+    writing = _given(writer, "write_options", options)
     if reader.read is None:
         raise SGPEError(f"{tokenizer_source}: the format {reader.name} can only be written")
     target = Path(out).resolve()

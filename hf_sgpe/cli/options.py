@@ -13,7 +13,7 @@ import typer
 from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, known_to_llama_cpp
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.scripts import SCRIPTS, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import RECIPES
 
@@ -157,6 +157,7 @@ def find_recipe(
     """
     from hf_sgpe.counts.files import read_info
     from hf_sgpe.counts.word_counts import WordCounts
+    from hf_sgpe.formats.llama_cpp_pre_tokenizers import known_to_llama_cpp
     from hf_sgpe.one_split import cost_of_one_split
     from hf_sgpe.splitting.splitting import Splitting
 

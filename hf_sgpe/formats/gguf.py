@@ -1,7 +1,7 @@
 """GGUF files, which llama.cpp runs: models with their tokenizer. Which ones is in `hf_sgpe.formats.gguf_models`.
 
-llama.cpp keeps no split pattern in a file but the name of one it knows. Where it splits as ours does, the
-pattern's record has that name; any other tokenizer's file says that it has none, and must be given ids.
+llama.cpp keeps no split pattern in a file but the name of one it knows: `hf_sgpe.formats.llama_cpp_pre_tokenizers`. A
+tokenizer that it has no name for is not written unless a name is asked for; such a file must be given ids.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from hf_sgpe.formats import gguf_reading, model_vocab, tokenizer_json
 from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.formats.gguf_models import FAMILIES, describe, tensors, usual, why_not
 from hf_sgpe.formats.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
 from hf_sgpe.formats.model_config import end_ids, transformers_config
 from hf_sgpe.formats.safetensors_files import Weights, check_head, stored
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.patterns import SplitPattern, known_to_llama_cpp
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
 
-# The name of an unknown pre-tokenizer: llama.cpp splits by a pattern of its own, and warns.
+NEAREST = "nearest"
+"""In place of a pre-tokenizer's name: the nearest that there is, for a file that is given ids."""
+
+# By a pattern of llama.cpp's own.
 _NO_PRE = "default"
 # What chooses the experts, which llama.cpp keeps in 32 bits, too.
 _KEPT_WHOLE = "ffn_gate_inp.weight"
@@ -48,6 +51,7 @@ def write(
     weight_type: str | None = None,
     *,
     tokenizer: TokenizerData | None = None,
+    pre_tokenizer: str | None = None,
 ) -> str | None:
     """Writes a model in a folder of transformers as a GGUF file.
 
@@ -62,14 +66,17 @@ def write(
         path: File to write.
         weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
         tokenizer: In place of the folder's.
+        pre_tokenizer: Name of the pre-tokenizer by which llama.cpp cuts text, or `NEAREST`; None for the one that is for the
+            tokenizer's split.
 
     Returns:
-        The name of llama.cpp's pre-tokenizer that splits normalized text as the tokenizer does, or None if it has none: then
+        The name of llama.cpp's pre-tokenizer in the file if it splits normalized text as the tokenizer does, else None: then
         give the model ids, not text. It normalizes nothing itself.
 
     Raises:
         SGPEError: gguf is not installed, or llama-cpp-python where it is needed; the folder holds no model that is known to
-            come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows.
+            come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows; llama.cpp
+            has no pre-tokenizer of the name, or none for the tokenizer's split.
     """
     try:
         import gguf
@@ -90,11 +97,12 @@ def write(
         check_installed()
         with scratch_directory(path) as scratch, atomic_file(path) as temporary:
             whole = scratch / "whole.gguf"
-            pre = write(folder, whole, tokenizer=tokenizer)
+            pre = write(folder, whole, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer)
             quantize(whole, temporary, weight_type)
         return pre
     config, family = usual(config), FAMILIES[config["model_type"]]
     tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
+    pre = pre_to_write(tokenizer, pre_tokenizer)
     weights = stored(folder)
     weight_type = weight_type or next(one.type for one in weights.values() if len(one.shape) == 2)
     target = gguf.GGMLQuantizationType[weight_type]
@@ -110,7 +118,7 @@ def write(
         # Not its name: if that holds phi3, llama.cpp looks for tokens of Phi-3.
         writer.add_basename(folder.resolve().name)
         describe(writer, config)
-        pre = _add_tokenizer(writer, tokenizer, config, folder)
+        _add_tokenizer(writer, tokenizer, pre, config, folder)
         check_head(folder, weights, config, family.embedding)
         waiting: list[tuple[Callable[[], Weights], Any]] = []
         for name, read, shape in tensors(weights, config, folder):
@@ -129,14 +137,17 @@ def write(
         writer.write_ti_data_to_file()
         for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=not somebody_watches(), leave=False):
             writer.write_tensor_data(gguf.quants.quantize(read(), type))
-    return pre
+    return pre if is_exact(tokenizer, pre) else None
 
 
-def write_vocabulary(tokenizer: TokenizerData, path: Path) -> None:
+def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
     """Writes a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
 
+    Args:
+        pre_tokenizer: As in `write`.
+
     Raises:
-        SGPEError: gguf is not installed, or the tokenizer has no merges.
+        SGPEError: gguf is not installed, the tokenizer has no merges, or as `pre_to_write`.
     """
     try:
         import gguf
@@ -144,7 +155,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path) -> None:
         raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
     rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values())
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
-        _add_tokenizer(writer, tokenizer, {"vocab_size": rows}, path.parent)
+        _add_tokenizer(writer, tokenizer, pre_to_write(tokenizer, pre_tokenizer), {"vocab_size": rows}, path.parent)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
 
@@ -161,25 +172,60 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_of(tokenizer: TokenizerData) -> str | None:
-    """The name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
-    pattern = _pattern_of(tokenizer)
-    if pattern is None or tokenizer.splitting.recipe != "bpe" or model_vocab.left_out(tokenizer):
-        return None
-    if pattern.takes_words != tokenizer.ignore_merges and unreached_words(tokenizer.vocab, tokenizer.merges):
-        return None  # only one of the two would take such a token for a word
-    return pattern.llama_cpp
+    """Return the name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
+    known = pre_tokenizer_of(tokenizer)
+    return known.name if known and is_exact(tokenizer, known.name) else None
 
 
-def _nearest_pre(tokenizer: TokenizerData) -> str:
-    """The name for the pattern that cuts what is in none of the scripts. With ``bloom``, which keeps marks and joiners
-    inside words, few words differ then."""
-    pattern = _pattern_of(tokenizer)
-    return (pattern.llama_cpp if pattern else None) or _NO_PRE
+def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
+    """Return the most exact of llama.cpp's pre-tokenizers that are for a tokenizer's split, or None."""
+    return next(iter(_fitting(tokenizer)), None)
 
 
-def _pattern_of(tokenizer: TokenizerData) -> SplitPattern | None:
-    patterns = tokenizer.splitting.patterns
-    return known_to_llama_cpp(patterns[0]) if len(patterns) == 1 else None
+def is_exact(tokenizer: TokenizerData, name: str) -> bool:
+    """Return whether llama.cpp gives exactly a tokenizer's tokens with the pre-tokenizer of a name."""
+    if model_vocab.left_out(tokenizer):  # the file spells them like ordinary tokens, which llama.cpp would merge
+        return False
+    return any(one is called(name) and not one.differs for one in _fitting(tokenizer))
+
+
+def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
+    """Return the name of a pre-tokenizer for a tokenizer's file.
+
+    Args:
+        name: The one that is asked for, or `NEAREST`; None for the one that is for the tokenizer's split.
+
+    Raises:
+        SGPEError: llama.cpp has none of the name, or none for the tokenizer's split.
+    """
+    known = pre_tokenizer_of(tokenizer)
+    if name is None:
+        if known is None:
+            raise SGPEError(
+                "llama.cpp has no pre-tokenizer that cuts text as this tokenizer does, so it would give a model other ids: "
+                f"add --pre-tokenizer {NEAREST} and give it ids, as hf-sgpe serve does, or train with --recipe portable"
+            )
+        return known.name
+    if name == NEAREST:
+        # For what is in none of the scripts. With bloom, which keeps marks and joiners inside words, few words differ then.
+        near = [known] if known else of_patterns(tokenizer.splitting.patterns)
+        return near[0].name if near else _NO_PRE
+    if called(name) is None:
+        raise SGPEError(
+            f"--pre-tokenizer {name}: llama.cpp has none of that name: give {NEAREST}, "
+            f"{', '.join(one.name for one in PRE_TOKENIZERS)}, or the name that llama.cpp's converter writes for the model"
+        )
+    return name
+
+
+def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
+    """The pre-tokenizers that are for a tokenizer's split, the most exact first."""
+    if tokenizer.splitting.recipe != "bpe":
+        return []
+    fitting = of_patterns(tokenizer.splitting.patterns)
+    # Only some of them, or only the tokenizer, would take a token that no merges make for a word.
+    same = [one for one in fitting if one.takes_words == tokenizer.ignore_merges]
+    return same if len(same) < len(fitting) and unreached_words(tokenizer.vocab, tokenizer.merges) else fitting
 
 
 # ---------------------------------------------------------------- the tokenizer
@@ -189,7 +235,7 @@ def _compact(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, config: Mapping[str, Any], folder: Path) -> str | None:
+def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, config: Mapping[str, Any], folder: Path) -> None:
     from gguf import TokenType
 
     rows = config["vocab_size"]
@@ -205,11 +251,10 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, config: Mapping
     for text, id in ids.items():
         tokens[id] = text
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
-    pre = pre_of(tokenizer)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre or _nearest_pre(tokenizer))
+    writer.add_tokenizer_pre(pre)
     # llama.cpp does not normalize.
-    writer.add_bool("hf_sgpe.tokenizes_exactly", pre is not None and tokenizer.normalization == "none")
+    writer.add_bool("hf_sgpe.tokenizes_exactly", is_exact(tokenizer, pre) and tokenizer.normalization == "none")
     writer.add_string(gguf_reading.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
     settings.pop("chat_template", None)  # which has a place of its own
@@ -229,4 +274,3 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, config: Mapping
     writer.add_add_eos_token(tokenizer.eos_token is not None and around[1:] != [] and around[-1] == tokenizer.eos_token)
     if tokenizer.chat_template:
         writer.add_chat_template(tokenizer.chat_template)
-    return pre

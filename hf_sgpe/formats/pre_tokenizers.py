@@ -73,7 +73,7 @@ def _regex(part: Mapping[str, Any]) -> str:
         behavior = part.get("behavior", "Isolated")
         if behavior not in ("Isolated", "Contiguous"):
             raise NotByteLevelError(f"its Punctuation is {behavior}, not Isolated or Contiguous")
-        return _class("Punctuation", r"[!-/:-@\[-`{-~\p{P}]") + ("+" if behavior == "Contiguous" else "")
+        return punctuation() + ("+" if behavior == "Contiguous" else "")
     regex = part.get("pattern", {}).get("Regex")
     if part["type"] == "Split" and "String" in part.get("pattern", {}):
         regex = "".join(f"\\{c}" if c in r"\^$.|?*+()[]{}-" else c for c in part["pattern"]["String"])
@@ -86,6 +86,11 @@ def _regex(part: Mapping[str, Any]) -> str:
         raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
     # A regex may look like the name of a pattern.
     return f"(?:{regex})" if is_name(regex) else regex
+
+
+def punctuation() -> str:
+    """Return the regex class of the characters that a ``Punctuation`` splits at, of the Unicode that the library has."""
+    return _class("Punctuation", r"[!-/:-@\[-`{-~\p{P}]")
 
 
 @cache

@@ -114,18 +114,33 @@ def _read_gguf(source: str) -> TokenizerData:
     return gguf_reading.read_tokenizer(Path(source))
 
 
-def _write_gguf(tokenizer: TokenizerData, out: Path, *, model: Path, weight_type: str | None = None) -> Written:
+def _write_gguf(
+    tokenizer: TokenizerData,
+    out: Path,
+    *,
+    model: Path,
+    weight_type: str | None = None,
+    pre_tokenizer: str | None = None,
+) -> Written:
     from hf_sgpe.formats import gguf
 
-    pre = gguf.write(model, out, weight_type, tokenizer=tokenizer)
+    exact = gguf.write(model, out, weight_type, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer) is not None
     size = out.stat().st_size
-    if pre is None:
-        own = "llama.cpp has no pre-tokenizer that splits as this tokenizer does: give it ids, as hf-sgpe chat does"
-    else:
+    name, known = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
+    if exact:
         form = tokenizer.normalization.upper()
         only = "" if form == "NONE" else f" for text in the form {form} only, which it does not make itself"
-        own = f"llama.cpp itself gives the same ids{only} (pre-tokenizer {pre})"
-    facts = {"bytes": size, "pre_tokenizer": pre, "normalization": tokenizer.normalization}
+        but = f", but for {known.rarely}" if known and known.rarely else ""
+        own = f"llama.cpp itself gives the same ids{only}{but} (pre-tokenizer {name})"
+    elif known and name == known.name:
+        own = (
+            f"llama.cpp itself (pre-tokenizer {name}) gives other ids for {known.differs}: give it ids, as hf-sgpe chat does"
+        )
+    else:
+        own = (
+            f"llama.cpp itself (pre-tokenizer {name}) gives other ids than this tokenizer: give it ids, as hf-sgpe chat does"
+        )
+    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": tokenizer.normalization}
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
 
 
@@ -154,7 +169,7 @@ for _form in (
         "a model with its tokenizer, for llama.cpp",
         _read_gguf,
         _write_gguf,
-        write_options=("model", "weight_type"),
+        write_options=("model", "weight_type", "pre_tokenizer"),
     ),
     Format("sgpe", "vocab.json", "the vocabulary of the SGPE document", read=_read_sgpe),
 ):

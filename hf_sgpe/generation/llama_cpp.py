@@ -175,7 +175,8 @@ class LlamaCppEngine(Engine):
 
 
 def _convert(source: Path, target: Path, *, exact: bool) -> None:
-    gguf.write(source, target / _MODEL_FILE, "F32" if exact else None)
+    # The model is given ids.
+    gguf.write(source, target / _MODEL_FILE, "F32" if exact else None, pre_tokenizer=gguf.NEAREST)
 
 
 @contextmanager

@@ -23,16 +23,12 @@ class SplitPattern:
         regex: In the syntax that the ``regex`` package and ``tokenizers`` share.
         covers_all: It matches every character of every text, so that nothing lies between two matches.
         scanner: Name of the native scanner that splits alike; None if there is none, and splitting is slower.
-        llama_cpp: Name of llama.cpp's pre-tokenizer that splits exactly alike; None if there is none.
-        takes_words: Whether llama.cpp takes a word that is a token for that token, whatever its merges say, with this one.
     """
 
     name: str
     regex: str
     covers_all: bool = False
     scanner: str | None = None
-    llama_cpp: str | None = None
-    takes_words: bool = False
 
 
 PATTERNS: dict[str, SplitPattern] = {}
@@ -69,7 +65,6 @@ for _pattern in (
         r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
         covers_all=True,
         scanner="gpt2",
-        llama_cpp="gpt-2",
     ),
     SplitPattern(
         "cl100k",  # openai/tiktoken, tiktoken_ext/openai_public.py, as first published
@@ -84,23 +79,18 @@ for _pattern in (
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         covers_all=True,
         scanner="o200k",
-        llama_cpp="granite-embed-multi-97m",
-        takes_words=True,
     ),
     SplitPattern(
         "llama3",  # meta-llama/llama-models, llama3/tokenizer.py: the same as cl100k
         rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
         covers_all=True,
         scanner="llama3",
-        llama_cpp="llama-bpe",
-        takes_words=True,
     ),
     SplitPattern(
         "qwen2",  # Qwen/Qwen2, tokenizer.json: every digit is a word of its own
         rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
         covers_all=True,
         scanner="qwen2",
-        llama_cpp="qwen2",
     ),
     SplitPattern(
         "qwen35",  # Qwen/Qwen3.5, tokenizer.json: the same with combining marks among the letters
@@ -120,7 +110,6 @@ for _pattern in (
         "bloom",  # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
         r" ?[^(\s|.,!?…。，、।۔،)]+",
         scanner="bloom",
-        llama_cpp="bloom",
     ),
     SplitPattern(
         "cl100k-any-space",  # cl100k with any white space before punctuation; tutorials show it as GPT-2's or Llama 3's
@@ -137,18 +126,6 @@ for _pattern in (
     ),
 ):
     add_pattern(_pattern)
-
-
-def known_to_llama_cpp(pattern: str) -> SplitPattern | None:
-    """The record by which llama.cpp cuts as a pattern does, given by name or regex; None if it knows no such pattern.
-
-    Raises:
-        SGPEError: as `resolve_pattern`.
-
-    >>> [known and known.name for known in map(known_to_llama_cpp, ["o200k", "cl100k", "tekken"])]
-    ['o200k', 'llama3', None]
-    """
-    return next((known for known in patterns_of(resolve_pattern(pattern)) if known.llama_cpp), None)
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:

@@ -93,9 +93,14 @@ def test_engines_are_listed(call_here):
 
 
 def test_export_says_whether_llama_splits_as_the_tokenizer_does(here, call_here):
-    code, said, errors = call_here("export", "my-model", "--format", "gguf", "--out", "m.gguf")
+    told = call_here("export", "my-model", "--format", "gguf", "--out", "m.gguf")
+    assert told[:2] == (2, "")
+    assert "add --pre-tokenizer nearest and give it ids" in told[2]
+    code, said, errors = call_here("export", "my-model", "--format", "gguf", "--pre-tokenizer", "nearest", "--out", "m.gguf")
     assert (code, errors) == (0, "")
-    assert re.fullmatch(r"m\.gguf: [\d.]+ MB\. llama\.cpp has no pre-tokenizer that splits .* give it ids.*\n", said)
+    assert re.fullmatch(
+        r"m\.gguf: [\d.]+ MB\. llama\.cpp itself \(pre-tok.*\) gives other ids than this .* give it ids.*\n", said
+    )
     refused = call_here("export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2")
     assert refused == (2, "", "error: --pattern is for tiktoken, not for folder\n")
     assert not (here / "x.gguf").exists()

@@ -10,6 +10,7 @@ from support.data import DATA, corpus, needs_data
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import export
 from hf_sgpe.formats import gguf as our_gguf, gguf_models, gguf_quantizing, gguf_reading, tokenizer_json
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import known_to_llama_cpp
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
@@ -224,7 +225,7 @@ def test_the_name_of_a_folder_changes_nothing(name, tokenizer, tmp_path):
 def spoken(talking, models, tmp_path_factory):
     """A file of a model that was trained, with a tokenizer that has a template and roles."""
     path = tmp_path_factory.mktemp("spoken") / "phi3.gguf"
-    our_gguf.write(models["tied"], path, "F32")
+    our_gguf.write(models["tied"], path, "F32", pre_tokenizer="nearest")
     return path
 
 
@@ -262,7 +263,7 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
 def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:  # as they were written before, and by others
         patch.setattr(gguf_reading, "TOKENIZER_KEY", "something.else")
-        our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32")
+        our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32", pre_tokenizer="nearest")
     with pytest.raises(SGPEError, match=r"old\.gguf: a GGUF file with no tokenizer\.json in it: name the model's tokenizer"):
         TextGenerator.load(tmp_path / "old.gguf")
     with TextGenerator.load(tmp_path / "old.gguf", tokenizer=talking) as generator:
@@ -271,7 +272,7 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
 
 # ---------------------------------------------------------------- llama.cpp's own tokenization
 
-EXACT_PRE = {name: pattern.llama_cpp for name, pattern in PATTERNS.items() if pattern.llama_cpp}
+EXACT_PRE = {name: known.name for name in PATTERNS if name != "cl100k" and (known := known_to_llama_cpp(name))}
 RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in EXACT_PRE}
 INDIC = ("sinhala", "devanagari", "bengali", "gujarati", "tamil", "telugu", "kannada")
 RECIPES |= {
@@ -319,7 +320,12 @@ def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
 
 
 def test_a_tokenizer_that_llama_has_not_says_so_and_ids_do(models, talking, tmp_path, prompts):
-    assert our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32") is None
+    with pytest.raises(
+        SGPEError, match=r"has no pre-tokenizer that cuts text as this tokenizer does.* --pre-tokenizer nearest"
+    ):
+        our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32")
+    assert not (tmp_path / "model.gguf").exists()
+    assert our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32", pre_tokenizer="nearest") is None
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     assert llm.metadata["hf_sgpe.tokenizes_exactly"] == "false"
@@ -357,7 +363,7 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     config = TrainingConfig(vocab_size=8000, scripts=("all",), pattern="bloom", letter_coverage=0.95, syllable_coverage=0.3)
     tokenizer = train_from_counts(WordCounts.from_texts(lines[::5], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    assert our_gguf.write(folder, tmp_path / "model.gguf") is None
+    assert our_gguf.write(folder, tmp_path / "model.gguf", pre_tokenizer="nearest") is None
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     assert llm.metadata["tokenizer.ggml.pre"] == "bloom"

@@ -12,6 +12,7 @@ import pytest
 from support.notebooks import printed, run_notebook
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
+from hf_sgpe.formats import gguf
 from hf_sgpe.generation import GenerationOptions, load_engine
 
 torch = pytest.importorskip("torch", reason="the model is loaded with PyTorch: pip install torch")
@@ -99,6 +100,18 @@ def test_the_tokenizer_has_the_ids_of_llama_cpp(wheel, smollm2, texts, tmp_path)
     for line in lines:
         expected = llama.tokenize(line.encode(), add_bos=False, special=False)
         assert tokenizer(line, add_special_tokens=False)["input_ids"] == expected
+    llama.close()
+
+
+def test_the_file_for_llama_cpp_cuts_text_as_the_tokenizer_does(smollm2, texts, tmp_path):
+    from llama_cpp import Llama
+
+    tokenizer = BPETokenizer.from_pretrained(smollm2)
+    assert gguf.pre_of(tokenizer) == "smollm"
+    gguf.write_vocabulary(tokenizer, tmp_path / "vocabulary.gguf", None)
+    llama = Llama(str(tmp_path / "vocabulary.gguf"), vocab_only=True, verbose=False)
+    for line in [line for some in texts.values() for line in some[:1000] if line]:
+        assert llama.tokenize(line.encode(), add_bos=False, special=False) == tokenizer.encode(line)
     llama.close()
 
 
