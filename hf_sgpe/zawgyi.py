@@ -12,6 +12,8 @@ https://www.unicode.org/notes/tn11/. Signs are not moved by rules for pairs of t
 
 from __future__ import annotations
 
+from typing import Literal
+
 import regex
 
 _MYANMAR = regex.compile(r"[\u1000-\u109F]")
@@ -22,31 +24,77 @@ _ALL_LETTERS = (
     r"\uA9E0-\uA9FE\uAA60-\uAA7F"
 )
 
-# What no language has in Unicode. The vowel sign ေ with no letter or medial sign before it. The medial sign ျ, in Zawgyi ြ,
-# with no letter before it. The sign that puts a letter below another, in Zawgyi the asat, before none that can be there. The
-# asat, in Zawgyi ျ, before a vowel sign, but for one typed behind ျ by mistake. And the narrow ု of Zawgyi, which is a
-# sign of Mon in Unicode, with ိ.
-_IN_ZAWGYI_ONLY = regex.compile(
-    rf"(?<![{_ALL_LETTERS}\u1031\u103A-\u103E\u105E-\u1060\u1082\u200B-\u200D])\u1031"
-    rf"|(?<![{_ALL_LETTERS}\u103A\u103B\u200B-\u200D])\u103B"
-    r"|\u1039(?![\u1000-\u1019\u101C\u101E\u1020\u1021\u1050-\u1055\u105A-\u105D])"
-    r"|(?<!\u103B)\u103A[\u102B-\u102E\u1032]|\u102D\u1033"
+# Letters that Shan does not have: it has others for them.
+_NOT_IN_SHAN = (
+    r"\u1000-\u1003\u1005-\u1009\u100B-\u100F\u1012-\u1014\u1016-\u1018\u101F-\u1021\u1023-\u1027\u1029\u102A\u103F"
 )
-# What Zawgyi does not have: an asat after ာ, ါ or ့, the character of ှ, and kinzi.
-_IN_UNICODE_ONLY = regex.compile(r"[\u102B\u102C\u1037]\u103A|\u103E|\u103A\u1039")
+_SIGNS_ON_LETTERS = r"\u102B-\u1030\u1032-\u1034\u1036\u103B-\u103E"
+
+# What no language has in Unicode.
+_IN_ZAWGYI_ONLY = regex.compile(
+    "|".join(
+        [
+            # The vowel sign ေ with no letter or medial sign before it.
+            rf"(?<![{_ALL_LETTERS}\u1031\u103A-\u103E\u105E-\u1060\u1082\u200B-\u200D])\u1031",
+            # The medial sign ျ, in Zawgyi ြ, with no letter before it.
+            rf"(?<![{_ALL_LETTERS}\u103A\u103B\u200B-\u200D])\u103B",
+            # The sign that puts a letter below another, in Zawgyi the asat, before none that can be there.
+            r"\u1039(?![\u1000-\u1019\u101C\u101E\u1020\u1021\u1050-\u1055\u105A-\u105D])",
+            # The asat, in Zawgyi ျ, before a vowel sign, but for one typed behind ျ by mistake.
+            r"(?<!\u103B)\u103A[\u102B-\u102E\u1032]",
+            # The narrow ု of Zawgyi, which is a sign of Mon, with ိ, and the narrow signs behind vowel signs of Kayah.
+            r"[\u102D\u1071-\u1074]\u1033|[\u1071-\u1074]\u1034",
+            # Letters of Shan, in Zawgyi those below others and ြ, at letters that Shan does not have.
+            rf"[{_NOT_IN_SHAN}][\u1075-\u107C\u1080\u1081\u1085\u1093]|[\u107E-\u1084][{_NOT_IN_SHAN}]",
+            # A letter of Shan among letters without signs: there it ends a syllable, by its asat, or has a sign of its own.
+            r"(?<=[\u1000-\u1021]{2})[\u1075-\u107C](?=[\u1000-\u1021](?![\u103A\u1075-\u1081]))",
+            # Digits of Shan, and signs of tones, with a sign on them; a digit of Shan behind a medial sign of Mon; a tone of
+            # Karen before a vowel sign.
+            rf"[\u1069-\u106D\u1087-\u108D\u108F-\u1099][{_SIGNS_ON_LETTERS}]|[\u1090-\u1099][\u1087-\u108A]",
+            r"\u1060[\u1090-\u1099]|\u1064[\u102B-\u1032]|\u1062[\u102D-\u1030\u1032-\u1034]",
+            # Any sign with nothing before it.
+            r"(?<![\u1000-\u109F\uA9E0-\uA9FE\uAA60-\uAA7F\u200B-\u200D])"
+            r"[\u105E-\u1060\u1062-\u1064\u1067-\u106D\u1071-\u1074\u1082-\u108D\u108F]",
+        ]
+    )
+)
+# What Zawgyi does not have: an asat after ာ, ါ or ့, or before း, but for စ်း, which is ဈး; the character of ှ; kinzi; and
+# an asat, in Zawgyi ျ, at letters that have no ျ, unless a sign follows; so letters of Shan and of Mon.
+_IN_UNICODE_ONLY = regex.compile(
+    r"[\u102B\u102C\u1037]\u103A|(?<!\u1005)\u103A\u1038|\u103E|\u103A\u1039"
+    r"|[\u1004\u1009\u100A\u100B\u100F-\u1014\u101A\u101D]\u103A(?![\u102B-\u1034\u1036\u1039-\u103E\u1060-\u1097])"
+    r"|[\u105A\u1075-\u1081]\u103A(?![\u102B-\u1032])|[\u1004\u1010\u1015\u1019\u101D]\u103A[\u1087-\u108A]"
+)
+# Nor ေ with a sign behind it, but people type that in Zawgyi, too: it counts where nothing else does.
+_IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u104B]")
+
+
+def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
+    """The encoding of a text in Burmese, by what only one of the two has; of both, the one that it has more of.
+
+    None where it has as much of either: it has no Burmese, or its letters are the same in both, or mean something in both.
+    Then the text around it decides.
+
+    >>> encoding_of("ျမန္မာစာ"), encoding_of("မြန်မာစာ"), encoding_of("အလုပ္သမား")
+    ('zawgyi', 'unicode', None)
+    """
+    if _MYANMAR.search(text) is None:
+        return None
+    zawgyi, unicode = len(_IN_ZAWGYI_ONLY.findall(text)), len(_IN_UNICODE_ONLY.findall(text))
+    if zawgyi == unicode:
+        return None if zawgyi or _IN_ORDER_OF_UNICODE.search(text) is None else "unicode"
+    return "zawgyi" if zawgyi > unicode else "unicode"
 
 
 def is_zawgyi(text: str) -> bool:
     """Whether a text is Burmese in Zawgyi, and not in Unicode, by what only one of them has.
 
-    A text that is the same in both is not, and neither is one in Shan, Mon or Karen.
+    A text that can be either is not (see `encoding_of`), and neither is one in Shan, Mon or Karen.
 
     >>> is_zawgyi("ျမန္မာစာ"), is_zawgyi("မြန်မာစာ"), is_zawgyi("ကမာ")
     (True, False, False)
     """
-    if _MYANMAR.search(text) is None:
-        return False
-    return len(_IN_ZAWGYI_ONLY.findall(text)) > len(_IN_UNICODE_ONLY.findall(text))
+    return encoding_of(text) == "zawgyi"
 
 
 _KINZI = "\u1064"

@@ -186,15 +186,17 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
             return
 
 
-def read_lines(path: str | os.PathLike[str] | HubFile, *, text_field: str = "text") -> Iterator[str]:
-    """The lines of all texts of one file, without their line ends; errors as for `read_texts`."""
+def read_lines(
+    path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
+) -> Iterator[str]:
+    """The lines of all texts of one file, without their line ends unless ``keep_ends``; errors as for `read_texts`."""
     path = _file(path)
     if kind_of(path) == TEXT:
         texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
     else:
         texts = ([text] for text in read_texts(path, text_field=text_field))
     for parts in texts:
-        yield from _text_lines(parts, path)
+        yield from _lines(parts, "\n", path, keep_ends=True) if keep_ends else _text_lines(parts, path)
 
 
 def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
@@ -249,16 +251,9 @@ def read_records(
 ) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file, each with text or null in its field; arguments and errors as for `read_texts`."""
     field = text_field
-    blocks = _blocks(path, on_progress or (lambda count: None))
-    for number, line in enumerate(_lines(blocks, b"\n", path), 1):
+    for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            raise SGPEError(f"{path}, line {number}: not UTF-8 (byte {error.start} of the line)") from None
-        except (ValueError, RecursionError) as error:
-            raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
         if not isinstance(record, dict) or field not in record:
             if not isinstance(record, dict):
                 raise SGPEError(f"{path}, line {number}: not a JSON object")
@@ -266,6 +261,22 @@ def read_records(
         if not isinstance(record[field], str | None):
             raise SGPEError(f"{path}, line {number}: field {field!r} must be text, not {type(record[field]).__name__}")
         yield record
+
+
+def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
+    """The lines of a JSON Lines file with their line ends, each with its value, or None where nothing is in it.
+
+    Raises:
+        SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
+    """
+    blocks = _blocks(path, on_progress or (lambda count: None))
+    for number, line in enumerate(_lines(blocks, b"\n", path, keep_ends=True), 1):
+        try:
+            yield line, json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")) if line.strip() else None
+        except UnicodeDecodeError as error:
+            raise SGPEError(f"{path}, line {number}: not UTF-8 (byte {error.start} of the line)") from None
+        except (ValueError, RecursionError) as error:
+            raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
 
 
 def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
@@ -305,7 +316,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
             raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
-def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object) -> Iterator[AnyStr]:
+def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
     """Splits a text in blocks into lines. A line end at the end of the text does not start another line.
 
     Raises:
@@ -318,7 +329,7 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object) -> Iterato
         if len(rest) > _LONGEST_LINE // _BLOCK_BYTES and sum(map(len, rest)) > _LONGEST_LINE:
             raise SGPEError(f"{where}: more than {_LONGEST_LINE >> 20} MiB without a line end: not a file of lines")
         for line in lines[1:]:
-            yield line_end[:0].join(rest)
+            yield line_end[:0].join(rest) + (line_end if keep_ends else line_end[:0])
             rest = [line]
     if last := line_end[:0].join(rest):
         yield last

@@ -8,17 +8,19 @@ import json
 import logging
 import lzma
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import regex
 
 from hf_sgpe.atomic import atomic_file, check_file
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.zawgyi import is_zawgyi, to_unicode
+from hf_sgpe.zawgyi import encoding_of, is_zawgyi, to_unicode
 from trainers.corpora import (
     JSON_LINES,
     PARQUET,
@@ -26,8 +28,8 @@ from trainers.corpora import (
     beginning_of,
     find_files,
     kind_of,
+    read_json_lines,
     read_lines,
-    read_records,
     read_texts,
 )
 
@@ -78,24 +80,47 @@ def share_in_zawgyi(texts: Iterable[str]) -> float:
     return sum(lines) / len(lines) if lines else 0.0
 
 
+_MOST_NAMED = 10
+
+
 @dataclass(frozen=True)
 class Converted:
-    """What `convert_zawgyi` did: how many lines, or texts of JSON Lines, there are, and how many were in Zawgyi."""
+    """What `convert_zawgyi` did.
+
+    Attributes:
+        lines: How many lines, or lines of JSON, there are.
+        in_zawgyi: How many of them were converted.
+        undecided: How many of them can be in either encoding by themselves, and are others in each.
+        first_undecided: The numbers of the first ten of those, from 1.
+        undecided_are_converted: Whether those were converted, too, because the rest of the file is in Zawgyi.
+        without_text: How many lines of JSON have no text in the field, and were passed on.
+    """
 
     lines: int
     in_zawgyi: int
+    undecided: int = 0
+    first_undecided: tuple[int, ...] = ()
+    undecided_are_converted: bool = False
+    without_text: int = 0
 
 
-def convert_zawgyi(path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text") -> Converted:
-    """Writes a file again, with its lines in Zawgyi in Unicode, and all others as they are; each ends with a line feed.
+def convert_zawgyi(
+    path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
+) -> Converted:
+    """Writes a file again, with its lines in Zawgyi in Unicode, and all others, and all line ends, as they are.
+
+    A line that can be in either encoding is taken for what more lines of the file are in. The file is read twice for that.
+    A warning names such lines, unless nothing of the file is in Zawgyi.
 
     Args:
         path: Text, or JSON Lines, of which the field with the text is converted and all else stays; packed or not.
         out: The file to write, of the same kind. It is packed as its name says.
-        text_field: As for `read_texts`; so are errors.
+        text_field: The field with the text in JSON Lines. Lines without text in it are passed on.
+        convert_all: Convert every line with characters of Unicode's block Myanmar, whatever it looks like.
 
     Raises:
-        SGPEError: ``out`` is the file itself or of another kind, or the file is Parquet.
+        SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or none that can be read twice;
+            no line of JSON has text in the field; or as `read_texts`.
     """
     files = find_files([path])
     if len(files) != 1:
@@ -108,27 +133,93 @@ def convert_zawgyi(path: CorpusFile | str, out: str | os.PathLike[str], *, text_
         raise SGPEError(f"{out}: must be of the kind of {file}: give a name that ends in {' or '.join(kind or ())}")
     if isinstance(file, Path) and target.resolve() == file.resolve():
         raise SGPEError(f"{out} is the file that is converted: give another name")
+    if isinstance(file, Path) and not file.is_file():
+        raise SGPEError(f"{file}: cannot be read twice: give a file")
     check_file(target)
-    lines = in_zawgyi = 0
+    read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
+    decided = Counter(
+        encoding_of(part) for line in (() if convert_all else read()) for part in (line.text or "").split("\n")
+    )
+    is_zawgyi_file = decided["zawgyi"] > decided["unicode"]
+    lines = in_zawgyi = with_text = without_text = 0
+    undecided: list[int] = []
     with atomic_file(target) as temporary, _packed(temporary, target.suffix.lower()) as writer:
-        for line, is_changed in _json_lines(file, text_field) if kind == JSON_LINES else map(_converted, read_lines(file)):
-            writer.write(f"{line}\n".encode())
-            lines += 1
+        for lines, line in enumerate(read(), 1):
+            parts = [_converted(part, is_zawgyi_file, convert_all) for part in (line.text or "").split("\n")]
+            is_changed = any(part.is_changed for part in parts)
+            writer.write(line.with_text("\n".join(part.text for part in parts)) if is_changed else line.given)
             in_zawgyi += is_changed
-    return Converted(lines, in_zawgyi)
+            with_text += line.text is not None and not line.given.isspace()
+            without_text += line.text is None
+            if any(part.is_undecided for part in parts):
+                undecided.append(lines)
+        if without_text and not with_text:
+            raise SGPEError(f"{file}: none of its lines has text in a field {text_field!r}: give the name of the field")
+    first, are_converted = tuple(undecided[:_MOST_NAMED]), is_zawgyi_file and bool(undecided)
+    done = Converted(lines, in_zawgyi, len(undecided), first, are_converted, without_text)
+    if undecided and (decided["zawgyi"] or not decided["unicode"]):
+        _warn_of_undecided(file, done, is_unicode_file=decided["unicode"] > decided["zawgyi"])
+    return done
 
 
-def _converted(text: str) -> tuple[str, bool]:
-    return (to_unicode(text), True) if is_zawgyi(text) else (text, False)
+def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bool) -> None:
+    if done.undecided_are_converted:
+        what_became = "were converted, because most other lines are in Zawgyi"
+    elif is_unicode_file:
+        what_became = "stay, because most other lines are in Unicode"
+    else:
+        what_became = "stay: --all converts every line"
+    numbers = ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
+    logger.warning(
+        "%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, what_became
+    )
 
 
-def _json_lines(file: CorpusFile, text_field: str) -> Iterator[tuple[str, bool]]:
-    for record in read_records(file, text_field=text_field):
-        converted = [_converted(line) for line in (record[text_field] or "").split("\n")]
-        is_changed = any(changed for _, changed in converted)
-        if is_changed:
-            record[text_field] = "\n".join(line for line, _ in converted)
-        yield json.dumps(record, ensure_ascii=not _is_utf8(record)), is_changed
+class _Line(NamedTuple):
+    """A line as it is in the file, the text in it, or None, and the line with another text."""
+
+    given: bytes
+    text: str | None
+    with_text: Callable[[str], bytes]
+
+
+def _text_lines(file: CorpusFile) -> Iterator[_Line]:
+    for line in read_lines(file, keep_ends=True):
+        yield _Line(line.encode(), line, str.encode)
+
+
+def _json_lines(file: CorpusFile, text_field: str) -> Iterator[_Line]:
+    for given, record in read_json_lines(file):
+        text = None if given.strip() else ""
+        if isinstance(record, dict) and isinstance(record.get(text_field, 0), str | None):
+            text = record[text_field] or ""
+
+        def with_text(new: str, given: bytes = given, record: Any = record) -> bytes:
+            changed = {**record, text_field: new}
+            end = given[len(given.rstrip(b"\r\n")) :]
+            return json.dumps(changed, ensure_ascii=not _is_utf8(changed)).encode() + end
+
+        yield _Line(given, text, with_text)
+
+
+class _Part(NamedTuple):
+    text: str
+    is_changed: bool
+    is_undecided: bool
+
+
+def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
+    """A line of text in Unicode: whether it was converted, and whether only the rest of the file could decide that."""
+    if _LINE_IN_BURMESE.match(text) is None:
+        return _Part(text, False, False)
+    encoding = "zawgyi" if convert_all else encoding_of(text)
+    if encoding == "unicode":
+        return _Part(text, False, False)
+    converted = to_unicode(text)
+    if encoding == "zawgyi":
+        return _Part(converted, True, False)
+    is_undecided = converted != text
+    return _Part(converted, True, True) if is_undecided and is_zawgyi_file else _Part(text, False, is_undecided)
 
 
 def _is_utf8(record: Any) -> bool:

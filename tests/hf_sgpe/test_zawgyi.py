@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from hf_sgpe.zawgyi import is_zawgyi, to_unicode
+from hf_sgpe.zawgyi import encoding_of, is_zawgyi, to_unicode
 
 # As people type it, and as Unicode has it. Each pair is of words that are written in Burmese.
 PAIRS = {
@@ -56,6 +56,7 @@ OTHERS = {
     "Shan": "ၵူၼ်းၵူႊၵေႃႉ မီးသုၼ်ႇလႆႈ တႃႇၶီးၸိုၼ်ႈ၊ တႃႇလွတ်ႈလႅဝ်းထၢင်ႇႁၢင်ႊ လႄႈ တႃႇႁူမ်ႇလူမ်ႈၸူဝ်ႊပၢၼ်မၼ်း။",
     "Mon": "ဇၟာပ်မၞိဟ်တအ် အခေါၚ်ဂျိုၚ်တဴလမျီု၊ အခေါၚ်ဗၠးၜး ကေုာံ အခေါၚ်ဂီုကၠီု ပရေၚ်ပူဂဵုမၞိဟ် ဒးနွံရ။",
     "S'gaw Karen": "ပှၤကညီခဲလၢာ်အိၣ်ဖျဲၣ်လၢအသဘျ့ဒီးအသူးအသ့ၣ်ထဲသိးလီၤ",
+    "Pa'O": "နာꩻ အဝ်ႏလိုႏ သုင်ꩻလိတ်မဲ့ငါယိုတာႏ ဗာႏသိဉ်းတဗာႏ",
     "Sinhala": "සියලු මනුෂ්‍යයෝ නිදහස්ව උපත ලබා ඇත",
     "English": "All human beings are born free",
     "none": "",
@@ -84,6 +85,28 @@ def test_no_word_in_unicode_is_taken_for_zawgyi(unicode):
 @pytest.mark.parametrize("language", OTHERS)
 def test_other_languages_and_unicode_are_not_zawgyi(language):
     assert not is_zawgyi(OTHERS[language])
+
+
+@pytest.mark.parametrize(
+    ("zawgyi", "unicode"), {"သမၼတ": "သမ္မတ", "ဗုဒၶဘာသာ": "ဗုဒ္ဓဘာသာ", "ဥကၠ႒": "ဥက္ကဋ္ဌ", "ကမ႓ာ": "ကမ္ဘာ", "ၾကည့္": "ကြည့်"}.items()
+)
+def test_characters_that_unicode_has_for_other_languages_decide(zawgyi, unicode):
+    assert is_zawgyi(zawgyi)
+    assert to_unicode(zawgyi) == unicode
+    assert not is_zawgyi(unicode)
+
+
+@pytest.mark.parametrize("text", ["ကုန္ထုတ္သမဝါယမ", "အလုပ္သမား", "ကမာ", "abc", ""])
+def test_what_can_be_either_is_left_open(text):
+    assert encoding_of(text) is None
+
+
+@pytest.mark.parametrize("language", ["Burmese", "Shan", "Mon"])
+def test_other_languages_are_in_unicode_word_by_word(language):
+    words = OTHERS[language].split()
+    assert encoding_of(OTHERS[language]) == "unicode"
+    assert not any(map(is_zawgyi, words))
+    assert not any(map(is_zawgyi, OTHERS["Pa'O"].split()))
 
 
 def test_text_of_both_is_what_most_of_it_is():

@@ -25,8 +25,23 @@ def test_a_file_is_converted(workplace):
     assert (done.stdout, done.stderr) == ("new/my.txt.xz: 20 of 21 lines were in Zawgyi\n", "")
     assert list(read_lines(workplace / "new" / "my.txt.xz")) == [UNICODE] * 20 + ["one two"]
     again = hf_sgpe("convert-zawgyi", "new/my.txt.xz", "-o", "again.txt", "--json", cwd=workplace)
-    assert json.loads(again.stdout) == {"out": "again.txt", "lines": 21, "in_zawgyi": 0}
+    facts = {"undecided": 0, "first_undecided": [], "undecided_are_converted": False, "without_text": 0}
+    assert json.loads(again.stdout) == {"out": "again.txt", "lines": 21, "in_zawgyi": 0, **facts}
     assert hf_sgpe("convert-zawgyi", "my.txt", "-o", "again.txt", "--quiet", cwd=workplace).stdout == ""
+
+
+def test_lines_that_can_be_either_are_named(workplace):
+    (workplace / "words.txt").write_bytes("သမ႓\r\nအလုပ္သမား\r\n".encode())
+    done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "new.txt", cwd=workplace)
+    assert done.stdout == "new.txt: 0 of 2 lines were in Zawgyi\n"
+    stay = "words.txt: 2 of its lines could be in either encoding (1, 2), and stay: --all converts every line"
+    assert done.stderr == f"warning: {stay}\n"
+    done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "all.txt", "--all", cwd=workplace)
+    assert (done.stdout, done.stderr) == ("all.txt: 2 of 2 lines were in Zawgyi\n", "")
+    assert (workplace / "all.txt").read_bytes() == "သမ္ဘ\r\nအလုပ်သမား\r\n".encode()
+    (workplace / "a.jsonl").write_text('{"a": 1}\n{"text": "ကမ႓ာ"}\n', encoding="utf-8")
+    done = hf_sgpe("convert-zawgyi", "a.jsonl", "-o", "b.jsonl", cwd=workplace)
+    assert done.stdout == "b.jsonl: 1 of 2 lines were in Zawgyi; 1 have no text in the field text\n"
 
 
 def test_what_is_wrong_is_one_line(workplace):
