@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from hf_sgpe.errors import SGPEError, not_installed
+
+Padding = bool | Literal["longest", "max_length"]
+"""Whether to fill up rows: True or ``longest`` for up to the longest row, ``max_length`` for up to that length."""
+
+
+class EncodingResult(list[int]):
+    """A row of a batch: its ids as a list, and what belongs to them.
+
+    Attributes:
+        attention_mask: 1 for each id of the text, and 0 for padding.
+        tokens: The vocabulary strings of the ids.
+    """
+
+    def __init__(self, ids: Sequence[int], attention_mask: list[int], tokens: list[str]) -> None:
+        super().__init__(ids)
+        self.attention_mask = attention_mask
+        self.tokens = tokens
+
+    @property
+    def input_ids(self) -> list[int]:
+        """The ids as a plain list."""
+        return list(self)
+
+
+def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
+    """The rows of a batch of lists, each as a result of its own."""
+    pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
+    return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
 
 def make_batch(
     rows: Sequence[list[int]],
     *,
     pad_id: int | None,
-    padding: bool = False,
+    padding: Padding = False,
     truncation: bool = False,
     max_length: int | None = None,
     return_tensors: str | None = None,
@@ -21,7 +49,7 @@ def make_batch(
 
     Args:
         pad_id: Fills up short rows on the right; None for 0, which the mask hides.
-        padding: Fill up to the longest row. Never cuts a row.
+        padding: True or ``longest`` fills up to the longest row, ``max_length`` to that length. Never cuts a row.
         truncation: Cut rows after ``max_length`` ids.
         return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch's, both of shape (rows, length); None for lists.
 
@@ -31,23 +59,28 @@ def make_batch(
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}
     """
-    for name, value in {"padding": padding, "truncation": truncation}.items():
-        if not isinstance(value, bool):
-            raise SGPEError(f"{name} must be True or False, not {value!r}")
-    if truncation and (not isinstance(max_length, int) or max_length < 0):
-        raise SGPEError(f"truncation needs max_length, a whole number from 0 up, not {max_length!r}")
+    if not isinstance(padding, bool) and padding not in ("longest", "max_length"):
+        raise SGPEError(f"padding must be True, False, 'longest' or 'max_length', not {padding!r}")
+    if not isinstance(truncation, bool):
+        raise SGPEError(f"truncation must be True or False, not {truncation!r}")
+    needed_by = {"truncation": truncation, "padding='max_length'": padding == "max_length"}
+    for name, is_asked_for in needed_by.items():
+        if is_asked_for and (not isinstance(max_length, int) or max_length < 0):
+            raise SGPEError(f"{name} needs max_length, a whole number from 0 up, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):
         raise SGPEError(f"unknown return_tensors {return_tensors!r}: known are 'np' and 'pt'")
     ids = [row[:max_length] if truncation else list(row) for row in rows]
-    longest = max(map(len, ids), default=0)
     mask = [[1] * len(row) for row in ids]
+    length = max(map(len, ids), default=0)
     if padding:
+        length = max_length if padding == "max_length" and max_length is not None else length
         for row, ones in zip(ids, mask, strict=True):
-            missing = longest - len(row)
+            missing = length - len(row)
             row += [0 if pad_id is None else pad_id] * missing
             ones += [0] * missing
-    if return_tensors and any(len(row) != longest for row in ids):
-        raise SGPEError("rows have different lengths and cannot be one tensor: set padding=True")
+    if return_tensors and any(len(row) != len(ids[0]) for row in ids):
+        also = "truncation=True" if padding else "padding=True"
+        raise SGPEError(f"rows have different lengths and cannot be one tensor: set {also}")
     return {"input_ids": _tensor(ids, return_tensors), "attention_mask": _tensor(mask, return_tensors)}
 
 

@@ -58,6 +58,7 @@ def download(
     beside: Iterable[str] = (),
     revision: str | None = None,
     token: bool | str | None = None,
+    cache_dir: str | Path | None = None,
 ) -> Path:
     """Downloads a file of a model repository, or takes it from the cache if it has not changed.
 
@@ -67,6 +68,7 @@ def download(
         beside: Other files to put in the same folder, of the same commit; missing ones are skipped.
         revision: Branch, tag or commit.
         token: As for huggingface_hub; None uses the token of ``hf auth login``.
+        cache_dir: Folder to keep files in; None for the cache of huggingface_hub.
 
     Raises:
         SGPEError: the file does not exist, or the Hub cannot be reached.
@@ -77,18 +79,18 @@ def download(
     name = f"{repo}@{revision}" if revision else repo
     with hub_errors(f"{name}: no such file or folder, and"):
         try:
-            if not isinstance(try_to_load_from_cache(repo, filename, revision=revision), str):
+            if not isinstance(try_to_load_from_cache(repo, filename, cache_dir=cache_dir, revision=revision), str):
                 # Fails at once without a network, where a download would retry for half a minute.
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
-            path = Path(hf_hub_download(repo, filename, revision=revision, token=token))
+            path = Path(hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision, token=token))
         except RemoteEntryNotFoundError:
             raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
         # The cache has a folder for each commit, and what it knows of a commit, such as a missing file, stays true.
         commit = path.parents[filename.count("/")].name
         for other in beside:
-            if try_to_load_from_cache(repo, other, revision=commit) is None:
+            if try_to_load_from_cache(repo, other, cache_dir=cache_dir, revision=commit) is None:
                 try:
-                    hf_hub_download(repo, other, revision=commit, token=token)
+                    hf_hub_download(repo, other, cache_dir=cache_dir, revision=commit, token=token)
                 except RemoteEntryNotFoundError:
                     continue
                 except LocalEntryNotFoundError as error:

@@ -6,12 +6,13 @@ import codecs
 import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from hf_sgpe.batch import make_batch
+from hf_sgpe.batch import Padding, make_batch, results
 from hf_sgpe.bpe.codec import CacheInfo, make_codec
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.chat import templates
@@ -20,7 +21,7 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.special_tokens import AddedPatterns
+from hf_sgpe.special_tokens import AddedPatterns, check_special_tokens, roles_of
 from hf_sgpe.splitting.normalization import aligned
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.streams import cut_stream
@@ -120,6 +121,81 @@ class BPETokenizer(TokenizerData):
         return cls.of(learn_two_tiers(WordCounts.of_counter(counter, config), config))
 
     @classmethod
+    def train(
+        cls,
+        corpus: Iterable[str] | str | os.PathLike[str],
+        vocab_size: int = 32_000,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str] | Mapping[str, int] | None = None,
+        verbose: bool = False,
+        *,
+        split_pattern: str = "cl100k-any-space",
+    ) -> BPETokenizer:
+        """Trains as the tutorial's ``BPETokenizer.train`` does: NFC, ties to the greatest pair. Called on a tokenizer, it
+        gives another one, too: a tokenizer never changes.
+
+        Args:
+            corpus: Texts; the path of a file in UTF-8, whose lines are the texts; or one text.
+            vocab_size: Number of tokens, including the special tokens with ids below it.
+            special_tokens: Text → id, or texts. Ids from ``vocab_size`` up are beside the others.
+            verbose: Print what came out.
+            split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
+
+        Raises:
+            SGPEError: a value is out of range, there is no text, or the file is not UTF-8.
+        """
+        among, beyond = special_tokens or (), dict[str, int]()
+        if isinstance(among, Mapping):
+            beyond = {token: id for token, id in among.items() if id >= vocab_size}
+            among = {token: id for token, id in among.items() if token not in beyond} or ()
+        tokenizer = cls.train_from_iterator(
+            _texts_of(corpus),
+            vocab_size,
+            pattern=split_pattern,
+            min_frequency=min_frequency,
+            special_tokens=among,
+            tie_break="greatest-pair-bytes",
+            normalization="nfc",
+        )
+        tokenizer = tokenizer.add_special_tokens(beyond) if beyond else tokenizer
+        if verbose:
+            print(tokenizer)
+        return tokenizer
+
+    def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
+        """A tokenizer with these special tokens besides its own: this one stays as it is.
+
+        Args:
+            special_tokens: Text → id, or texts, which get the next free ids. Those that are there already stay.
+
+        Raises:
+            SGPEError: an id is taken, or a text cannot be a special token.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256).add_special_tokens({"<|end|>": 300})
+        >>> tokenizer.encode("<|end|>", allowed_special="all")
+        [300]
+        """
+        new = [token for token in special_tokens if self.special_tokens.get(token) is None]
+        free = max(self._ids_of.values()) + 1
+        ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
+        for token, id in ids.items():
+            if self.special_tokens.get(token, id) != id:
+                raise SGPEError(f"special token {token!r} has the id {self.special_tokens[token]} already, not {id}")
+        check_special_tokens(new, self.normalization)
+        special = {**self.special_tokens, **ids}
+        return self._with(
+            special_tokens=special,
+            splitting=replace(self.splitting, special_tokens=tuple(special)),
+            roles={**roles_of(new), **self.roles},
+        )
+
+    def _with(self, **changed: Any) -> BPETokenizer:
+        other = type(self).__new__(type(self))
+        other.__setstate__({**self.__getstate__(), **changed})
+        other._check()
+        return other
+
+    @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
         """Loads a folder or a ``tokenizer.json``, or, if there is no such path, a repository on the Hub.
 
@@ -127,6 +203,23 @@ class BPETokenizer(TokenizerData):
             SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
         """
         return cls.of(loading.load(path_or_repo, revision=revision))
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        model_name_or_path: str | os.PathLike[str],
+        cache_dir: str | Path | None = None,
+        token: bool | str | None = None,
+        *,
+        revision: str | None = None,
+    ) -> BPETokenizer:
+        """`from_pretrained` with a place for downloaded files, and a token for repositories that need one.
+
+        Args:
+            cache_dir: Folder for downloaded files; None for the cache of huggingface_hub.
+            token: Of the Hub; None for that of ``hf auth login``.
+        """
+        return cls.of(loading.load(model_name_or_path, revision=revision, cache_dir=cache_dir, token=token))
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
@@ -138,14 +231,17 @@ class BPETokenizer(TokenizerData):
         """
         return cls.of(tokenizer_json.read(Path(path)))
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
+    def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
         """Writes ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
+
+        Args:
+            name: What the tokenizer is called, for readers: it is kept in ``metadata``.
 
         Raises:
             SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
             OSError: the folder cannot be written; nothing half-written is left.
         """
-        tokenizer_json.save(self, directory)
+        tokenizer_json.save(self if name is None else self._with(metadata={**self.metadata, "name": name}), directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
         """The same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
@@ -246,6 +342,7 @@ class BPETokenizer(TokenizerData):
         ids += numbers.tolist()
         offsets += zip((first + start).tolist(), (last + start).tolist(), strict=True)
 
+    @overload
     def encode_batch(
         self,
         texts: Iterable[str],
@@ -253,14 +350,36 @@ class BPETokenizer(TokenizerData):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
         threads: int | None = None,
-    ) -> list[list[int]]:
+    ) -> list[list[int]]: ...
+    @overload
+    def encode_batch(self, texts: Iterable[str], *, threads: int | None = None, **options: Any) -> Any: ...
+    def encode_batch(
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = "none",
+        threads: int | None = None,
+        **options: Any,
+    ) -> Any:
         """`encode` for each of ``texts``, in parallel where the native kernels are in use.
 
         Args:
             threads: How many; None for one a core, or one in all for short texts. Any number gives the same ids.
+            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``, as for calling the tokenizer. With
+                ``return_tensors`` the result is what a call gives; else each list of ids is an `EncodingResult`, which has
+                ``attention_mask`` and ``tokens``, too.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
-        return [self._add_template(ids) for ids in batch] if add_special_tokens else batch
+        rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
+        if not options:
+            return rows
+        made = self._make_batch(rows, **options)
+        return results(made, self.convert_ids_to_tokens) if options.get("return_tensors") is None else made
+
+    def _make_batch(self, rows: list[list[int]], *, max_length: int | None = None, **options: Any) -> dict[str, Any]:
+        length = self.model_max_length if max_length is None else max_length
+        return make_batch(rows, pad_id=self.pad_token_id, max_length=length, **options)
 
     def __call__(
         self,
@@ -268,7 +387,7 @@ class BPETokenizer(TokenizerData):
         *,
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
-        padding: bool = False,
+        padding: Padding = False,
         truncation: bool = False,
         max_length: int | None = None,
         return_tensors: str | None = None,
@@ -276,9 +395,10 @@ class BPETokenizer(TokenizerData):
         """``input_ids`` and ``attention_mask`` of texts, one row each, or of one text, as models take them.
 
         Args:
-            padding: Fill rows up to the longest with the padding token, or id 0 if there is none.
-            truncation: Cut rows after ``max_length`` ids, special tokens of the template included; None for those that the
-                model takes.
+            padding: Fill rows up with the padding token, or id 0 if there is none: True or ``"longest"`` up to the longest,
+                ``"max_length"`` up to that. As in transformers, a row that is longer stays, unless ``truncation`` cuts it.
+            truncation: Cut rows after ``max_length`` ids, special tokens of the template included.
+            max_length: None for the number that the model takes.
             return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length); a single text is one row then.
 
         Raises:
@@ -288,17 +408,13 @@ class BPETokenizer(TokenizerData):
         {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
         """
         single = isinstance(texts, str)
-        batch = make_batch(
-            self.encode_batch(
-                [texts] if isinstance(texts, str) else texts,
-                add_special_tokens=add_special_tokens,
-                allowed_special=allowed_special,
-            ),
-            pad_id=self.pad_token_id,
-            padding=padding,
-            truncation=truncation,
-            max_length=self.model_max_length if max_length is None else max_length,
-            return_tensors=return_tensors,
+        rows = self.encode_batch(
+            [texts] if isinstance(texts, str) else texts,
+            add_special_tokens=add_special_tokens,
+            allowed_special=allowed_special,
+        )
+        batch = self._make_batch(
+            rows, padding=padding, truncation=truncation, max_length=max_length, return_tensors=return_tensors
         )
         return {name: rows[0] for name, rows in batch.items()} if single and return_tensors is None else batch
 
@@ -310,6 +426,7 @@ class BPETokenizer(TokenizerData):
         add_generation_prompt: bool = True,
         system_prompt: str | None = None,
         tokenize: bool = True,
+        allowed_special: AllowedSpecial = "all",
     ) -> list[int] | str:
         """A conversation as ids, or as text. Special tokens written in a message stay text: only the template's are special.
 
@@ -318,6 +435,7 @@ class BPETokenizer(TokenizerData):
             template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own, or else ``llama3``.
             add_generation_prompt: End with what the assistant's answer begins with.
             system_prompt: Put first, as a system message, unless there is one.
+            allowed_special: Which of the template's special tokens are special; the others become ordinary text.
 
         Raises:
             SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
@@ -332,7 +450,8 @@ class BPETokenizer(TokenizerData):
         )
         if not tokenize:
             return str.__str__(text)
-        special = Finder((*self.special_tokens, *templates.SPECIAL_TOKENS.get(template, ())), self.added_tokens)
+        needed = templates.SPECIAL_TOKENS.get(template, ()) if allowed_special == "all" else ()
+        special = Finder((*self._allowed(allowed_special), *needed), self.added_tokens)
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
@@ -342,6 +461,37 @@ class BPETokenizer(TokenizerData):
                 )
             ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
         return ids
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model_path: str | os.PathLike[str],
+        template: str | None = None,
+        system_prompt: str | None = None,
+        max_new_tokens: int = 512,
+        temperature: float = 0.7,
+        top_p: float = 0.9,
+        backend: str | None = None,
+        **settings: Any,
+    ) -> str:
+        """The answer of a model to a conversation. The model is loaded for it and closed again: for more than one answer
+        take a `hf_sgpe.generation.TextGenerator`.
+
+        Args:
+            messages: As for `apply_chat_template`; so are ``template`` and ``system_prompt``.
+            model_path: As for `TextGenerator.load`, as are ``backend``, its engine, and ``settings``, such as
+                ``n_gpu_layers`` and ``n_ctx``.
+            max_new_tokens: As for `GenerationOptions`, as are ``temperature`` and ``top_p``.
+
+        Raises:
+            SGPEError: as `TextGenerator.load` and `apply_chat_template`, or the conversation is too long.
+        """
+        from hf_sgpe.generation import GenerationOptions, TextGenerator
+
+        options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
+        with TextGenerator.load(model_path, backend, tokenizer=self, **settings) as generator:
+            chat = generator.chat(system_prompt, template=template or self.chat_template or "llama3")
+            return "".join(chat.answer(messages, options))
 
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
@@ -463,14 +613,19 @@ class BPETokenizer(TokenizerData):
         """Find the added tokens in a text: the allowed special ones, and all that are not special."""
         if isinstance(allowed, str) and allowed == "none":  # nearly always: spares short texts half a microsecond
             return self._always_added
-        names = {"all": self.special_tokens}.get(allowed, allowed) if isinstance(allowed, str) else allowed
+        return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens)
+
+    def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
+        """The names of the special tokens that are allowed."""
+        named: dict[str, Collection[str]] = {"all": self.special_tokens, "none": ()}
+        names = named.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
             raise SGPEError(f"allowed_special must be 'all', 'none' or a set of special tokens, not {names!r}")
         for name in names:
             if name not in self.special_tokens:
                 known = ", ".join(self.special_tokens) or "it has none"
                 raise SGPEError(f"{name!r} is not a special token of this tokenizer: {known}")
-        return AddedPatterns.of((*names, *self.added_tokens), self.normalized_tokens)
+        return names
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
@@ -594,9 +749,40 @@ class BPETokenizer(TokenizerData):
         """What is remembered of words met before, and how often that helped."""
         return self._codec.cache_info()
 
+    def get_cache_stats(self) -> dict[str, float]:
+        """The same in the tutorial's words: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
+        info = self.cache_info()
+        return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
+
     def clear_cache(self) -> None:
         """Forgets the remembered words."""
         self._codec.clear_cache()
+
+
+def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:
+    """The texts of a corpus: the lines of a file, or one text, or what the corpus gives."""
+    if not isinstance(corpus, (str, os.PathLike)):
+        return corpus
+    if not isinstance(corpus, str) or _is_file(corpus):
+        return _lines_of(Path(corpus))
+    if "/" in corpus and len(corpus.split()) == 1:
+        raise SGPEError(f"{corpus}: no such file; a text of one word goes into a list")
+    return [corpus]
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long, or with a NUL: no name of a file
+        return False
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as lines:
+        try:
+            yield from lines
+        except UnicodeDecodeError:
+            raise SGPEError(f"{path}: not UTF-8") from None
 
 
 def _decoded(chunks: Iterable[str] | Iterable[bytes]) -> Iterator[str]:

@@ -52,6 +52,24 @@ SPECIAL_TOKENS: dict[str, tuple[str, ...]] = {
 }
 """Name of a chat template → the special tokens that a tokenizer needs for it."""
 
+LLAMA3_SPECIAL_TOKENS: dict[str, int] = {
+    "<|begin_of_text|>": 128000,
+    "<|end_of_text|>": 128001,
+    "<|reserved_special_token_0|>": 128002,
+    "<|reserved_special_token_1|>": 128003,
+    "<|finetune_right_pad_id|>": 128004,
+    "<|reserved_special_token_2|>": 128005,
+    "<|start_header_id|>": 128006,
+    "<|end_header_id|>": 128007,
+    "<|eom_id|>": 128008,
+    "<|eot_id|>": 128009,
+    "<|python_tag|>": 128010,
+}
+"""The special tokens of Llama 3.1 that have a use, with their ids there; its template writes five of them."""
+
+CHATML_SPECIAL_TOKENS: dict[str, int] = {"<|im_start|>": 32001, "<|im_end|>": 32002}
+"""Those of ChatML, with ids behind a vocabulary of 32,000."""
+
 ROLES = frozenset(
     {"system", "developer", "user", "assistant", "model", "tool", "tool_call", "tool_response", "function", "ipython"}
 )

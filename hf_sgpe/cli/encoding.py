@@ -13,6 +13,7 @@ import typer
 from hf_sgpe import kernel
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import (
+    SEVERAL,
     Baseline,
     Json,
     OlderTokenizers,
@@ -43,6 +44,11 @@ def encode(
     ] = None,
     *,
     older: OlderTokenizers = None,
+    older_text: Annotated[str | None, typer.Option("--text", hidden=True)] = None,
+    file: Annotated[Path | None, typer.Option(help="Encode this file in UTF-8, as one text.", show_default=False)] = None,
+    show_tokens: Annotated[
+        bool, typer.Option("--show-tokens", help="Put the tokens, as the vocabulary writes them, in a line below the ids.")
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +75,9 @@ def encode(
     from hf_sgpe.tokenizer import BPETokenizer
 
     name, texts, others = tokenizer_and_rest(tokenizer, text, older)
+    texts += [] if older_text is None else [older_text]
+    if file and (texts or html):
+        raise SGPEError("--file: the file is the text: leave out --html and other texts")
     if html:
         if special is not Specials.none or add_special_tokens:
             raise SGPEError("--html shows the text's own tokens: leave out --special and --add-special-tokens")
@@ -78,13 +87,22 @@ def encode(
     if others or baseline:
         raise SGPEError("one tokenizer at a time: only --html shows several")
     loaded = BPETokenizer.from_pretrained(name)
-    for line in well_formed(texts) if texts else stdin_lines():
+    for line in [_text_of(file)] if file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=add_special_tokens, allowed_special=special.value)
         if as_json:
             tokens = [loaded.decode([id]) for id in ids]
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
         else:
             print(*ids)
+            if show_tokens:
+                print(json.dumps(loaded.convert_ids_to_tokens(ids), ensure_ascii=False))
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise SGPEError(f"{file}: not UTF-8 at byte offset {error.start}") from None
 
 
 def _write_page(path: Path, texts: list[str], tokenizers: dict[str, str], as_json: bool) -> None:
@@ -110,6 +128,7 @@ def decode(
     ] = None,
     *,
     older: OlderTokenizers = None,
+    older_ids: Annotated[list[str] | None, typer.Option("--ids", hidden=True, metavar=SEVERAL)] = None,
     skip_special_tokens: Annotated[bool, typer.Option("--skip-special-tokens", help="Leave special tokens out.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -121,6 +140,7 @@ def decode(
     from hf_sgpe.tokenizer import BPETokenizer
 
     name, given, others = tokenizer_and_rest(tokenizer, ids, older)
+    given += older_ids or ()
     if others:
         raise SGPEError("--tokenizer is given several times: decode takes one")
     loaded = BPETokenizer.from_pretrained(name)
@@ -152,11 +172,21 @@ def _parse_ids(line: str) -> list[int]:
 @command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
 def info(
     tokenizer: Tokenizer = None,
+    *,
+    older: OlderTokenizers = None,
+    sample_text: Annotated[
+        str | None, typer.Option(help="Show the tokens of this text, too, and whether it comes back.", show_default=False)
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show what a tokenizer is made of and how it was trained; without one, versions."""
-    facts = _versions() if tokenizer is None else _facts(tokenizer)
+    names = [*([] if tokenizer is None else [tokenizer]), *(older or ())]
+    if len(names) > 1:
+        raise SGPEError("one tokenizer at a time")
+    if sample_text is not None and not names:
+        raise SGPEError("--sample-text is for a tokenizer: name one: a folder, a tokenizer.json or a Hub repository")
+    facts = _facts(names[0], sample_text) if names else _versions()
     if as_json:
         print_json(facts)
         return
@@ -178,7 +208,7 @@ def _versions() -> dict[str, Any]:
     return facts
 
 
-def _facts(tokenizer: str) -> dict[str, Any]:
+def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
     from hf_sgpe.tokenizer import BPETokenizer
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
@@ -210,4 +240,8 @@ def _facts(tokenizer: str) -> dict[str, Any]:
         facts["extended from" if number == 1 else f"extended again ({number})"] = {
             name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
         }
+    if sample_text is not None:
+        ids = loaded.encode(*well_formed([sample_text]))
+        facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": loaded.convert_ids_to_tokens(ids)}
+        facts["sample comes back"] = loaded.decode(ids) == sample_text
     return facts

@@ -62,6 +62,7 @@ def chat(
     template: options.Template = None,
     system: Annotated[str | None, typer.Option(help="System prompt.", show_default=False)] = None,
     max_new_tokens: Annotated[int, typer.Option(help="The most tokens in an answer.")] = 512,
+    older_max_tokens: Annotated[int | None, typer.Option("--max-tokens", hidden=True)] = None,
     temperature: Annotated[float, typer.Option(help="0 for always the most probable token.")] = 0.7,
     top_p: Annotated[float, typer.Option(help="Only the most probable tokens that together have this probability.")] = 0.9,
     top_k: Annotated[int, typer.Option(help="Only this many of the most probable tokens; 0 for all.")] = 0,
@@ -93,7 +94,7 @@ def chat(
     if prompt is not None and json_lines:
         raise SGPEError("--prompt and --json: give one of them")
     generation_options = GenerationOptions(
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=max_new_tokens if older_max_tokens is None else older_max_tokens,
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,

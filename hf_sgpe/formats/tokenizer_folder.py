@@ -65,7 +65,7 @@ class TokenizerFolder:
             path = tokenizer_json.find(path_or_repo, revision=revision, beside=(*beside, *templates))
         if path.suffix != ".json":
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
-        content = read_json(path)
+        content = tokenizer_json.content_of(path)
         try:
             data = tokenizer_json.read(path)
         except NotByteLevelError as error:

@@ -21,7 +21,7 @@ from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.file_starts import read_utf8
-from hf_sgpe.formats import model_vocab
+from hf_sgpe.formats import model_vocab, tutorial_files
 from hf_sgpe.formats.folder_contents import why_no_tokenizer
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
@@ -176,6 +176,7 @@ def find(
     revision: str | None = None,
     subfolder: str = "",
     token: bool | str | None = None,
+    cache_dir: str | Path | None = None,
     beside: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
 ) -> Path:
     """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision`` too).
@@ -183,7 +184,7 @@ def find(
     Args:
         revision: Branch, tag or commit of a repository.
         subfolder: Of the folder or the repository.
-        token: As huggingface_hub takes it.
+        token: As huggingface_hub takes it; so is ``cache_dir``.
         beside: Names of files of a repository that are wanted, too.
 
     Raises:
@@ -205,7 +206,7 @@ def find(
         raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
     file, *others = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
     try:
-        return hub.download(repo, file, beside=others, revision=named or revision, token=token)
+        return hub.download(repo, file, beside=others, revision=named or revision, token=token, cache_dir=cache_dir)
     except hub.NoSuchFileError as error:
         prefix = f"{subfolder}/" if subfolder else ""
         names = hub.names_in(repo, revision=named or revision, token=token)
@@ -220,13 +221,19 @@ def read(path: Path) -> TokenizerData:
         SGPEError: it is not a byte-level BPE tokenizer, or damaged.
         FileNotFoundError: there is no such file.
     """
-    tokenizer = from_content(read_json(path), path)
+    tokenizer = from_content(content_of(path), path)
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
     if config_file.exists():
         take_settings(tokenizer, read_json(config_file), config_file)
     if template_file.exists():
         tokenizer.chat_template = read_utf8(template_file)
     return tokenizer
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """What is in a ``tokenizer.json``; in one of the tutorial's, in the words of this format."""
+    content = read_json(path)
+    return tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
 
 
 def from_content(content: Mapping[str, Any], path: Path) -> TokenizerData:

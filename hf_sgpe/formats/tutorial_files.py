@@ -1,0 +1,48 @@
+"""The ``tokenizer.json`` of the tutorial *Tokenizers for large language models*, which its ``save()`` writes.
+
+The document calls it compatible with Hugging Face, but no library loads it: it has neither a pre-tokenizer nor a decoder.
+What it holds is enough to say the same as a real one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+
+
+def is_one(content: Mapping[str, Any]) -> bool:
+    """Whether this is the content of such a file."""
+    return content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content
+
+
+def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The content of a ``tokenizer.json`` that loads everywhere and gives the ids of the tutorial's ``encode``.
+
+    Raises:
+        SGPEError: a special token has the id of another token, which the tutorial lets it overwrite: what that other token
+            is encoded to decodes to something else. The message names both, and ``path``.
+    """
+    special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
+    for name, id in content["model"]["vocab"].items():
+        if id in special and special[id] != name:
+            raise SGPEError(
+                f"{path}: its special token {special[id]!r} has the id {id} of the token {name!r}, so no text with "
+                "that comes back: train it again with higher ids for its special tokens"
+            )
+    pattern = content.get("split_pattern", SPLIT_PATTERNS["cl100k-any-space"])
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return {
+        "version": "1.0",
+        "added_tokens": content.get("added_tokens") or [],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, _BYTE_LEVEL]},
+        "post_processor": _BYTE_LEVEL,
+        "decoder": _BYTE_LEVEL,
+        "model": content["model"],
+    }
