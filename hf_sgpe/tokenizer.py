@@ -472,6 +472,7 @@ class BPETokenizer(TokenizerData):
         temperature: float = 0.7,
         top_p: float = 0.9,
         backend: str | None = None,
+        verbose: bool = False,
         **settings: Any,
     ) -> str:
         """The answer of a model to a conversation. The model is loaded for it and closed again: for more than one answer
@@ -482,6 +483,7 @@ class BPETokenizer(TokenizerData):
             model_path: As for `TextGenerator.load`, as are ``backend``, its engine, and ``settings``, such as
                 ``n_gpu_layers`` and ``n_ctx``.
             max_new_tokens: As for `GenerationOptions`, as are ``temperature`` and ``top_p``.
+            verbose: Print the engine and its speed.
 
         Raises:
             SGPEError: as `TextGenerator.load` and `apply_chat_template`, or the conversation is too long.
@@ -491,7 +493,11 @@ class BPETokenizer(TokenizerData):
         options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
         with TextGenerator.load(model_path, backend, tokenizer=self, **settings) as generator:
             chat = generator.chat(system_prompt, template=template or self.chat_template or "llama3")
-            return "".join(chat.answer(messages, options))
+            answer = "".join(chat.answer(messages, options))
+            if verbose and (progress := generator.progress):
+                speed = f"{progress.tokens} tokens, {progress.tokens_per_second:.1f} a second"
+                print(f"{generator.engine.name}: {progress.prompt_tokens} tokens in the prompt, {speed}")
+            return answer
 
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"

@@ -168,7 +168,7 @@ def test_which_tokens_of_a_template_are_special(llama):
         llama.apply_chat_template(MESSAGES, allowed_special={"<|x|>"})
 
 
-def test_a_model_answers(tmp_path):
+def test_a_model_answers(tmp_path, capsys):
     pytest.importorskip("torch")
     from support.models import train_llama
 
@@ -178,6 +178,9 @@ def test_a_model_answers(tmp_path):
     answer = tokenizer.chat(MESSAGES, folder, system_prompt="Be brief.", **options)
     assert isinstance(answer, str)
     assert answer == tokenizer.chat(MESSAGES, model_path=str(folder), system_prompt="Be brief.", **options)
+    assert capsys.readouterr().out == ""
+    tokenizer.chat(MESSAGES, folder, verbose=True, **options)
+    assert "transformers: " in capsys.readouterr().out
     with pytest.raises(SGPEError, match="no setting 'n_ctx'"):
         tokenizer.chat(MESSAGES, folder, n_ctx=64, **options)
 
