@@ -27,7 +27,7 @@ def test_a_file_is_converted(workplace):
     again = hf_sgpe("convert-zawgyi", "new/my.txt.xz", "-o", "again.txt", "--json", cwd=workplace)
     facts = {"undecided": 0, "first_undecided": [], "undecided_are_converted": False, "without_text": 0}
     assert json.loads(again.stdout) == {"out": "again.txt", "lines": 21, "in_zawgyi": 0, **facts}
-    assert hf_sgpe("convert-zawgyi", "my.txt", "-o", "again.txt", "--quiet", cwd=workplace).stdout == ""
+    assert hf_sgpe("convert-zawgyi", "my.txt", "-o", "again.txt", "--overwrite", "--quiet", cwd=workplace).stdout == ""
 
 
 def test_lines_that_can_be_either_are_named(workplace):
