@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hf_sgpe.byte_strings import bytes_spelled
 from hf_sgpe.errors import SGPEError
@@ -121,6 +121,21 @@ class Template:
         """Whether ``token`` is the first of a single text."""
         return self.single[0][0] == token
 
+    def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
+        """Return the template as ``tokenizer.json`` writes it; ``ids`` has the id of each special token in it."""
+
+        def piece(name: str, type_id: int) -> dict[str, Any]:
+            if name in ("$A", "$B"):
+                return {"Sequence": {"id": name[1], "type_id": type_id}}
+            return {"SpecialToken": {"id": name, "type_id": type_id}}
+
+        return {
+            "type": "TemplateProcessing",
+            "single": [piece(*part) for part in self.single],
+            "pair": [piece(*part) for part in self.pair],
+            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in self.special_tokens()},
+        }
+
     def special_tokens(self) -> list[str]:
         """The special tokens in the template, each once, in order."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
@@ -145,6 +160,15 @@ def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_t
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []
     return Template.around_each(prefix, suffix) if prefix or suffix else None
+
+
+def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
+    """Return the template that puts all that there is of BOS and EOS around each text.
+
+    >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
+    (('<s>', 0), ('$A', 0))
+    """
+    return bos_eos_template(roles, add_bos_token="bos_token" in roles, add_eos_token="eos_token" in roles)
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:

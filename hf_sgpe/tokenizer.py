@@ -21,7 +21,7 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.special_tokens import AddedPatterns, check_special_tokens, roles_of
+from hf_sgpe.special_tokens import AddedPatterns, bos_eos_template_of, check_special_tokens, roles_of
 from hf_sgpe.splitting.normalization import aligned
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.streams import cut_stream
@@ -131,8 +131,10 @@ class BPETokenizer(TokenizerData):
         *,
         split_pattern: str = "cl100k-any-space",
     ) -> BPETokenizer:
-        """Trains as the tutorial's ``BPETokenizer.train`` does: NFC, ties to the greatest pair. Called on a tokenizer, it
-        gives another one, too: a tokenizer never changes.
+        """Train as the tutorial's ``BPETokenizer.train`` does: NFC, ties to the greatest pair.
+
+        ``add_special_tokens=True`` then puts BOS and EOS around a text, if the tokenizer has them. Called on a tokenizer,
+        this returns another one, for a tokenizer never changes.
 
         Args:
             corpus: Texts; the path of a file in UTF-8, whose lines are the texts; or one text.
@@ -158,6 +160,7 @@ class BPETokenizer(TokenizerData):
             normalization="nfc",
         )
         tokenizer = tokenizer.add_special_tokens(beyond) if beyond else tokenizer
+        tokenizer = tokenizer._with(template=bos_eos_template_of(tokenizer.roles))
         if verbose:
             print(tokenizer)
         return tokenizer

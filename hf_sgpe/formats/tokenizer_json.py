@@ -68,7 +68,9 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         ],
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "post_processor": _template_to_dict(tokenizer) if tokenizer.template else byte_level,
+        "post_processor": tokenizer.template.as_post_processor(tokenizer.special_tokens)
+        if tokenizer.template
+        else byte_level,
         "decoder": byte_level,
         "model": {
             "type": "BPE",
@@ -145,26 +147,6 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
     with atomic_directory(directory) as temporary:
         write(tokenizer, temporary)
-
-
-def _template_to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
-    template = tokenizer.template
-    assert template is not None
-
-    def piece(name: str, type_id: int) -> dict[str, Any]:
-        if name in ("$A", "$B"):
-            return {"Sequence": {"id": name[1], "type_id": type_id}}
-        return {"SpecialToken": {"id": name, "type_id": type_id}}
-
-    return {
-        "type": "TemplateProcessing",
-        "single": [piece(*part) for part in template.single],
-        "pair": [piece(*part) for part in template.pair],
-        "special_tokens": {
-            name: {"id": name, "ids": [tokenizer.special_tokens[name]], "tokens": [name]}
-            for name in template.special_tokens()
-        },
-    }
 
 
 # ---------------------------------------------------------------- reading

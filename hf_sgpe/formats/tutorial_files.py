@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.special_tokens import bos_eos_template_of, roles_of
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
@@ -29,6 +30,7 @@ def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
             is encoded to decodes to something else. The message names both, and ``path``.
     """
     special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
+    template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)
     for name, id in content["model"]["vocab"].items():
         if id in special and special[id] != name:
             raise SGPEError(
@@ -42,7 +44,9 @@ def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         "added_tokens": content.get("added_tokens") or [],
         "normalizer": {"type": "NFC"},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, _BYTE_LEVEL]},
-        "post_processor": _BYTE_LEVEL,
+        "post_processor": template.as_post_processor({name: id for id, name in special.items()})
+        if template
+        else _BYTE_LEVEL,
         "decoder": _BYTE_LEVEL,
         "model": content["model"],
     }

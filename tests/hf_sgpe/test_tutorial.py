@@ -39,6 +39,8 @@ def llama():
 def test_training_takes_texts_a_file_or_a_text(tokenizer, tmp_path, capsys):
     assert tokenizer.special_tokens == SPECIALS
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id) == (320, 321, 322)
+    assert tokenizer.encode("a", add_special_tokens=True) == [320, 97, 321]
+    assert tokenizer.encode("a") == BPETokenizer.train(LINES, 320).encode("a", add_special_tokens=True) == [97]
     assert tokenizer.normalization == "nfc"
     assert tokenizer.get_pattern() == SPLIT_PATTERNS["cl100k-any-space"]
     (tmp_path / "corpus.txt").write_text("".join(LINES), encoding="utf-8", newline="\n")
