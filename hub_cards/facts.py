@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED
 from hf_sgpe.generation.text import end_of_turn
 from hf_sgpe.splitting.scripts import every_script
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed
-from hub_cards.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
+from hub_cards.runtimes import stated
 
 _RETRAINED = (
     "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without "

@@ -6,12 +6,13 @@ import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
-from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import gguf, tiktoken
+from hf_sgpe.formats.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, Verdict, verdict_of
 from hf_sgpe.llama_log import silence
 from hf_sgpe.quiet import without_remarks
 from hf_sgpe.special_tokens import any_of
@@ -20,22 +21,6 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.tokenizer import BPETokenizer
 
 Encode = Callable[[str], list[int]]
-
-EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact but for text that is not in the form NFC", "not exact", "refused"
-
-# Names of split patterns that these have code for; any other regex they refuse.
-_OF_TOKENIZERS_1 = {"gpt2", "cl100k", "llama3", "qwen2", "o200k"}
-_OF_GIGATOKEN = {"cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken"}
-
-
-class Verdict(NamedTuple):
-    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, and why."""
-
-    what: str
-    why: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.why}" if self.why else self.what
 
 
 @dataclass(frozen=True)
@@ -172,44 +157,6 @@ def _kept(failures: list[str]) -> Iterator[None]:
         failures.append(next(iter(str(error).strip().splitlines()), type(error).__name__)[:200])
 
 
-# ---------------------------------------------------------------- what is known of each
-
-
-def _always(tokenizer: BPETokenizer) -> Verdict:
-    return Verdict(EXACT)
-
-
-def _unless_respelled(tokenizer: BPETokenizer) -> Verdict:
-    return Verdict(NFC_ONLY if tokenizer.normalization == "nfc" else EXACT)
-
-
-def _knowing(names: set[str]) -> Callable[[BPETokenizer], Verdict]:
-    def rule(tokenizer: BPETokenizer) -> Verdict:
-        splitting = tokenizer.splitting
-        if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
-            return Verdict(EXACT)
-        return Verdict(REFUSED, f"its regexes are not among those it has code for: {', '.join(sorted(names))}")
-
-    return rule
-
-
-def _of_tiktoken(tokenizer: BPETokenizer) -> Verdict:
-    try:
-        tiktoken.one_pattern(tokenizer.splitting)
-    except SGPEError as error:
-        return Verdict(REFUSED, str(error))
-    return _unless_respelled(tokenizer)
-
-
-def _of_llama_cpp(tokenizer: BPETokenizer) -> Verdict:
-    known = gguf.pre_tokenizer_of(tokenizer)
-    if known is None:
-        return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
-    if known.differs:
-        return Verdict(DIFFERS, f"its pre-tokenizer {known.name} gives other ids for {known.differs}")
-    return _unless_respelled(tokenizer)
-
-
 # ---------------------------------------------------------------- how each is asked
 
 
@@ -266,15 +213,24 @@ def _open_fastokens(tokenizer: BPETokenizer, folder: Path) -> Encode:
     return lambda text: list(loaded.encode(text).ids)
 
 
+def _runtime(
+    name: str,
+    packages: tuple[str, ...],
+    open: Callable[[BPETokenizer, Path], Encode] | None = None,
+    is_meant: Callable[[str], bool] = lambda version: True,
+) -> Runtime:
+    return Runtime(name, packages, partial(verdict_of, runtime=name), open, is_meant)
+
+
 RUNTIMES = (
-    Runtime("transformers", ("transformers",), _always, _open_transformers),
-    Runtime("tokenizers before 1.0", ("tokenizers",), _always, _open_tokenizers, lambda version: version < "1"),
-    Runtime("tokenizers 1.0", ("tokenizers",), _knowing(_OF_TOKENIZERS_1), _open_tokenizers, lambda version: version >= "1"),
-    Runtime("transformers.js", (), _always),
-    Runtime("tiktoken", ("tiktoken",), _of_tiktoken, _open_tiktoken),
-    Runtime("llama.cpp", ("llama-cpp-python", "gguf"), _of_llama_cpp, _open_llama_cpp),
-    Runtime("OpenVINO Tokenizers", ("openvino-tokenizers", "transformers"), _unless_respelled, _open_openvino),
-    Runtime("gigatoken", ("gigatoken",), _knowing(_OF_GIGATOKEN), _open_gigatoken),
-    Runtime("fastokens", ("fastokens",), _always, _open_fastokens),
+    _runtime("transformers", ("transformers",), _open_transformers),
+    _runtime("tokenizers before 1.0", ("tokenizers",), _open_tokenizers, lambda version: version < "1"),
+    _runtime("tokenizers 1.0", ("tokenizers",), _open_tokenizers, lambda version: version >= "1"),
+    _runtime("transformers.js", ()),
+    _runtime("tiktoken", ("tiktoken",), _open_tiktoken),
+    _runtime("llama.cpp", ("llama-cpp-python", "gguf"), _open_llama_cpp),
+    _runtime("OpenVINO Tokenizers", ("openvino-tokenizers", "transformers"), _open_openvino),
+    _runtime("gigatoken", ("gigatoken",), _open_gigatoken),
+    _runtime("fastokens", ("fastokens",), _open_fastokens),
 )
-"""Those that are known."""
+"""Those that are known; the rules of each are in `hf_sgpe.formats.runtimes`."""
