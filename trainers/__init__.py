@@ -14,6 +14,7 @@ from trainers.counting_on_disk import add_files, count_to_file
 from trainers.extension import TokenizerExtender
 from trainers.hub_datasets import read_dataset
 from trainers.merge_steps import MergeStep, merge_steps
+from trainers.recipes import RecipeChoice, choose_recipe
 from trainers.sgpe import SGPETrainer
 from trainers.tokenizer import TokenizerTrainer, train_bpe
 from trainers.tokenizing import Tokenized, tokenize_corpus
@@ -24,6 +25,7 @@ __all__ = [
     "CorpusFile",
     "ExtensionConfig",
     "MergeStep",
+    "RecipeChoice",
     "SGPEError",
     "SGPETrainer",
     "Tokenized",
@@ -32,6 +34,7 @@ __all__ = [
     "TrainingConfig",
     "WordCounts",
     "add_files",
+    "choose_recipe",
     "count_files",
     "count_texts",
     "count_to_file",

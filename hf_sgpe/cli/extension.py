@@ -45,6 +45,7 @@ def extend(
             show_default=False,
         ),
     ] = None,
+    runs_in: options.RunsIn = None,
     letter_coverage: Annotated[float, typer.Option(help="Share of running letters that may get a token.")] = 0.9999,
     syllable_coverage: Annotated[float, typer.Option(help="Share of running syllables that may get a token.")] = 0.999,
     cut_cost: Annotated[
@@ -93,6 +94,7 @@ def extend(
     from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import TokenizerExtender, find_files, read_dataset
     from trainers.extension import cost_of, extended_folder
+    from trainers.recipes import choose_split, where_it_runs
     from trainers.zawgyi import warn_of_zawgyi
 
     if not corpus and not counts and not dataset:
@@ -144,11 +146,13 @@ def extend(
             other_way=", or give text in a script to add",
         ),
     )
+    config = choose_split(folder.data, config, runs_in or ())
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:
         parts = [extender.count(folder, files=files, counts=counts or (), text_field=text_field)] if files or counts else []
         parts += [extender.count(folder, iterator=texts) for texts in datasets]
         extension = extender.learn(folder, sum(parts[1:], start=parts[0]))
+        runs = where_it_runs(extension, config, runs_in or (), options.first_texts(files, datasets, text_field))
         extended = extended_folder(folder, extension)
         extended.write(temporary)
         cost = cost_of(extension, config.scripts, options.first_texts(files, datasets, text_field))
@@ -180,7 +184,8 @@ def extend(
     report(
         f"{out}: {extension.new_tokens:,} tokens more than {base}, {extension.unit_tokens:,} of them for letters and "
         f"syllables of {names_of(config.scripts)}, whose {_UNITS[cost.unit]} have {cost.after:.2f} tokens now, "
-        f"and had {cost.before:.2f}; {how}. Text without a character of these scripts has its old ids.",
+        f"and had {cost.before:.2f}; {how}. Text without a character of these scripts has its old ids.\n"
+        f"{runs}",
         facts | ({"curve": curve.to_dict()} if evaluate else {}),
         as_json,
     )

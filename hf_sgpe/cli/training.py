@@ -32,7 +32,8 @@ def train(
     ] = 32_000,
     recipe: options.RecipeOrAuto = "auto",
     script: options.Script = None,
-    pattern: options.Pattern = "o200k",
+    pattern: options.PatternOrAuto = None,
+    runs_in: options.RunsIn = None,
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
     cut_cost: Annotated[
         float | None,
@@ -164,9 +165,19 @@ def train(
     warn_of_zawgyi(
         [*files, *find_files(balance or ())], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field
     )
+    how, choice = options.find_recipe(
+        recipe,
+        script,
+        pattern=pattern,
+        normalization=normalization,
+        runs_in=runs_in or (),
+        files=files,
+        datasets=datasets,
+        counts=counts or (),
+        text_field=text_field,
+    )
     config = TrainingConfig(
         vocab_size=vocab_size,
-        pattern=pattern,
         min_frequency=min_frequency,
         cut_cost=cut_cost,
         letter_coverage=letter_coverage,
@@ -184,9 +195,7 @@ def train(
         add_eos_token=add_eos_token,
         model_max_length=model_max_length,
         weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
-        **options.find_recipe(
-            recipe, script, pattern=pattern, files=files, datasets=datasets, counts=counts or (), text_field=text_field
-        ),
+        **how,
     )
     trainer = TokenizerTrainer(config, workers=workers)
     found = None
@@ -213,10 +222,11 @@ def train(
         f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
     )
     report(
-        "\n".join([sentence, *_what_balance_did(found)]) if found else sentence,
+        "\n".join([sentence, *([str(choice)] if choice else []), *(_what_balance_did(found) if found else ())]),
         {
             "out": out,
             "recipe": config.recipe,
+            "pattern": config.pattern,
             "tokens": tokenizer.vocab_size,
             "words": words.total(),
             "distinct_words": len(words),

@@ -10,7 +10,7 @@ from support.texts import texts
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, kernel, train_from_counts
-from hf_sgpe.one_split import cost_of_one_split
+from hf_sgpe.one_split import cost_of_one_split, more_tokens
 from hf_sgpe.splitting.splitting import Splitting
 
 SCRIPTS = ("devanagari", "sinhala", "tamil")
@@ -101,14 +101,32 @@ def test_what_one_split_costs(sample):
     assert cost("ta", "tamil").is_small
     sinhala = cost("si", "sinhala")
     assert not sinhala.is_small
-    assert sinhala.words > 0.02
+    assert sinhala.tokens > 0.02
     assert sinhala.cuts > 0.01
-    assert cost("si", "sinhala", "bloom") == (0, 0, sinhala.respelled)
+    assert sinhala.pieces > 1.02
+    assert cost("si", "sinhala", "bloom") == (0, 0, sinhala.respelled, 1)
+    both = Splitting("hybrid", ("sinhala",), "o200k", "none")
+    words = WordCounts.from_texts([sample["si"]], both)
+    assert cost_of_one_split(words, "bloom")[:2] == (0, 0)
+    assert cost_of_one_split(words, "llama3").size > 100
     respelled = Splitting("hybrid", ("bengali",), "o200k", "none")
     found = cost_of_one_split(WordCounts.from_texts(["\u09dc \u09a1\u09bc কক"], respelled))
-    assert found == (0, 0, 1 / 3)
+    assert found == (0, 0, 1 / 3, 1)
     assert not found.is_small
-    assert cost_of_one_split(WordCounts.from_texts([], respelled)) == (0, 0, 0)
+    assert cost_of_one_split(WordCounts.from_texts([], respelled)) == (0, 0, 0, 1)
+
+
+def test_another_pattern_is_priced_by_learning(sample):
+    texts, hybrid = [sample["si"], sample["en"]], Splitting("hybrid", ("sinhala",))
+    bloom, o200k = (more_tokens(texts, pattern, hybrid) for pattern in ("bloom", "o200k"))
+    assert abs(bloom) < 0.02
+    assert o200k > bloom + 0.005
+    assert more_tokens(texts[::-1], "bloom", hybrid) == bloom
+    assert more_tokens(["ශ්‍රී\n"], "bloom", hybrid) == 0  # too little to hold a line out
+    # What the lines of one script pay is not made up for by what others gain.
+    scattered = "".join(f"{word}\n" for word in sample["hi"].split())
+    by_letters = r"\p{Deva}|[^\p{Deva}]+"
+    assert more_tokens([scattered, sample["en"] * 20], by_letters, Splitting("hybrid", ("devanagari",))) > 0.5
 
 
 @pytest.mark.parametrize(("language", "recipe"), [("hi", "portable"), ("si", "hybrid")])
@@ -128,6 +146,9 @@ def test_the_command_line_takes_it_where_it_costs_next_to_nothing(sample, tmp_pa
     assert json.loads(info.stdout)["recipe"] == recipe
     assert train("text.txt", "--pattern", "tekken")["recipe"] == "hybrid"  # which llama.cpp does not know
     assert train("text.txt", "--pattern", "bloom")["recipe"] == "portable"
+    asked = train("text.txt", "--runs-in", "llama.cpp")
+    assert (asked["recipe"], asked["pattern"]) == ("portable", {"hi": "o200k", "si": "bloom"}[language])
+    assert "leave --recipe and --pattern out" in train("text.txt", "--recipe", "hybrid", "--runs-in", "llama.cpp", code=2)
     assert train("text.txt")["recipe"] == recipe
     assert BPETokenizer.from_pretrained(tmp_path / "new").metadata["training"]["recipe"] == recipe
     count = [sys.executable, "-m", "hf_sgpe", "count", "text.txt", "--out", "words.parquet", "--recipe", "portable"]
