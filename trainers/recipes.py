@@ -128,10 +128,11 @@ def choose_recipe(
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
 
 
-def check_recipe(splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False) -> None:
+def check_recipe(splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = "") -> None:
     """Make sure that runtimes give the ids of a recipe that somebody chose.
 
     Args:
+        counted: Name of a file of counted words that the recipe is of.
         nfc: Whether it is enough that they are exact on text in the form NFC.
 
     Raises:
@@ -139,12 +140,15 @@ def check_recipe(splitting: Splitting, recipe: str, runs_in: Iterable[str], *, n
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
-        raise _contradiction(f"recipe {recipe} with pattern {splitting.pattern}", runtimes)
+        what = f"recipe {recipe} with pattern {splitting.pattern}"
+        if counted:
+            raise _contradiction(f"{counted}: its {what}", runtimes, "count the words again with")
+        raise _contradiction(what, runtimes)
 
 
-def _contradiction(what: str, runtimes: Iterable[str]) -> SGPEError:
+def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
     return SGPEError(
-        f"{what} does not give the same ids in {', '.join(runtimes)}: leave --recipe and --pattern out, or give --recipe "
+        f"{what} does not give the same ids in {', '.join(runtimes)}: {do} --recipe "
         f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
     )
 

@@ -173,6 +173,7 @@ def extend(
         "highest_id": max(data.vocab.values()),
         "scripts": list(config.scripts),
         "own_split": is_own,
+        "where_it_runs": runs,
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
     if is_own:

@@ -187,12 +187,15 @@ def find_recipe(
         recipe = read_info(counts[0]).splitting.recipe
         if recipe == "bpe":
             raise SGPEError(f"{counts[0]}: its words are cut by a split pattern alone: say --recipe portable or bpe")
-        choice = RecipeChoice(recipe, how["pattern"], (LLAMA_CPP,), False, instead="count the words by --recipe portable")
+        if recipe == "hybrid":
+            do = "count the words by --recipe portable"
+            choice = RecipeChoice(recipe, how["pattern"], (LLAMA_CPP,), is_exact=False, instead=do)
     if recipe != "auto":
         found = find_scripts(script, recipe, counts=counts, **corpus)
         if runs_in:
             splitting = Splitting(recipe, normalization=normalization, **how, **found)
-            check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc")
+            counted = str(counts[0]) if counts else ""
+            check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=counted)
         return {"recipe": recipe, **how, **found}, choice if not runs_in else None
     found = find_scripts(script, "hybrid", **corpus)
     if not found:
@@ -236,16 +239,16 @@ def find_scripts(
         # Without scripts, the counts are of another recipe: reading them says so.
         return {"scripts": (*counted, *named)} if (counted := read_info(counts[0]).splitting.scripts) else {}
 
-    def sample() -> Iterable[str]:
+    def beginning() -> Iterable[str]:
         if counts:
             return (word.decode() for word in WordCounts.load(counts[0]).words())
         return first_texts(files, datasets, text_field)
 
-    shares = scripts_in(sample())
+    shares = scripts_in(beginning())
     if not shares:
-        if not any(map(str.strip, sample())):
+        if not any(map(str.strip, beginning())):
             return {}  # the trainer says that there is no text
-        seen = ", ".join(scripts_in(sample(), any_script=True))
+        seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
             f"{[*files, *counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has nothing to keep "
             "whole, neither syllables nor letters with marks: name the scripts of the whole corpus by --script" + other_way
@@ -257,7 +260,7 @@ def find_scripts(
 
 
 def first_texts(files: Sequence[CorpusFile], datasets: Sequence[Iterable[str]], text_field: str) -> Iterator[str]:
-    """The first texts of a corpus."""
+    """Return the first texts of files and of datasets: enough to see what a corpus is written in."""
     from trainers.corpora import beginning_of, beginnings
 
     return chain(beginnings(files, text_field=text_field), *map(beginning_of, datasets))

@@ -231,6 +231,7 @@ def train(
             "words": words.total(),
             "distinct_words": len(words),
             "scripts": scripts,
+            "where_it_runs": str(choice) if choice else None,
             **(_facts_of_balance(found) if found else {}),
         },
         as_json,

@@ -88,6 +88,8 @@ def test_a_recipe_that_was_chosen_must_fit():
     check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
     with pytest.raises(SGPEError, match=r"recipe hybrid with pattern o200k does not .* with --pattern one of gpt2, cl100k"):
         check_recipe(Splitting(), "hybrid", ["llama.cpp"])
+    with pytest.raises(SGPEError, match=r"si\.parquet: its recipe hybrid .* count the words again with --recipe portable"):
+        check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
 
 
 # ---------------------------------------------------------------- extensions
