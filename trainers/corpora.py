@@ -168,12 +168,12 @@ def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: i
 
     Args:
         text_field: As for `read_texts`.
-        most: How many files to read at most, evenly spaced in the list.
+        most: How many files to read at most, evenly spaced in the list by name.
 
     Raises:
         SGPEError: as for `read_texts`.
     """
-    for file in files[:: -(-len(files) // most) or 1]:
+    for file in sorted(files, key=str)[:: -(-len(files) // most) or 1]:
         yield from beginning_of(read_texts(file, text_field=text_field))
 
 

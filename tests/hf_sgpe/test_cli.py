@@ -560,7 +560,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         r"whose words in this text have "
         r"\d+\.\d\d tokens now, and had \d+\.\d\d; a split for their words stands in front\. Text without a character of "
         r"these scripts has its old ids\.\n"
-        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs-in ",
+        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs",
         done.stdout,
     )
     assert done.stderr == ""
