@@ -134,7 +134,8 @@ def test_the_command_line_takes_it_where_it_costs_next_to_nothing(sample, tmp_pa
     (tmp_path / "text.txt").write_text(sample[language], encoding="utf-8", newline="\n")
 
     def train(*arguments, code=0):
-        command = [sys.executable, "-m", "hf_sgpe", "train", *arguments, "--out", "new", "--vocab-size", "1500", "--json"]
+        command = [sys.executable, "-m", "hf_sgpe", "train", *arguments, "--out", "new", "--overwrite"]
+        command += ["--vocab-size", "1500", "--json"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout) if code == 0 else done.stderr
