@@ -130,7 +130,8 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
 
 def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sample):
     config = ExtensionConfig(["tamil"], new_tokens=300)
-    do = "serve models with it by hf-sgpe serve, which gives them ids, or extend one with the split of o200k or qwen35 or bloom"
+    do = "serve models with it by hf-sgpe serve, which gives them ids, or extend one with the split of "
+    do += "o200k or qwen35 or bloom"
     with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
     said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
