@@ -13,7 +13,7 @@ from hf_sgpe.formats.safetensors_files import INDEX_FILE, WEIGHTS_FILE
 from hf_sgpe.hub import check_name, download, split_name
 from hf_sgpe.json_files import read_json
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.languages import language, language_in_name
+from hub_cards.languages import language_in_name
 from hub_cards.markup import render
 from hub_cards.model_card import check_card, check_metadata
 from hub_cards.seal import CARD_FILE, CARD_MARK, seal
@@ -82,7 +82,7 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return a table of scores: name of a text → ``before`` and ``after`` → values as `Score.to_dict` gives them."""
+    """Return a table of measurements: name of a text → ``before`` and ``after`` → values as of `Measured.to_dict`."""
     heading = (
         "text",
         "bits per byte",
@@ -99,13 +99,10 @@ def _row(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     def pair(form: str, key: str, unit: float = 1) -> str:
         return " → ".join("–" if one[key] is None else format(one[key] / unit, form) for one in (before, after))
 
-    code = language_in_name(name)
-    # Languages without spaces between words have characters per token only.
-    has_words = code is None or language(code).spaced
     return [
         name,
         pair(".4f", "bits_per_byte"),
-        pair(".3f", "tokens_per_word") if has_words else "– → –",
+        pair(".3f", "tokens_per_word"),  # none where words have no spaces between them
         pair(".2f", "characters_per_token"),
         pair(".2f", "seconds"),
         pair(".2f", "cache_bytes", 1e6),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import bar_disabled
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
@@ -28,47 +25,31 @@ from hub_cards.metrics import (
     without_transformers,
 )
 from hub_cards.results import REFERENCE as REFERENCE, Comparison, Word
-from trainers.corpora import CorpusFile, find_files, read_lines
+from trainers.corpora import CorpusFile
+from trainers.held_out import HeldOut, named_files, normalized, words_of
 
 # Longer ones do not fit into a table, and are hardly words.
 _LONGEST_WORD = 40
 
 
-@dataclass(frozen=True)
-class TextFiles:
-    """The lines of files except empty ones; each iteration reads them again, so that they need not fit into memory."""
-
-    paths: tuple[CorpusFile, ...]
-    text_field: str = "text"
-
-    def __iter__(self) -> Iterator[str]:
-        for path in self.paths:
-            yield from (line for line in read_lines(path, text_field=self.text_field) if line.strip())
-
-
-def texts_of(given: Iterable[str], *, text_field: str = "text") -> dict[str, TextFiles]:
-    """Returns files by language, from ``LANGUAGE=FILE``, or ``FILE`` (folder, glob) where the names of files tell it.
+def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
+    """Return held-out text by language: ``NAME=FILE``, where the name is a language's, or ``FILE`` whose own name tells it.
 
     Raises:
-        SGPEError: there is no such file, its name does not tell the language, or ``LANGUAGE`` is not a language code.
+        SGPEError: there is no such file, or no name tells its language.
     """
-    paths: dict[str, list[CorpusFile]] = {}
-    for text in given:
-        parts = None if Path(text).exists() else _LANGUAGE_AND_FILE.fullmatch(text)
-        for path in find_files([parts["file"] if parts else text]):
-            code = language(parts["code"]).code if parts else language_in_name(path.name)
-            if code is None:
-                raise SGPEError(f"{path}: its name does not tell the language: write si={path} if it is in Sinhala")
-            paths.setdefault(code, []).append(path)
-    return {code: TextFiles(tuple(files), text_field) for code, files in paths.items()}
-
-
-_LANGUAGE_AND_FILE = re.compile(r"(?P<code>[^=/\\.]*)=(?P<file>.+)", re.DOTALL)
+    files: dict[str, list[CorpusFile]] = {}
+    for name, file in named_files(values):
+        code = language_in_name(file.name) if name is None else language(name).code
+        if code is None:
+            raise SGPEError(f"{file}: its name does not tell the language: write si={file} if it is in Sinhala")
+        files.setdefault(code, []).append(file)
+    return {code: HeldOut(tuple(some), text_field) for code, some in files.items()}
 
 
 def compare(
     tokenizer: BPETokenizer,
-    texts: Mapping[str, Sequence[str] | TextFiles],
+    texts: Mapping[str, Sequence[str] | HeldOut],
     *,
     name: str = "this tokenizer",
     baselines: Mapping[str, BPETokenizer | Measurable] | None = None,
@@ -77,7 +58,7 @@ def compare(
     """Measures a tokenizer and baselines on texts in several languages.
 
     Args:
-        texts: Code of a language → its lines: a list, or `TextFiles`. They are read several times.
+        texts: Code of a language → its lines: a list, or `HeldOut`. They are read several times.
         name: What to call the tokenizer.
         baselines: Name → tokenizer, as `hub_cards.metrics.load` returns them.
         progress: As for `TokenizerTrainer`.
@@ -93,7 +74,7 @@ def compare(
         raise SGPEError(f"two tokenizers are called {name}: give the baseline another name")
     if not texts:
         raise SGPEError("no text to measure on: give at least one language")
-    sources = {code: [path.name for path in lines.paths] for code, lines in texts.items() if isinstance(lines, TextFiles)}
+    sources = {code: [file.name for file in lines.files] for code, lines in texts.items() if isinstance(lines, HeldOut)}
     tokenizer = without_transformers(tokenizer)
     others = {other: without_transformers(baseline) for other, baseline in (baselines or {}).items()}
     comparison = Comparison({name: tokenizer, **others}, sources)
@@ -130,7 +111,7 @@ def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
     (['ශ්\u200dරී'], ['example'])
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
-    counts = Counter(word for line in lines for word in prepare(line, "nfc").split())
+    counts = Counter(word for line in lines for word in words_of(normalized(line)))
     ranked = [word for word, _ in counts.most_common() if len(word) <= _LONGEST_WORD]
     if sum(counts[word] for word in ranked if trie.script_of(word)) > counts.total() / 2:
         return [word for word in ranked if _has_conjunct(trie, word)][:most]

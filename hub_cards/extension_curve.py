@@ -14,6 +14,7 @@ from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.drawing import FAINT, INK, MARGIN, MUTED, WIDE, Paper, canvas, room_of, style_of
 from hub_cards.languages import language
+from trainers.held_out import normalized, words_of
 
 _POINTS = 8
 
@@ -116,12 +117,12 @@ def extension_curve(
     Raises:
         SGPEError: a text holds no word.
     """
-    lines = {code: list(rows) for code, rows in texts.items()}
+    lines = {code: list(map(normalized, rows)) for code, rows in texts.items()}
     spaced = {code: language(code).spaced for code in lines}
     # What tokens are counted by: words, or characters where words have no spaces between them.
-    units_of = {code: sum(len(line.split() if spaced[code] else line) for line in rows) for code, rows in lines.items()}
+    units_of = {code: sum(len(words_of(line) if spaced[code] else line) for line in rows) for code, rows in lines.items()}
     for code, rows in lines.items():
-        if not any(map(str.split, rows)):
+        if not any(map(words_of, rows)):
             raise SGPEError(f"the text in {language(code).english} holds no word to measure on")
     units, last = extension.unit_tokens, extension.new_tokens
     sizes = sorted({units, last, *(size for part in range(1, _POINTS) if (size := last * part // _POINTS) > units)})

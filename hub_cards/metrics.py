@@ -1,8 +1,9 @@
 """Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
 
-Text is measured line by line, in NFC. A word is what stands between white space; text of scripts without spaces between
-words has none to count. A syllable, letter or cluster is cut if a token ends strictly inside it, between two of its
-characters or two bytes. Measures that compare languages need texts that are translations of each other, line by line.
+Text is measured line by line, in NFC, and a word is what stands between white space: `trainers.held_out` defines these. Text
+of scripts without spaces between words has no words to count. A syllable, letter or cluster is cut if a token ends strictly
+inside it, between two of its characters or two bytes. Measures that compare languages need texts that are translations of
+each other, line by line.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS, every_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import letters_of
 from hub_cards.stability import small_changes
+from trainers.held_out import normalized, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -259,11 +260,11 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     form = measurable(tokenizer)
     result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):
-        text = prepare(line, "nfc")
+        text = normalized(line)
         ids, ends = form.encode(text)
         result.token_counts.update(ids)
         result.lines += 1
-        result.words += len(text.split())
+        result.words += len(words_of(text))
         result.characters += len(text)
         result.unspaced += len(unspaced.findall(text))
         result.bytes += len(text.encode())
@@ -386,7 +387,7 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
     """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
     size = tokens = 0
     for line in lines:
-        text = prepare(line, "nfc")
+        text = normalized(line)
         size += len(text.encode())
         tokens += tokenizer.count_tokens(text)
     return size / tokens if tokens else None

@@ -20,6 +20,7 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.metrics import Evaluation, foreign_backend
+from trainers.held_out import words_of
 
 # Unicode's blocks for scripts that run so. hub_cards/playground_page/cells.js has the same.
 RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -211,7 +212,7 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]
     """What `hub_cards.evaluate` counts, and the text in syllables and what is between them."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
-    counts = Evaluation(lines=1, words=len(text.split()), tokens=len(tokens))
+    counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
     runs: list[Run] = []
     start = 0
     for unit in trie.tokenize(text):

@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.formats.tokenizer_json import from_transformers
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.card_of_model import REPORT_FILE, ModelCard, inherited_metadata, table_of
+from hub_cards.metrics import Evaluation, evaluate
 from hub_cards.seal import CARD_FILE
+from trainers.held_out import HeldOut
+from trainers.scoring import Score, score_model
 
 if TYPE_CHECKING:
-    from trainers.scoring import Score
+    from transformers import PreTrainedTokenizerBase
+
     from trainers.transplant import Transplant
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on one text.
+
+    Attributes:
+        model: What the model makes of it.
+        tokenizer: What the tokenizer does, as ``hf-sgpe evaluate`` measures it.
+    """
+
+    model: Score
+    tokenizer: Evaluation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums of the model, and the ratios of both, as JSON values."""
+        ratios = ("tokens_per_word", "tokens_per_character", "characters_per_token")
+        return self.model.to_dict() | {name: getattr(self.tokenizer, name) for name in ratios}
+
+
+def measure(
+    model: str, tokenizer: PreTrainedTokenizerBase, held_out: Mapping[str, HeldOut], *, watched: Sequence[int] = ()
+) -> dict[str, Measured]:
+    """Measure a model, of a folder or of the Hub, and its tokenizer on texts by name.
+
+    Args:
+        watched: As for `trainers.scoring.score_texts`.
+
+    Raises:
+        SGPEError: as `trainers.scoring.score_model`, or the tokenizer is not byte-level BPE.
+    """
+    if not held_out:
+        return {}
+    texts = {name: one.texts() for name, one in held_out.items()}
+    scores = score_model(model, tokenizer, texts, watched=watched)
+    bpe = BPETokenizer.of(from_transformers(tokenizer))
+    return {name: Measured(scores[name], evaluate(bpe, one)) for name, one in held_out.items()}
 
 
 @dataclass(frozen=True)
@@ -27,14 +69,14 @@ class TransplantCard:
         tokenizer: The new tokenizer, as the user called it.
         init: How new rows were started.
         done: What became of the model.
-        scores: Name of a text → what the model made of it before and after.
+        measured: Name of a text → what was measured on it before and after.
     """
 
     base: str
     tokenizer: str
     init: str
     done: Transplant
-    scores: Mapping[str, tuple[Score, Score]]
+    measured: Mapping[str, tuple[Measured, Measured]]
 
     def files(self) -> dict[str, str]:
         """Return the files to write into the model's folder: name → text."""
@@ -55,7 +97,7 @@ class TransplantCard:
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """The metadata that the model has from its base model."""
-        return inherited_metadata(self.base, self.scores)
+        return inherited_metadata(self.base, self.measured)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -73,7 +115,7 @@ class TransplantCard:
             "ensure_weight_tying": self.done.tied,
             "lora": self.done.lora,
             "metadata": self.metadata,
-            "texts": {name: {"before": old.to_dict(), "after": new.to_dict()} for name, (old, new) in self.scores.items()},
+            "texts": {name: {"before": old.to_dict(), "after": new.to_dict()} for name, (old, new) in self.measured.items()},
         }
 
     def table(self) -> list[list[str]]:

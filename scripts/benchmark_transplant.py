@@ -32,6 +32,7 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.quiet import somebody_watches
 from hub_cards.drawing import check_matplotlib
 from trainers import find_files, read_lines
+from trainers.held_out import normalized, read_held_out
 from trainers.language_model import pack
 from trainers.loading import load_model, load_tokenizer
 from trainers.scoring import score_texts
@@ -152,10 +153,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read_texts(args: argparse.Namespace) -> Texts:
-    held_out = {}
-    for given in args.eval:
-        name, _, path = given.partition("=")
-        held_out[name] = lines_of([path])[: args.lines]
+    held_out = {name: list(one)[: args.lines] for name, one in read_held_out(args.eval).items()}
     measured = {line for lines in held_out.values() for line in lines}
     new, old = ([line for line in lines_of(paths) if line not in measured] for paths in (args.corpus, args.keep))
     if not new:
@@ -164,7 +162,7 @@ def read_texts(args: argparse.Namespace) -> Texts:
 
 
 def lines_of(paths: Sequence[str]) -> list[str]:
-    return [line for file in find_files(paths) for line in read_lines(file) if line.strip()]
+    return [normalized(line) for file in find_files(paths) for line in read_lines(file) if line.strip()]
 
 
 def packed(texts: Texts, tokenizer: PreTrainedTokenizerBase, seed: int, args: argparse.Namespace) -> tuple[Any, list[int]]:

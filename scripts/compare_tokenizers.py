@@ -30,10 +30,10 @@ from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
+from trainers.held_out import normalized
 from trainers.language_model import pack, small_llama
 from trainers.loading import load_tokenizer
 from trainers.scoring import bits_per_byte
@@ -143,7 +143,7 @@ def settings_of(
 
 def lines_of(files: list[CorpusFile]) -> list[str]:
     """The non-blank lines of files, in NFC."""
-    return [prepare(line, "nfc") for file in files for line in read_lines(file) if line.strip()]
+    return [normalized(line) for file in files for line in read_lines(file) if line.strip()]
 
 
 def size_of(lines: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hf_sgpe import SGPEError
 from hf_sgpe.command import exit_code
 from trainers import CorpusFile, find_files
+from trainers.held_out import read_held_out
 from trainers.language_model import (
     Text,
     collate,
@@ -39,7 +40,7 @@ from trainers.run_arguments import (
     parse_arguments,
     positional,
 )
-from trainers.scoring import bits_per_byte, held_out_texts
+from trainers.scoring import bits_per_byte
 from trainers.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
 from trainers.training_runs import check_length, digest_of, require_pytorch
 
@@ -59,7 +60,7 @@ class Arguments(RunArguments):
     rows_learning_rate: float | None = option("of the rows of new tokens (default: that of all others)")
     keep: list[str] = option_list("text in languages that --model knows, to mix in", metavar="FILE")
     keep_share: float | None = option(f"of the rows, for --keep (default: {KEEP_SHARE})")
-    eval: list[str] = option_list("held-out text, for bits per byte", metavar="FILE")
+    eval: list[str] = option_list("held-out text, for bits per byte: FILE or NAME=FILE", metavar="FILE")
     corpus: list[str] = positional("files, folders or globs to train on", "*")
 
 
@@ -97,7 +98,7 @@ def run(args: Arguments) -> None:
         small_llama(1, **args.new_model(), length=args.length)
     files, kept_files = find_files(args.corpus), find_files(args.keep)
     tokenizer, own = load_tokenizers(args)
-    held_out = {file.name: held_out_texts(file, args.text_field) for file in find_files(args.eval)}
+    held_out = {name: one.texts() for name, one in read_held_out(args.eval, text_field=args.text_field).items()}
 
     set_seed(args.seed)
     state = PartialState()
@@ -119,9 +120,9 @@ def run(args: Arguments) -> None:
         rows = numpy.concatenate([rows, kept])
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
-    before = measured(model, tokenizer, held_out, args.length)
+    before = measured(model, tokenizer, held_out)
     args.train(model, tokenizer, rows, collate, how=how, length=args.length, text=digest_of(rows.tolist()), **chosen)
-    for name, value in measured(model, tokenizer, held_out, args.length).items():
+    for name, value in measured(model, tokenizer, held_out).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
     state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
 
@@ -152,8 +153,8 @@ def kept_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: in
     return rows
 
 
-def measured(model: Any, tokenizer: Any, held_out: dict[str, list[str]], length: int) -> dict[str, float]:
-    return {name: bits_per_byte(model, tokenizer, texts, length=length) for name, texts in held_out.items()}
+def measured(model: Any, tokenizer: Any, held_out: dict[str, list[str]]) -> dict[str, float]:
+    return {name: bits_per_byte(model, tokenizer, texts) for name, texts in held_out.items()}
 
 
 if __name__ == "__main__":

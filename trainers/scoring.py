@@ -1,4 +1,7 @@
-"""How well a causal language model predicts text, and what it costs to read: bits per byte, tokens, time, cache."""
+"""How well a causal language model predicts text, and what it costs to read: bits per byte, tokens, time, cache.
+
+What the texts are, and in which form their bytes are counted, is in `trainers.held_out`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
-from trainers.corpora import CorpusFile
-from trainers.language_model import encode_texts, read_documents, text_start
+from trainers.held_out import normalized
+from trainers.language_model import encode_texts, text_start
 from trainers.loading import load_causal_model
 
 if TYPE_CHECKING:
@@ -32,10 +35,8 @@ class Score:
 
     Attributes:
         bits: That it needs for all of them.
-        bytes: Of the texts in UTF-8.
-        characters: Code points of the texts.
-        words: Of the texts, between white space.
-        tokens: That were predicted, each once.
+        bytes: Of the texts in UTF-8, line ends included.
+        tokens: That were predicted, each once; those of line ends are among them.
         seconds: That the model takes to read the texts once.
         cache_bytes: That the model keeps of the texts while it reads them; None if it keeps no keys and values.
         watched: Mean share of the probability that goes to the tokens that were watched, 0 to 1.
@@ -43,8 +44,6 @@ class Score:
 
     bits: float
     bytes: int
-    characters: int
-    words: int
     tokens: int
     seconds: float
     cache_bytes: int | None
@@ -54,18 +53,9 @@ class Score:
     def bits_per_byte(self) -> float:
         return self.bits / self.bytes
 
-    @property
-    def tokens_per_word(self) -> float:
-        return self.tokens / max(self.words, 1)
-
-    @property
-    def characters_per_token(self) -> float:
-        return self.characters / self.tokens
-
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        computed = ("bits_per_byte", "tokens_per_word", "characters_per_token")
-        return vars(self) | {name: getattr(self, name) for name in computed}
+        """Return all of it as JSON values."""
+        return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
 def bits_per_byte(
@@ -89,11 +79,13 @@ def score_texts(
     Exact: each token of each text is predicted once, and the bits of all add up. The texts stand one after another as
     `pack` has them, so the first token is predicted from what stands between texts alone, and that, which is no part of the
     texts, is context and costs nothing. The model looks at ``length`` tokens at a time and moves on by half of that, so each
-    token is predicted from the ``length / 2`` tokens before it at least, or from all there are. Bytes are those of ``texts``
-    as given: a tokenizer that normalizes is measured on what it makes of them, so to compare it give normalized text.
+    token is predicted from the ``length / 2`` tokens before it at least, or from all there are. Special tokens written in a
+    text count as such. Bytes are those of the texts in NFC, whatever the tokenizer makes of them.
 
     Args:
-        length: The most tokens that the model looks at; None for as many as it can, but no more than 1,024.
+        texts: As `trainers.held_out.HeldOut.texts` gives them.
+        length: The most tokens that the model looks at; None for as many as it can, but no more than 1,024. Every command
+            leaves it at that, for with another length the same model has other bits per byte.
         watched: Ids whose share of the probability is of interest.
         progress: What a bar on stderr is called, on a terminal.
 
@@ -103,12 +95,13 @@ def score_texts(
     import torch
     from torch.nn.functional import cross_entropy
 
+    texts = list(map(normalized, texts))
     size = sum(len(text.encode()) for text in texts)
     if not size:
         raise SGPEError("there is no text to measure bits per byte on")
     length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
     stride = max(length // 2, 1)
-    encoded = encode_texts(list(texts), tokenizer)
+    encoded = encode_texts(texts, tokenizer)
     start = text_start(tokenizer)
     ids = [id for text in encoded for id in (*start, *text)]
     rows = len(model.get_input_embeddings().weight)
@@ -148,8 +141,6 @@ def score_texts(
     return Score(
         bits=nats / log(2),
         bytes=size,
-        characters=sum(map(len, texts)),
-        words=sum(len(text.split()) for text in texts),
         tokens=tokens,
         seconds=seconds,
         cache_bytes=None if kept is None else round(kept * tokens),
@@ -196,16 +187,3 @@ def score_model(
         except SGPEError as error:
             raise SGPEError(f"{path_or_repo}: {error}") from None
     return scores
-
-
-def held_out_texts(file: CorpusFile, text_field: str = "text") -> list[str]:
-    """The texts of a file to measure a model on: a text file is one, JSON Lines and Parquet hold one in each row.
-
-    Raises:
-        SGPEError: it holds no text.
-    """
-    documents = read_documents([file], text_field=text_field)
-    texts = [text if isinstance(text, str) else "".join(text) for text in documents]
-    if not any(text.strip() for text in texts):
-        raise SGPEError(f"{file}: holds no text to measure")
-    return texts

@@ -55,15 +55,17 @@ def evaluate(
     A cluster is what a reader sees as one character, in any script. Where words have no spaces between them, tokens are
     counted per character. Parity compares a text with the English one, if a file's name says so (en.txt) and both have
     equally many lines. Bits per byte by --model can be compared between models with different tokenizers; each token of a
-    text is predicted once.
+    text is predicted once. All of it is measured after NFC, tokens line by line, without line ends, and bits per byte on
+    whole texts.
     """
     from tqdm import tqdm
 
     from hf_sgpe.quiet import somebody_watches
-    from hub_cards.comparison import REFERENCE, TextFiles
+    from hub_cards.comparison import REFERENCE
     from hub_cards.languages import language_in_name
     from hub_cards.metrics import evaluate as measure, load_measurable
     from trainers import find_files
+    from trainers.held_out import HeldOut
     from trainers.zawgyi import warn_of_zawgyi
 
     first, corpus, others = tokenizer_and_rest(tokenizer, files, older)
@@ -79,7 +81,7 @@ def evaluate(
     with tqdm(total=runs, desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar:
         for path in paths:
             for name, token_ends in measured.items():
-                evaluations[path, name] = measure(token_ends, TextFiles((path,), text_field))
+                evaluations[path, name] = measure(token_ends, HeldOut((path,), text_field))
                 if not evaluations[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
                 bar.update()
@@ -120,11 +122,12 @@ def _bits_per_byte(
     """File and name of a tokenizer → bits per byte of its model."""
     if not models:
         return {}
+    from trainers.held_out import HeldOut
     from trainers.loading import load_tokenizer
-    from trainers.scoring import held_out_texts, score_model
+    from trainers.scoring import score_model
 
     files = {str(path): path for path in paths}
-    texts = {file: held_out_texts(path, text_field) for file, path in files.items()}
+    texts = {file: HeldOut((path,), text_field).texts() for file, path in files.items()}
     bits: dict[tuple[Any, str], float] = {}
     for name, model in models.items():
         scores = score_model(model, load_tokenizer(names[name]), texts)
@@ -182,8 +185,9 @@ def card(
         list[str] | None,
         typer.Option(
             "--eval",
-            help="Held-out text to measure on: LANGUAGE=FILE, or FILE if its name tells the language, as ntrex_si.txt does "
-            "(repeatable). English, if it is among them, is what parity compares with: the same lines in each language.",
+            help="Held-out text to measure on: FILE whose name tells the language, as ntrex_si.txt does, or NAME=FILE with "
+            "a language such as si for NAME (repeatable). English, if it is among them, is what parity compares with: the "
+            "same lines in each language.",
             show_default=False,
         ),
     ] = None,
@@ -268,7 +272,7 @@ def card(
     if text:
         check_matplotlib()
         texts = texts_of(text, text_field=text_field)
-        warn_of_zawgyi([path for files in texts.values() for path in files.paths], text_field=text_field)
+        warn_of_zawgyi([file for one in texts.values() for file in one.files], text_field=text_field)
         baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)

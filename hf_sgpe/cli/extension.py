@@ -67,7 +67,8 @@ def extend(
         list[str] | None,
         typer.Option(
             "--eval",
-            help="Held-out text, FILE or LANGUAGE=FILE (repeatable): draws tokens per word by new tokens.",
+            help="Held-out text to draw tokens per word of, by new tokens: FILE whose name tells the language, as "
+            "ntrex_si.txt does, or NAME=FILE with a language such as si for NAME (repeatable).",
             show_default=False,
         ),
     ] = None,
@@ -123,7 +124,7 @@ def extend(
     datasets = [
         read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
     ]
-    held_out = [path for one in texts.values() for path in one.paths]
+    held_out = [file for one in texts.values() for file in one.files]
     warn_of_zawgyi([*files, *held_out], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
     config = ExtensionConfig(
         new_tokens=AUTO if new_tokens == AUTO else int(new_tokens),
@@ -220,16 +221,17 @@ def compare_ids(
     quiet: Quiet = False,
 ) -> None:
     """Say which share of a text's lines has the same ids by two tokenizers, and show where the first other line differs."""
-    from hub_cards.comparison import TextFiles
     from hub_cards.metrics import load
     from hub_cards.same_ids import compare_ids as compare
-    from trainers import find_files
+    from trainers import find_files, read_lines
 
     paths = find_files(files)
     tokenizers = load(old), load(new)
     results = {}
     for path in paths:
-        results[path] = compare(*tokenizers, TextFiles((path,), text_field))
+        # As they are: ids may differ in text that is not in NFC.
+        lines = (line for line in read_lines(path, text_field=text_field) if line.strip())
+        results[path] = compare(*tokenizers, lines)
         if not results[path].lines:
             raise SGPEError(f"{path}: holds no text to compare")
     if as_json:

@@ -59,7 +59,9 @@ def transplant(
     evaluate: Annotated[
         list[str] | None,
         typer.Option(
-            "--eval", help="Held-out text to measure both models on, FILE, folder or glob (repeatable).", show_default=False
+            "--eval",
+            help="Held-out text to measure both models on: FILE or NAME=FILE, folder or glob (repeatable).",
+            show_default=False,
         ),
     ] = None,
     text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
@@ -71,7 +73,6 @@ def transplant(
     The result is a folder with model, tokenizer and a card, which transformers loads as it loads the old one. The model
     works at once, and should go on training on text in the new language.
     """
-    from trainers import find_files
     from trainers.training_runs import require_pytorch
 
     if init not in _STARTS:
@@ -86,9 +87,9 @@ def transplant(
     if distil_steps is not None and distil_steps < 1:
         raise SGPEError(f"--distil-steps must be at least 1, not {distil_steps}")
     require_pytorch(to_train=False)
-    from hub_cards.transplant_card import TransplantCard
+    from hub_cards.transplant_card import TransplantCard, measure
+    from trainers.held_out import read_held_out
     from trainers.loading import load_tokenizer
-    from trainers.scoring import held_out_texts, score_model
     from trainers.token_tables import MOST_MULTIPLE
     from trainers.transplant import check_is_new, transplant as write
 
@@ -96,16 +97,15 @@ def transplant(
     check_is_new(out, model, tokenizer, overwrite=overwrite)
     if not 1 <= pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {pad_to_multiple:,}")
-    texts = {str(file): held_out_texts(file, text_field) for file in find_files(evaluate or ())}
-    old = load_tokenizer(model_tokenizer or model) if texts else None
-    before = score_model(model, old, texts) if old else {}
+    held_out = read_held_out(evaluate or (), text_field=text_field)
+    before = measure(model, load_tokenizer(model_tokenizer or model), held_out) if held_out else {}
     card: TransplantCard | None = None
 
     def describe(done: Transplant) -> dict[str, str]:
         nonlocal card
-        after = score_model(str(done.out), done.tokenizer, texts, watched=done.row_map.new) if texts else {}
-        scores = {name: (before[name], after[name]) for name in texts}
-        card = TransplantCard(model, tokenizer, init, replace(done, out=Path(out)), scores)
+        after = measure(str(done.out), done.tokenizer, held_out, watched=done.row_map.new)
+        measured = {name: (before[name], after[name]) for name in held_out}
+        card = TransplantCard(model, tokenizer, init, replace(done, out=Path(out)), measured)
         return card.files()
 
     done = write(
@@ -125,7 +125,7 @@ def transplant(
         {"out": out, **card.to_dict()},
         as_json,
     )
-    if texts and not as_json:
+    if held_out and not as_json:
         _print_scores(card)
 
 

@@ -68,12 +68,11 @@ def test_the_quickstart_measures_what_it_did(quickstart):
     folder, said = quickstart
     assert "300 of 300 lines have the same ids" in said
     report = json.loads((folder / "model" / "transplant.json").read_text(encoding="utf-8"))
-    texts = {Path(name).name: text for name, text in report["texts"].items()}
-    english, sinhala = texts["english.txt"], texts["held-out.txt"]
+    english, sinhala = report["texts"]["english.txt"], report["texts"]["held-out.txt"]
     assert english["after"]["bits_per_byte"] == pytest.approx(english["before"]["bits_per_byte"], rel=0.001)
     assert sinhala["after"]["tokens_per_word"] < sinhala["before"]["tokens_per_word"] / 5
     before, after = map(float, re.search(r"([\d.]+) bits per byte before, ([\d.]+) after", said).groups())
-    assert 0.5 < after < before == pytest.approx(sinhala["after"]["bits_per_byte"], rel=0.02)
+    assert 0.5 < after < before == round(sinhala["after"]["bits_per_byte"], 4)
     assert "Paris" in said
 
 

@@ -7,9 +7,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.splitting.scripts import every_script
 from hub_cards import compare, evaluate
-from hub_cards.comparison import TextFiles, frequent_words, texts_of
+from hub_cards.comparison import frequent_words, texts_of
 from hub_cards.languages import language, language_in_name
 from hub_cards.metrics import bytes_per_token, load, with_first_merges
+from trainers.held_out import HeldOut
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,8 @@ def test_files_are_sorted_by_language(tmp_path):
     (tmp_path / "held-out.txt").write_text("x\n", encoding="utf-8")
     texts = texts_of([str(tmp_path / "*_si.txt"), f"en={tmp_path / 'held-out.txt'}", str(tmp_path / "en.txt")])
     assert texts == {
-        "si": TextFiles((tmp_path / "flores_si.txt", tmp_path / "ntrex_si.txt")),
-        "en": TextFiles((tmp_path / "held-out.txt", tmp_path / "en.txt")),
+        "si": HeldOut((tmp_path / "flores_si.txt", tmp_path / "ntrex_si.txt")),
+        "en": HeldOut((tmp_path / "held-out.txt", tmp_path / "en.txt")),
     }
     assert [*texts["si"]] == [*texts["si"]] == ["flores_si.txt", "end", "ntrex_si.txt", "end"]
     with pytest.raises(SGPEError, match=r"held-out\.txt: its name does not tell the language: write si="):

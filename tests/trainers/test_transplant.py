@@ -271,7 +271,7 @@ def test_where_to_write_is_looked_at_before_models_are_measured(tokenizers, tmp_
 
     model = saved("smollm", tokenizers, tmp_path / "model")
     (tmp_path / "en.txt").write_text(sample["en"][:500], encoding="utf-8", newline="\n")
-    monkeypatch.setattr("trainers.scoring.score_model", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.setattr("hub_cards.transplant_card.measure", lambda *_, **__: pytest.fail("measured"))
     with pytest.raises(SGPEError, match="is what the model is made from"):
         command(str(model), tokenizer=str(tokenizers / "extended"), out=str(model), evaluate=[str(tmp_path / "en.txt")])
 
@@ -462,7 +462,7 @@ def test_the_command_line_transplants_and_measures(tokenizers, tmp_path, sample)
     facts = json.loads(done.stdout)
     assert facts["modules_to_save"] == ["embed_tokens", "lm_head"]
     assert {key: value for key, value in facts.items() if key != "out"} == json.loads((out / "transplant.json").read_text())
-    scores = facts["texts"][str(text)]
+    scores = facts["texts"]["si.txt"]
     assert scores["after"]["tokens"] < scores["before"]["tokens"]
     # Two layers of one head of 8 numbers, keys and values, in four bytes each.
     assert scores["after"]["cache_bytes"] == scores["after"]["tokens"] * 2 * 2 * 8 * 4
