@@ -33,7 +33,7 @@ from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
-from trainers.held_out import normalized
+from trainers.held_out import normalized, read_held_out
 from trainers.language_model import pack, small_llama
 from trainers.loading import load_tokenizer
 from trainers.scoring import bits_per_byte
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
     parser.add_argument("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
     parser.add_argument("--tokenizer", action="append", default=[], metavar="FOLDER", help="existing tokenizer (repeatable)")
-    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, measured file by file")
+    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
     parser.add_argument("--vocab-size", type=int, default=16_000, help="number of tokens of a recipe (default: %(default)s)")
     parser.add_argument("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
     parser.add_argument("--seeds", type=int, default=3, help="runs for each tokenizer (default: %(default)s)")
@@ -72,7 +72,7 @@ def main() -> int:
 
 def run(args: argparse.Namespace) -> None:
     check(args)
-    held_out = {file.name: lines_of([file]) for file in find_files(args.eval)}
+    held_out = {name: list(one) for name, one in read_held_out(args.eval).items()}
     for name, lines in held_out.items():
         if not lines:
             raise SGPEError(f"{name}: holds no text to measure")
@@ -115,9 +115,8 @@ def check(args: argparse.Namespace) -> None:
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
         raise SGPEError("nothing to compare: give at least two tokenizers with --recipe and --tokenizer")
-    for kind, values in {"tokenizers": names, "held-out files": [Path(file).name for file in args.eval]}.items():
-        if len(set(values)) < len(values):
-            raise SGPEError(f"two {kind} have the same name: {', '.join(values)}")
+    if len(set(names)) < len(names):
+        raise SGPEError(f"two tokenizers have the same name: {', '.join(names)}")
     for name in ("seeds", "steps", "batch", "length"):
         if getattr(args, name) < 1:
             raise SGPEError(f"--{name} must be at least 1, not {getattr(args, name)}")

@@ -28,7 +28,8 @@ from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.quiet import somebody_watches
 from hub_cards.metrics import evaluate
 from hub_cards.plots import check_matplotlib
-from trainers import TokenizerTrainer, TrainingConfig, find_files, read_lines
+from trainers import TokenizerTrainer, TrainingConfig
+from trainers.held_out import read_held_out
 
 COSTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}
@@ -37,7 +38,9 @@ SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 def main() -> int:
     parser = ArgumentParser(__doc__)
     parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
-    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, one file for each language")
+    parser.add_argument(
+        "--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE, one for each language"
+    )
     parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
     parser.add_argument("--script", action="append", help="script whose syllables are kept whole (repeatable; default: all)")
     parser.add_argument("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
@@ -49,7 +52,7 @@ def main() -> int:
 
 def run(args: argparse.Namespace) -> None:
     check_matplotlib()  # a missing package should show now, not after an hour
-    lines = {str(file): [line for line in read_lines(file) if line.strip()] for file in find_files(args.eval)}
+    lines = {name: list(one) for name, one in read_held_out(args.eval).items()}
     for name, text in lines.items():
         if not text:
             raise SGPEError(f"{name}: holds no text to measure")

@@ -43,7 +43,8 @@ class Block(NamedTuple):
 def blocks():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for found in re.finditer(r"(?:<!-- (.*?) -->\n)?^```(python|bash)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        blocks = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"
+        for found in re.finditer(blocks, text, re.DOTALL | re.MULTILINE):
             yield Block(page.name, text.count("\n", 0, found.start(2)) + 1, found[1] or "", found[2], found[3])
 
 
