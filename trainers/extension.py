@@ -22,11 +22,11 @@ from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.quiet import bar_disabled
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.corpora import find_files
 from trainers.counting import count_files, count_texts
+from trainers.held_out import normalized, words_of
 from trainers.hub_files import HubFile
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
-    words = Counter(word for text in texts for word in prepare(text, "nfc").split() if not letters.isdisjoint(word))
+    words = Counter(word for text in texts for word in words_of(normalized(text)) if not letters.isdisjoint(word))
     if not words:
         return Cost("piece", *extension.tokens_per_piece)
     spaced = all(table.spaced for table in tables)
