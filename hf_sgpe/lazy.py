@@ -1,4 +1,4 @@
-"""Public names that are loaded when they are first used, so that importing a package costs next to nothing."""
+"""Names that are loaded when they are first used: public names of a package, and functions of packages above the caller."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+from hf_sgpe.errors import not_installed
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -22,3 +24,19 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return getattr(import_module(f"{package}.{homes[name]}"), name)
 
     return get, lambda: sorted({*vars(sys.modules[package]), *homes})
+
+
+def named_above(name: str, caller: str) -> Callable[..., Any]:
+    """Return the function that an entry point of this package names.
+
+    A module that must not import what is built on it, such as a tokenizer that offers to upload itself, finds it so.
+
+    Raises:
+        NotInstalledError: the package is not installed, only its source is there.
+    """
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group="hf_sgpe", name=name):
+        function: Callable[..., Any] = entry_point.load()
+        return function
+    raise not_installed(f"{caller} needs the installed package, not only its source", "hf-sgpe")

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +31,7 @@ from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
+from hf_sgpe.lazy import named_above
 from hf_sgpe.special_tokens import bos_eos_settings, roles_of_template
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer
@@ -297,7 +297,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, **kwargs)
-            return _publisher()(
+            return named_above("publish", "push_to_hub")(
                 folder,
                 repo_id,
                 tags=tags or (),
@@ -392,14 +392,6 @@ def _settings_of(splitting: Splitting) -> dict[str, Any]:
         raise SGPEError("this tokenizer was not trained by hf_sgpe and splits in several steps: train from a TrainingConfig")
     names = ("recipe", "scripts", "pattern", "normalization")
     return {name: value for name in names if (value := getattr(splitting, name))}
-
-
-def _publisher() -> Any:
-    """What uploads a folder with a tokenizer, and a card for it. It belongs to a package above this one, which says where it
-    is by an entry point."""
-    for publisher in entry_points(group="hf_sgpe", name="publish"):
-        return publisher.load()
-    raise not_installed("push_to_hub needs the installed package, not only its source", "hf-sgpe")
 
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:

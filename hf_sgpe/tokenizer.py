@@ -21,6 +21,7 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
+from hf_sgpe.lazy import named_above
 from hf_sgpe.special_tokens import AddedPatterns, bos_eos_template_of, check_special_tokens, roles_of
 from hf_sgpe.splitting.normalization import aligned
 from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
@@ -466,41 +467,15 @@ class BPETokenizer(TokenizerData):
         return ids
 
     def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model_path: str | os.PathLike[str],
-        template: str | None = None,
-        system_prompt: str | None = None,
-        max_new_tokens: int = 512,
-        temperature: float = 0.7,
-        top_p: float = 0.9,
-        backend: str | None = None,
-        verbose: bool = False,
-        **settings: Any,
+        self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """The answer of a model to a conversation. The model is loaded for it and closed again: for more than one answer
-        take a `hf_sgpe.generation.TextGenerator`.
-
-        Args:
-            messages: As for `apply_chat_template`; so are ``template`` and ``system_prompt``.
-            model_path: As for `TextGenerator.load`, as are ``backend``, its engine, and ``settings``, such as
-                ``n_gpu_layers`` and ``n_ctx``.
-            max_new_tokens: As for `GenerationOptions`, as are ``temperature`` and ``top_p``.
-            verbose: Print the engine and its speed.
+        """Return the answer of a model to a conversation; takes the arguments of `hf_sgpe.generation.chat.chat`.
 
         Raises:
-            SGPEError: as `TextGenerator.load` and `apply_chat_template`, or the conversation is too long.
+            SGPEError: as `hf_sgpe.generation.chat.chat`.
         """
-        from hf_sgpe.generation import GenerationOptions, TextGenerator
-
-        options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
-        with TextGenerator.load(model_path, backend, tokenizer=self, **settings) as generator:
-            chat = generator.chat(system_prompt, template=template or self.chat_template or "llama3")
-            answer = "".join(chat.answer(messages, options))
-            if verbose and (progress := generator.progress):
-                speed = f"{progress.tokens} tokens, {progress.tokens_per_second:.1f} a second"
-                print(f"{generator.engine.name}: {progress.prompt_tokens} tokens in the prompt, {speed}")
-            return answer
+        answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
+        return answer
 
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
