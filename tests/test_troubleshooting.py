@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 # Not every quote is a message of ours: Python says ImportError, and vLLM has a name.
 NAMES = {"vLLM", "ImportError", "trainers"}
 QUOTES = [quote for row, _ in ROWS for quote in re.findall(r"`([^`]+)`", row) if quote not in NAMES]
