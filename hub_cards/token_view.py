@@ -72,7 +72,8 @@ class TokenView:
 
     def _repr_html_(self) -> str:
         names = [Markup(_escape(name)) for name in self._readers]
-        return render("token_view.html.jinja", figures=[self._figure(text) for text in self.texts], names=names)
+        figures = [self._figure(text) for text in self.texts]
+        return render("token_view.html.jinja", figures=figures, names=names, longest=max(map(len, self._readers)))
 
     def to_html(self) -> str:
         """The same as a whole page."""
@@ -111,17 +112,15 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """A text in columns, with a row for each tokenizer; of several, the first column has the names."""
+    """Return a text in columns, with a row for each tokenizer. Of several, every row has its name, for lines may wrap."""
     several = len(shown) > 1
-    width = max(map(len, shown)) + 2
-    labels = [f'<bdi class="sgpe-name" style="width:{width}ch">{_escape(name)}</bdi>' if several else "" for name in shown]
+    labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]
     heights = [" sgpe-high" if any(cell.is_shared for cell in each.cells) else "" for each in shown.values()]
     rows = [_cells_html(each, name if several else "") for name, each in shown.items()]
     for column, ends_line in columns([*shown.values()]):
         yield '<span class="sgpe-column">'
         for label, height, row, cells in zip(labels, heights, rows, column, strict=True):
-            yield f'<span class="sgpe-row{height}" dir="auto">{label}{"".join(next(row) for _ in cells)}</span>'
-        labels = [""] * len(labels)
+            yield f'<span class="sgpe-row{height}" dir="auto"{label}>{"".join(next(row) for _ in cells)}</span>'
         yield "</span><br>" if ends_line else "</span>"
 
 

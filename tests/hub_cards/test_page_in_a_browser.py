@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from support.browser import CHROMIUM, layout
 
-from hub_cards import compare, write_card
+from hub_cards import TokenView, compare, write_card
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
@@ -34,6 +34,24 @@ def test_nothing_lies_beside_the_window(laid_out):
         assert [picture["scrolls"] for picture in page["pictures"]] == [False] * 3
         if width >= 390 and len(page["pictures"][0]["markers"]) < 30:  # of few tokenizers
             assert page["scrolling"] == []
+
+
+def test_no_header_of_a_table_breaks_inside_a_word(laid_out):
+    assert [(page["width"], page["broken"]) for page in laid_out if page["broken"]] == []
+
+
+@pytest.mark.parametrize("longest", ["other", LONG])
+def test_each_row_of_tokens_has_its_name_in_full(longest, tokenizer, sample, tmp_path):
+    texts = ["\n".join(sample[code].splitlines()[0] for code in ("en", "si", "ta", "hi")), "مرحبا بالعالم"]
+    page = tmp_path / "view.html"
+    page.write_text(TokenView(texts, {"tok": tokenizer, longest: tokenizer}).to_html(), encoding="utf-8")
+    for laid, width in zip(layout(page, WIDTHS, tmp_path), WIDTHS, strict=True):
+        assert (laid["scrolled"], laid["outside"], laid["broken"]) == (width, [], [])
+        assert len({tuple(place[:2]) for *_, place in laid["names"]}) > 8  # lines and columns
+        for name, wanted, height, label, (left, top, _, bottom) in laid["names"]:
+            assert wanted <= height + 0.5, (width, name)
+            # The label is left of its row, or above it.
+            assert left >= label or bottom - top > height + 30, (width, name)
 
 
 def test_no_text_is_smaller_than_11_pixels(laid_out):

@@ -43,8 +43,26 @@ const measure = frame => {
     && one.getBoundingClientRect().right > root.clientWidth + 0.5).map(one => one.outerHTML.slice(0, 80));
   const scrolling = [...page.querySelectorAll(".wide, pre")].filter(one => shown(one)
     && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent.trim().slice(0, 40));
+  const range = page.createRange();
+  const lines = (node, start, end) => {
+    range.setStart(node, start);
+    range.setEnd(node, end);
+    return range.getClientRects().length;
+  };
+  const broken = [...page.querySelectorAll("th, th span")].filter(shown).flatMap(one => [...one.childNodes])
+    .filter(one => one.nodeType === Node.TEXT_NODE).flatMap(node => [...node.data.matchAll(/[^\\s-]+/g)]
+      .filter(word => lines(node, word.index, word.index + word[0].length) > 1).map(word => word[0]));
+  const names = [...page.querySelectorAll(".sgpe-row[data-name]")].map(row => {
+    const label = style(row, "::before"), copy = page.createElement("div");
+    copy.textContent = row.dataset.name;
+    copy.style = `position:absolute;width:${label.width};font:${label.font};overflow-wrap:anywhere`;
+    page.body.append(copy);
+    const place = [row.dataset.name, copy.scrollHeight, parseFloat(label.height), parseFloat(label.width), rect(row)];
+    copy.remove();
+    return place;
+  });
   const [width, scrolled] = [root.clientWidth, root.scrollWidth];
-  return {width, scrolled, scrolling, outside, pictures, sizes: sizes.filter(([size]) => size)};
+  return {width, scrolled, scrolling, outside, broken, names, pictures, sizes: sizes.filter(([size]) => size)};
 };
 const frames = WIDTHS.map(width => {
   const frame = document.createElement("iframe");
