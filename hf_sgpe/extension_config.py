@@ -30,7 +30,8 @@ class ExtensionConfig:
         letter_coverage: Share of each script's running letters that may get a token of their own.
         syllable_coverage: The same for syllables.
         cut_cost: How many tokens a cut syllable counts as when letters, syllables and learned tokens share the room; a cut
-            letter counts as four times as many. 0 gives the shortest text, more gives fewer cuts.
+            letter counts as four times as many. 0 gives the shortest text, more gives fewer cuts. Lower than that of
+            `TrainingConfig`, which counts letters and syllables alike: each new token is a row of the model.
         least_saving: For ``"auto"``: share of the tokens of the scripts' words.
         balance: How much scripts with little text are favoured, 0 to 1: 0 lets every word count once, 1 lets all scripts
             count alike.

@@ -15,21 +15,28 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from hf_sgpe.cli.help_text import PlainHelp
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.file_starts import read_utf8, why_not_text
 from hf_sgpe.quiet import be_quiet, is_quiet, somebody_watches
 from hf_sgpe.splitting import normalization
 from hf_sgpe.version import __version__
 
+
+class Group(PlainHelp, TyperGroup):
+    """A group of commands."""
+
+
 app = typer.Typer(
+    cls=Group,
     name="hf-sgpe",
     help="Train, use and measure tokenizers that keep written syllables whole.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 Number = TypeVar("Number", int, float)
@@ -52,7 +59,7 @@ SEVERAL = "FILE..."
 """Metavar of options that take all the values up to the next option, as a shell writes them for a glob."""
 
 
-class Command(TyperCommand):
+class Command(PlainHelp, TyperCommand):
     """A command that also understands ``--format json`` for ``--json``, as earlier versions wrote it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

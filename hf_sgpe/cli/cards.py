@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hub_cards.push import Pushed
 
 
-@command(epilog="Example: [bold]hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf[/bold]")
+@command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
 def evaluate(
     tokenizer: Tokenizer = None,
     files: Annotated[
@@ -177,7 +177,7 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)
 
 
-@command(epilog="Example: [bold]hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf[/bold]")
+@command(epilog="Example: hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf")
 def card(
     tokenizer: Annotated[str, typer.Argument(help=TOKENIZER_HELP, show_default=False)],
     *,
@@ -279,7 +279,7 @@ def card(
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
 
 
-@command(epilog="Example: [bold]hf-sgpe playground my-tokenizer --baseline llama3=llama3-hf --out site[/bold]")
+@command(epilog="Example: hf-sgpe playground my-tokenizer --baseline llama3=llama3-hf --out site")
 def playground(
     tokenizer: Annotated[str, typer.Argument(help=TOKENIZER_HELP, show_default=False)],
     *,
@@ -317,7 +317,7 @@ def playground(
     report(f"{out}: {', '.join(written)}", {"out": out, "files": written}, as_json)
 
 
-@command(epilog="Example: [bold]hf-sgpe push my-tokenizer user/name --dry-run[/bold]")
+@command(epilog="Example: hf-sgpe push my-tokenizer user/name --dry-run")
 def push(
     folder: Annotated[
         str, typer.Argument(help="Folder with a tokenizer, or a model and its tokenizer.", show_default=False)

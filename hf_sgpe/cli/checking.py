@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hub_cards.runtimes import RuntimeCheck
 
 
-@command(epilog="Example: [bold]hf-sgpe check my-tokenizer held-out.txt[/bold]")
+@command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
 def check(
     tokenizer: Annotated[str, typer.Argument(help=TOKENIZER_HELP, show_default=False)],
     text: Annotated[

@@ -12,7 +12,7 @@ from hf_sgpe.cli.app import Json, Quiet, command, report
 from hf_sgpe.cli.options import Overwrite
 
 
-@command("convert-zawgyi", epilog="Example: [bold]hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz[/bold]")
+@command("convert-zawgyi", epilog="Example: hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz")
 def convert_zawgyi(
     file: Annotated[
         str, typer.Argument(help="Text or JSON Lines: .txt, .jsonl, plain or .gz .xz .zst .bz2.", show_default=False)

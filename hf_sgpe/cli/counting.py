@@ -11,14 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe.cli import options
-from hf_sgpe.cli.app import Command, Json, Quiet, app, command, print_json, read_chat_template, report
+from hf_sgpe.cli.app import Command, Group, Json, Quiet, app, command, print_json, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts import names_of
 
-counts = typer.Typer(help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode="rich")
+counts = typer.Typer(
+    cls=Group, help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
-@command(epilog="Example: [bold]hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB[/bold]")
+@command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")
 def count(
     corpus: options.Corpus = None,
     *,
@@ -99,9 +101,7 @@ def count(
     report(f"{out}: {info.summary()}{whole}", {"out": str(out), **info.to_dict()}, as_json)
 
 
-@counts.command(
-    cls=Command, epilog="Example: [bold]hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet[/bold]"
-)
+@counts.command(cls=Command, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
 def add(
     files: Annotated[list[Path], typer.Argument(help="Files of counts.", show_default=False)],
     *,
@@ -122,7 +122,7 @@ def add(
     report(f"{out}: {info.summary()}", {"out": str(out), **info.to_dict()}, as_json)
 
 
-@counts.command(cls=Command, epilog="Example: [bold]hf-sgpe counts info si.parquet[/bold]")
+@counts.command(cls=Command, epilog="Example: hf-sgpe counts info si.parquet")
 def info(
     file: Annotated[Path, typer.Argument(help="File of counts.", show_default=False)],
     as_json: Json = False,

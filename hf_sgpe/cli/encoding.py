@@ -28,6 +28,7 @@ from hf_sgpe.cli.app import (
     well_formed,
 )
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.version import __version__
 
 
@@ -36,7 +37,7 @@ class Specials(str, Enum):
     all = "all"
 
 
-@command(epilog="Example: [bold]echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer[/bold]")
+@command(epilog="Example: echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer")
 def encode(
     tokenizer: Tokenizer = None,
     text: Annotated[
@@ -120,7 +121,7 @@ def _write_page(path: Path, texts: list[str], tokenizers: dict[str, str], as_jso
     )
 
 
-@command(epilog="Example: [bold]echo 'hello' | hf-sgpe encode my-tokenizer | hf-sgpe decode my-tokenizer[/bold]")
+@command(epilog="Example: echo 'hello' | hf-sgpe encode my-tokenizer | hf-sgpe decode my-tokenizer")
 def decode(
     tokenizer: Tokenizer = None,
     ids: Annotated[
@@ -169,7 +170,7 @@ def _parse_ids(line: str) -> list[int]:
         raise SGPEError("expected token ids such as '12 345', a JSON list or an object with ids") from None
 
 
-@command(epilog="Example: [bold]hf-sgpe info my-tokenizer[/bold]")
+@command(epilog="Example: hf-sgpe info my-tokenizer")
 def info(
     tokenizer: Tokenizer = None,
     *,
@@ -180,7 +181,7 @@ def info(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a tokenizer is made of and how it was trained; without one, versions."""
+    """Show what a tokenizer is made of and how it was trained; without one, versions and scripts."""
     names = [*([] if tokenizer is None else [tokenizer]), *(older or ())]
     if len(names) > 1:
         raise SGPEError("one tokenizer at a time")
@@ -205,7 +206,7 @@ def _versions() -> dict[str, Any]:
             facts[package] = version(package)
         except PackageNotFoundError:
             facts[package] = f"not installed: pip install {package}"
-    return facts
+    return facts | {"scripts": list(SCRIPTS)}
 
 
 def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:

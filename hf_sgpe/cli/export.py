@@ -14,7 +14,7 @@ from hf_sgpe.formats.outputs import check_new_file, check_new_folder
 from hf_sgpe.formats.registry import FORMATS, Format, format_of
 
 
-@command(epilog="Example: [bold]hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken[/bold]")
+@command(epilog="Example: hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken")
 def export(
     source: Annotated[
         str,

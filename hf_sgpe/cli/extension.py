@@ -21,9 +21,7 @@ _UNITS = {
 }
 
 
-@command(
-    epilog="Example: [bold]hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si[/bold]"
-)
+@command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
 def extend(
     base: Annotated[
         str, typer.Argument(help="The tokenizer: folder, tokenizer.json or Hub repository.", show_default=False)
@@ -46,20 +44,29 @@ def extend(
         ),
     ] = None,
     runs_in: options.RunsIn = None,
-    letter_coverage: Annotated[float, typer.Option(help="Share of running letters that may get a token.")] = 0.9999,
-    syllable_coverage: Annotated[float, typer.Option(help="Share of running syllables that may get a token.")] = 0.999,
+    letter_coverage: Annotated[
+        float, typer.Option(help="Share of running letters that may get a token, if they earn it.")
+    ] = 0.9999,
+    syllable_coverage: Annotated[
+        float, typer.Option(help="Share of running syllables that may get a token, if they earn it.")
+    ] = 0.999,
     cut_cost: Annotated[
-        float, typer.Option(help="How many tokens a cut syllable counts as when units and learned tokens share the room.")
+        float,
+        typer.Option(
+            help="How many tokens a cut syllable counts as, and a cut letter four times as many: more gives fewer cuts and "
+            "longer text. Lower than that of train, which counts both alike, for each new token is a row of the model."
+        ),
     ] = 1.0,
     least_saving: Annotated[float, typer.Option(help="For --new-tokens auto: share of the text's tokens.")] = 0.005,
     balance: Annotated[
-        float, typer.Option(help="0: every word counts once; 1: scripts with little text count as much as others.")
+        float,
+        typer.Option(
+            help="A number, not files as for train: 0: every word counts once; 1: scripts with little text count as much as "
+            "others."
+        ),
     ] = 0.4,
     min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable).", show_default=False),
-    ] = None,
+    weight: options.Weight = None,
     reuse_ids: Annotated[
         bool, typer.Option("--reuse-ids", help="First fill ids that the model's config.json has rows for and no token uses.")
     ] = False,
@@ -210,7 +217,7 @@ def _print_curve(curve: Any) -> None:
     print_table(table)
 
 
-@command("compare-ids", epilog="Example: [bold]hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt[/bold]")
+@command("compare-ids", epilog="Example: hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt")
 def compare_ids(
     old: Annotated[str, typer.Argument(help="A tokenizer: folder, tokenizer.json or Hub repository.", show_default=False)],
     new: Annotated[str, typer.Argument(help="Another, for example an extended one.", show_default=False)],

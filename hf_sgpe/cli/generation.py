@@ -21,7 +21,7 @@ from hf_sgpe.cli.app import (
 from hf_sgpe.errors import SGPEError
 
 
-@command(epilog="Example: [bold]hf-sgpe engines --json[/bold]")
+@command(epilog="Example: hf-sgpe engines --json")
 def engines(as_json: Json = False, quiet: Quiet = False) -> None:
     """Show what can run models here: engines, versions, devices, and what is missing."""
     from hf_sgpe.generation import available_engines
@@ -41,7 +41,7 @@ def engines(as_json: Json = False, quiet: Quiet = False) -> None:
     print_table(table)
 
 
-@command(epilog="Examples: [bold]hf-sgpe chat my-model[/bold], [bold]hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx[/bold]")
+@command(epilog="Examples: hf-sgpe chat my-model, hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx")
 def chat(
     model: options.Model,
     *,
@@ -51,7 +51,8 @@ def chat(
         bool,
         typer.Option(
             "--json",
-            help='Read lines such as {"prompt": "…"} or {"messages": […]} from stdin, and write one with "text" for each.',
+            help='Read lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and write one with "text" for '
+            "each.",
         ),
     ] = False,
     engine: options.Engine = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STARTS = ("mean", "weighted", "omp", "distil")
 
 
-@command(epilog="Example: [bold]hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model[/bold]")
+@command(epilog="Example: hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model")
 def transplant(
     model: Annotated[str, typer.Argument(help="The model: folder or Hub repository.", show_default=False)],
     *,

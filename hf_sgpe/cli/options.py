@@ -14,7 +14,7 @@ from hf_sgpe.cli.app import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
-from hf_sgpe.splitting.scripts import SCRIPTS, resolve_scripts, scripts_in
+from hf_sgpe.splitting.scripts import resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ def _one_of(option: str, names: Iterable[str]) -> Callable[[str], str]:
 
 
 _RECIPES = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
-Recipe = Annotated[str, typer.Option(help=f"{_RECIPES}.", callback=_one_of("--recipe", RECIPES))]
+Recipe = Annotated[
+    str,
+    typer.Option(
+        help=f"{_RECIPES}. Words are cut now, and train --counts takes the recipe from the counts, so there is no auto.",
+        callback=_one_of("--recipe", RECIPES),
+    ),
+]
 RecipeOrAuto = Annotated[
     str,
     typer.Option(
@@ -73,17 +79,17 @@ RecipeOrAuto = Annotated[
 RunsIn = Annotated[
     list[str] | None,
     typer.Option(
-        help="Runtimes that must give the same ids, whatever that costs: llama.cpp, tiktoken, tokenizers-1.0, gigatoken … "
-        "(repeatable, or with commas between).",
+        help="Runtimes that must give the same ids, whatever that costs: llama.cpp, tiktoken, tokenizers-1.0, gigatoken "
+        "and others (repeatable, or with commas between).",
         show_default=False,
     ),
 ]
 Script = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Scripts whose syllables stay whole: {', '.join(SCRIPTS)}, or all of these; by the characters that a reader "
-        "sees, any other that Unicode names, such as ethiopic, hebrew, arabic or hangul, and emoji; or languages such as "
-        "si,hi (repeatable; default: auto, those of at least 1 % of the text).",
+        help="Scripts whose syllables stay whole, such as sinhala,tamil, or all that hf-sgpe info lists; by the characters "
+        "that a reader sees, any other that Unicode names, such as ethiopic, hebrew, arabic or hangul, and emoji; or "
+        "languages such as si,hi (repeatable; default: auto, those of at least 1 % of the text).",
         show_default=False,
     ),
 ]
@@ -103,6 +109,13 @@ SpecialToken = Annotated[
     list[str] | None,
     typer.Option(
         help="Special token (repeatable; default: <|endoftext|>, or the five of SGPE for sgpe).", show_default=False
+    ),
+]
+Weight = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
+        show_default=False,
     ),
 ]
 ChatTemplate = Annotated[
@@ -128,7 +141,7 @@ Engine = Annotated[
 ]
 Device = Annotated[
     str | None,
-    typer.Option(help="cpu, cuda … of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
+    typer.Option(help="cpu, cuda and others of transformers; CPU, GPU, NPU, AUTO of OpenVINO.", show_default=False),
 ]
 ContextLength = Annotated[
     int | None,

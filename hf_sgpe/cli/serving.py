@@ -15,8 +15,8 @@ from hf_sgpe.quiet import is_quiet
 
 
 @command(
-    epilog="Examples: [bold]hf-sgpe serve my-model[/bold], [bold]HF_SGPE_API_KEY=secret hf-sgpe serve my-model.gguf "
-    "--engine llama.cpp --host 0.0.0.0 --port 8080[/bold]"
+    epilog="Examples: hf-sgpe serve my-model, HF_SGPE_API_KEY=secret hf-sgpe serve my-model.gguf "
+    "--engine llama.cpp --host 0.0.0.0 --port 8080"
 )
 def serve(
     model: options.Model,

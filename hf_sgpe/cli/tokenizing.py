@@ -21,7 +21,7 @@ _FORMATS = (
 )
 
 
-@command(epilog="Example: [bold]hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens[/bold]")
+@command(epilog="Example: hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens")
 def tokenize(
     corpus: options.Corpus = None,
     *,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hf_sgpe.bpe.unit_choice import CUT_COST
 from hf_sgpe.cli import options
 from hf_sgpe.cli.app import SEVERAL, Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from trainers import Balanced, CorpusFile, TokenizerTrainer
 
 
-@command(
-    epilog="Example: [bold]hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000[/bold]"
-)
+@command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
 def train(
     corpus: options.Corpus = None,
     *,
@@ -38,7 +37,8 @@ def train(
     cut_cost: Annotated[
         float | None,
         typer.Option(
-            help="How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text (default: 2).",
+            help="How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text "
+            f"(default: {CUT_COST:g}; extend has its own scale).",
             show_default=False,
         ),
     ] = None,
@@ -92,13 +92,7 @@ def train(
     model_max_length: Annotated[
         int | None, typer.Option(help="Tokens that a model takes (default: any number).", show_default=False)
     ] = None,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
-            show_default=False,
-        ),
-    ] = None,
+    weight: options.Weight = None,
     balance: Annotated[
         list[str] | None,
         typer.Option(
@@ -288,7 +282,7 @@ def _what_balance_did(found: Balanced) -> Iterator[str]:
 
 @command(
     "train-sgpe",
-    epilog="Example: [bold]hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20[/bold]",
+    epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20",
 )
 def train_sgpe(
     corpus: Annotated[list[str], typer.Argument(help="As for train; the document's are .jsonl.", show_default=False)],
@@ -296,7 +290,7 @@ def train_sgpe(
     out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
     overwrite: options.Overwrite = False,
     vocab_size: Annotated[int, typer.Option(help="Number of tokens to aim for, special tokens included.")] = 100_000,
-    prune_freq: Annotated[int, typer.Option(help="Syllables that occur less often become \\[UNK].")] = 100,
+    prune_freq: Annotated[int, typer.Option(help="Syllables that occur less often become [UNK].")] = 100,
     min_freq: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
     checkpoint_every: Annotated[int, typer.Option(help="Merges between checkpoints.")] = 20_000,
     resume: Annotated[
