@@ -433,12 +433,14 @@ def encode(*arguments, stdin="", cwd):
 
 def test_the_command_line_writes_a_page(saved, tmp_path):
     (tmp_path / "page.html").write_text("an older one")
-    done = encode("-t", saved, "-t", saved / "tokenizer.json", "--html", "page.html", "ශ්‍රී", "ලංකාව", cwd=tmp_path)
+    done = encode(
+        "-t", saved, "-t", saved / "tokenizer.json", "--html", "page.html", "--overwrite", "ශ්‍රී", "ලංකාව", cwd=tmp_path
+    )
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == f"page.html: 2 texts as tokens of {saved}, {saved / 'tokenizer.json'}\n"
     names = {str(saved): saved, str(saved / "tokenizer.json"): saved}
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == TokenView(["ශ්‍රී", "ලංකාව"], names).to_html()
-    encode("-t", saved, "--html", "page.html", stdin="one\ntwo\n", cwd=tmp_path)
+    encode("-t", saved, "--html", "page.html", "--overwrite", stdin="one\ntwo\n", cwd=tmp_path)
     page = parse((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert [source.text for source in page.find(".sgpe-source")] == ["one\ntwo"]
 
