@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from hf_sgpe.errors import not_installed
-
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package.
@@ -35,6 +33,8 @@ def named_above(name: str, caller: str) -> Callable[..., Any]:
         NotInstalledError: the package is not installed, only its source is there.
     """
     from importlib.metadata import entry_points
+
+    from hf_sgpe.errors import not_installed
 
     for entry_point in entry_points(group="hf_sgpe", name=name):
         function: Callable[..., Any] = entry_point.load()

@@ -10,6 +10,7 @@ from itertools import pairwise
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.measured_text import normalized, words_of
 from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -26,7 +27,7 @@ from hub_cards.metrics import (
 )
 from hub_cards.results import REFERENCE as REFERENCE, Comparison, Word
 from trainers.corpora import CorpusFile
-from trainers.held_out import HeldOut, named_files, normalized, words_of
+from trainers.held_out import HeldOut, named_files
 
 # Longer ones do not fit into a table, and are hardly words.
 _LONGEST_WORD = 40

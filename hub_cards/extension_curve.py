@@ -10,11 +10,11 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.extension import Extension
+from hf_sgpe.measured_text import normalized, words_of
 from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.drawing import FAINT, INK, MARGIN, MUTED, WIDE, Paper, canvas, room_of, style_of
 from hub_cards.languages import language
-from trainers.held_out import normalized, words_of
 
 _POINTS = 8
 

@@ -1,9 +1,9 @@
 """Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
 
-Text is measured line by line, in NFC, and a word is what stands between white space: `trainers.held_out` defines these. Text
-of scripts without spaces between words has no words to count. A syllable, letter or cluster is cut if a token ends strictly
-inside it, between two of its characters or two bytes. Measures that compare languages need texts that are translations of
-each other, line by line.
+Text is measured line by line, in NFC, and a word is a run of characters between white space (`hf_sgpe.measured_text`,
+`trainers.held_out`). Text of scripts without spaces between words has no words to count. A syllable, letter or cluster is cut
+if a token ends strictly inside it, between two of its characters or two bytes. Measures that compare languages need texts that
+are translations of each other, line by line.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.fairness import gini
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.measured_text import normalized, words_of
 from hf_sgpe.splitting.scripts import SCRIPTS, every_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.languages import letters_of
 from hub_cards.stability import small_changes
-from trainers.held_out import normalized, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -15,12 +15,12 @@ import regex
 from hf_sgpe.byte_strings import bytes_spelled
 from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.measured_text import words_of
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.metrics import Evaluation, foreign_backend
-from trainers.held_out import words_of
 
 # Unicode's blocks for scripts that run so. hub_cards/playground_page/cells.js has the same.
 RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")

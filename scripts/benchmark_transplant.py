@@ -29,10 +29,11 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.measured_text import normalized
 from hf_sgpe.quiet import somebody_watches
 from hub_cards.drawing import check_matplotlib
 from trainers import find_files, read_lines
-from trainers.held_out import normalized, read_held_out
+from trainers.held_out import read_held_out
 from trainers.language_model import pack
 from trainers.loading import load_model, load_tokenizer
 from trainers.scoring import score_texts

@@ -29,11 +29,12 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.atomic import atomic_directory, atomic_file
 from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.measured_text import normalized
 from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.splitting import RECIPES
 from hub_cards.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
-from trainers.held_out import normalized, read_held_out
+from trainers.held_out import read_held_out
 from trainers.language_model import pack, small_llama
 from trainers.loading import load_tokenizer
 from trainers.scoring import bits_per_byte

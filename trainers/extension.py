@@ -21,12 +21,12 @@ from hf_sgpe.extension import Extension, extend_from_counts, free_ids_of
 from hf_sgpe.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import check_folder
+from hf_sgpe.measured_text import normalized, words_of
 from hf_sgpe.quiet import bar_disabled
 from hf_sgpe.splitting.scripts import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.corpora import find_files
 from trainers.counting import count_files, count_texts
-from trainers.held_out import normalized, words_of
 from trainers.hub_files import HubFile
 
 if TYPE_CHECKING:

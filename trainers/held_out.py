@@ -1,14 +1,12 @@
 """Held-out text: what a tokenizer or a model is measured on, and what of it is counted.
 
 Every number of tokens per word and of bits per byte is counted on what this module gives, so a measure has one value
-everywhere:
+everywhere. Characters and words are as `hf_sgpe.measured_text` defines them, in NFC; here are texts and lines:
 
-- All text is brought to NFC first. Bytes, characters, words and tokens are those of the text in NFC.
 - A text is a whole text file, or one row of a JSON Lines or Parquet file. A model reads texts, line ends included: bits per
   byte are its bits by the bytes of the texts.
 - A line is a line of a text without its line end; blank lines do not count. Tokenizers are measured line by line: tokens per
   word are the tokens of the lines by the words of the lines.
-- A word is what stands between white space.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.measured_text import normalized
 from trainers.corpora import CorpusFile, find_files, read_lines
 from trainers.language_model import read_documents
 
@@ -58,20 +56,6 @@ class HeldOut:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.files))
-
-
-def normalized(text: str) -> str:
-    """Return the text that is measured: in NFC."""
-    return prepare(text, "nfc")
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text that is normalized.
-
-    >>> words_of("two  words\\n")
-    ['two', 'words']
-    """
-    return text.split()
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:

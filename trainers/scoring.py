@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.measured_text import normalized
 from hf_sgpe.quiet import somebody_watches
-from trainers.held_out import normalized
 from trainers.language_model import encode_texts, text_start
 from trainers.loading import load_causal_model
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, SGPETokenizerFast
+from hf_sgpe.measured_text import normalized, words_of
 from hub_cards import evaluate
 from hub_cards.comparison import compare, texts_of
 from trainers import TokenizerExtender
-from trainers.held_out import HeldOut, normalized, read_held_out, words_of
+from trainers.held_out import HeldOut, read_held_out
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
