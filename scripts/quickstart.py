@@ -1,7 +1,8 @@
-"""The main use, from start to end: train a tokenizer, load it with plain AutoTokenizer, and look at its tokens.
+"""The main use, from start to end: train a tokenizer, look at its tokens, and load it with plain AutoTokenizer.
 
-Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines, and
-measures both on the others. Without --corpus it uses the small sample that ships with the package.
+Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines. Shows
+words of the other lines as tokens of both, and measures both on these lines. Without --corpus it uses the small sample that
+ships with the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -38,6 +41,9 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
 """
 HELD_OUT_LINES = 5_000
+# What the two tokenizers are called in everything that is printed, and the recipes that make them.
+SYLLABLE_SAFE, PLAIN = "syllable-safe", "plain BPE"
+RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
 # Hides the warning of transformers that PyTorch is missing, which tokenizers do not need.
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
@@ -62,21 +68,64 @@ def run(corpus: list[str | Path], vocab_size: int, out: Path, *, overwrite: bool
     held_out = held_out_lines(files)
     if not held_out:
         raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
-    scripts = tuple(SCRIPTS)
-    for recipe, folder in (("hybrid", out), ("bpe", plain_folder)):
-        config = TrainingConfig(vocab_size=vocab_size, recipe=recipe, scripts=scripts)
+    folders = {SYLLABLE_SAFE: out, PLAIN: plain_folder}
+    for name, folder in folders.items():
+        config = TrainingConfig(vocab_size=vocab_size, recipe=RECIPES[name], scripts=tuple(SCRIPTS))
         training = (f"{line}\n" for number, line in numbered_lines(files) if number % 10)
-        tokenizer = TokenizerTrainer(config).train(iterator=training)
-        tokenizer.save_pretrained(folder)
-        print(f"Trained {recipe}: {len(tokenizer):,} tokens, saved in {folder}")
+        TokenizerTrainer(config).train(iterator=training).save_pretrained(folder)
 
-    print(f"\nLoaded by plain AutoTokenizer, without hf_sgpe: {check_with_auto_tokenizer(out, held_out)}\n")
-    syllable_safe, plain = BPETokenizer.from_pretrained(out), BPETokenizer.from_pretrained(plain_folder)
+    tokenizers = {name: BPETokenizer.from_pretrained(folder) for name, folder in folders.items()}
+    sizes = " and ".join(f"{name} ({len(tokenizer):,} tokens)" for name, tokenizer in tokenizers.items())
+    print(f"Two tokenizers have learned from nine of every ten lines: {sizes}.")
+    print(
+        f"Every tenth line is held out, so that neither has learned from it. Below are {len(held_out):,} of these lines.\n"
+    )
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
-    console.print(words_table(held_out, syllable_safe, plain))
-    console.print(measures_table(held_out, out))
-    known, cut = known_syllables(held_out, syllable_safe)
-    print(f"\nOf {known:,} held-out syllables that have a token, {cut:,} were cut. Rarer syllables are split.")
+    words = example_words(held_out)
+    if words:
+        console.print(words_table(words, tokenizers))
+        print()
+    console.print(measures_table(held_out, folders))
+    known, cut = known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
+    print(
+        f"\nOf {known:,} held-out syllables that have a {SYLLABLE_SAFE} token, {cut:,} were cut. Rarer syllables are split."
+    )
+    print(check_with_auto_tokenizer(out, held_out))
+    print(f"\nThe {SYLLABLE_SAFE} tokenizer is in {out}, {PLAIN} in {plain_folder}. What to type next:\n")
+    print_next(
+        {
+            "use it": f"echo {shlex.quote(words[0] if words else held_out[0])} | {command_line('hf-sgpe', 'encode', out)}",
+            "measure it on a file": command_line(
+                "hf-sgpe", "evaluate", out, files[-1], "--baseline", f"plain={shown_path(plain_folder)}"
+            ),
+            "extend a model instead": shlex.join(["bash", shown_path(Path(__file__).with_name("quickstart_extend.sh"))]),
+        }
+    )
+
+
+def print_next(commands: dict[str, str]) -> None:
+    """Print commands to type next, each after the words for which it is."""
+    width = max(map(len, commands)) + 2
+    for purpose, line in commands.items():
+        print(f"  {purpose + ':':{width}}{line}")
+
+
+def command_line(program: str, *words: object) -> str:
+    """Return a command as one types it here.
+
+    Args:
+        program: Of this environment, ``python`` or ``hf-sgpe``. It has its place in front if the shell would not find it.
+        words: Arguments; a `Path` is shown from the current folder.
+    """
+    own = Path(sys.executable).with_name(program)
+    name = shown_path(own) if own.exists() and shutil.which(program) != str(own) else program
+    return shlex.join([name, *(shown_path(word) if isinstance(word, Path) else str(word) for word in words)])
+
+
+def shown_path(path: Path) -> str:
+    """Return a path from the current folder if it is below it, else the whole path."""
+    absolute, here = path.absolute(), Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
@@ -94,7 +143,7 @@ def numbered_lines(files: list[CorpusFile]) -> Iterator[tuple[int, str]]:
 
 
 def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
-    """Encodes ``lines`` in a process that cannot import this package, and compares the ids with ours."""
+    """Encode ``lines`` in a process that cannot import this package, compare the ids with ours, and return the result."""
     from hf_sgpe import SGPETokenizerFast
 
     ours = SGPETokenizerFast.from_pretrained(folder)
@@ -106,30 +155,39 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     name, ids = json.loads(process.stdout)
     if ids != expected:
         raise SGPEError(f"{folder}: plain AutoTokenizer gives different ids")
-    return f"{name}, the same ids on {len(lines):,} held-out lines"
+    return f"Plain AutoTokenizer loads it as {name}, without hf_sgpe, with the same ids on {len(lines):,} held-out lines."
 
 
-def words_table(lines: list[str], syllable_safe: BPETokenizer, plain: BPETokenizer) -> Table:
-    """A table of held-out words with conjuncts, script by script, with their syllables and tokens."""
+def example_words(lines: list[str]) -> list[str]:
+    """Return the most frequent words of each script, those with conjuncts if there are any; English ones come last."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
-    for line in lines:
-        for word in line.split():
-            syllables = trie.tokenize(word)
-            script = trie.script_of(word)
-            if script and all(map(trie.script_of, syllables)) and any("CHC" in shape_of(trie, unit) for unit in syllables):
-                counts.setdefault(script, Counter())[word] += 1
-            elif word.isascii() and word.isalpha() and len(word) > 6:
-                counts.setdefault("latin", Counter())[word] += 1
-    table = Table(
-        title="Held-out words (␣: a space alone, ◌: part of a character)", title_justify="left", box=None, pad_edge=False
-    )
-    for title in ("word", "syllables", "tokens", "tokens of plain BPE"):
+    with_conjuncts: dict[str, Counter[str]] = {}
+    english: Counter[str] = Counter()
+    for word in (word for line in lines for word in line.split()):
+        syllables = trie.tokenize(word)
+        script = trie.script_of(word)
+        if script and len(syllables) > 1 and all(map(trie.script_of, syllables)):
+            counts.setdefault(script, Counter())[word] += 1
+            if any("CHC" in shape_of(trie, unit) for unit in syllables):
+                with_conjuncts.setdefault(script, Counter())[word] += 1
+        elif word.isascii() and word.isalpha() and len(word) > 6:
+            english[word] += 1
+    chosen = [*(counts | with_conjuncts).values(), english]
+    return [word for counted in chosen for word, _ in counted.most_common(5)]
+
+
+def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
+    """Return a table of words with their syllables and the tokens of each tokenizer."""
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+    title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for title in ("word", "syllables", *(f"{name} tokens" for name in tokenizers)):
         table.add_column(title, overflow="fold")
-    for counted in counts.values():
-        for word, _ in counted.most_common(5):
-            units = trie.tokenize(word) if trie.script_of(word) else [word]
-            table.add_row(word, *(" | ".join(parts) for parts in (units, pieces(syllable_safe, word), pieces(plain, word))))
+    for word in words:
+        units = trie.tokenize(word) if trie.script_of(word) else [word]
+        tokens = [pieces(tokenizer, word) for tokenizer in tokenizers.values()]
+        table.add_row(word, *(" | ".join(parts) for parts in (units, *tokens)))
     return table
 
 
@@ -158,19 +216,19 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
     return known, cut
 
 
-def measures_table(lines: list[str], out: Path) -> Table:
+def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
     """A table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:
         scripts = Counter(trie.script_of(character) or "other" for character in line if character.isalpha())
         groups.setdefault(scripts.most_common(1)[0][0] if scripts else "other", []).append(line)
-    table = Table(title="\nHeld-out lines", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="Measured on the held-out lines", title_justify="left", box=None, pad_edge=False)
     table.add_column("script")
     table.add_column("tokenizer")
     for title in ("lines", "tokens/word", "cut syllables", "cut letters"):
         table.add_column(title, justify="right")
-    measured = {"syllable-safe": load_measurable(out), "plain BPE": load_measurable(out / "plain-bpe")}
+    measured = {name: load_measurable(folder) for name, folder in folders.items()}
     for script, group in sorted(groups.items()):
         for name, token_ends in measured.items():
             result = evaluate(token_ends, group)

@@ -4,4 +4,4 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 make_environment "$root/.venv-model" -c "$root/scripts/constraints.txt" -e "$root[corpora,gguf,train]"
-PATH="$root/.venv-model/bin:$PATH" exec python "$root/scripts/quickstart_extend.py" "$@"
+exec "$root/.venv-model/bin/python" "$root/scripts/quickstart_extend.py" "$@"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ def test_the_main_job_on_the_sample(tmp_path):
     done = quickstart(cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "the same ids on 120 held-out lines" in done.stdout
+    assert "with the same ids on 120 held-out lines" in done.stdout
     shares = {}
     for script, name, share in re.findall(
         r"^(\w+) +(syllable-safe|plain BPE) .* ([\d.]+)% +[\d.]+%", done.stdout, re.MULTILINE
@@ -28,9 +29,56 @@ def test_the_main_job_on_the_sample(tmp_path):
         shares[script, name] = float(share)
     for script in ("sinhala", "devanagari", "tamil"):
         assert shares[script, "syllable-safe"] < shares[script, "plain BPE"] / 3
-    assert "ප්‍රේ" in done.stdout
-    assert re.search(r"^Of 2,\d{3} held-out syllables that have a token, 0 were cut\.", done.stdout, re.MULTILINE)
+    assert "hybrid" not in done.stdout
+    words, measures = (done.stdout.index(title) for title in ("Held-out words", "Measured on the held-out lines"))
+    assert words < done.stdout.index("ප්‍රේ") < measures < done.stdout.index("What to type next")
+    assert re.search(
+        r"^Of 2,\d{3} held-out syllables that have a syllable-safe token, 0 were cut\.", done.stdout, re.MULTILINE
+    )
     assert (tmp_path / "out" / "tokenizer.json").exists()
+    use, measure, extend = next_steps(done.stdout)
+    assert re.fullmatch(r"[\d ]+", typed(use, tmp_path).strip())
+    assert "plain" in typed(measure, tmp_path)
+    assert Path(shlex.split(extend)[1]).exists()
+
+
+def next_steps(printed):
+    """The commands that a quickstart ends with."""
+    return re.findall(r"^  [^:]+: +(.+)$", printed.partition("What to type next")[2], re.MULTILINE)
+
+
+def typed(command, folder):
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_model_gets_a_language_and_its_text_is_shown_before_and_after(tmp_path, sample):
+    pytest.importorskip("torch")
+    from transformers import LlamaForCausalLM
+
+    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
+    from trainers.language_model import small_llama
+
+    config = TrainingConfig(vocab_size=400, recipe="bpe")
+    tokenizer = train_from_counts(WordCounts.from_texts([sample["en"]], config), config)
+    tokenizer.save(tmp_path / "small")
+    LlamaForCausalLM(small_llama(448, layers=1, width=16, heads=2, length=2048)).save_pretrained(tmp_path / "small")
+    command = [sys.executable, str(ROOT / "scripts" / "quickstart_extend.py"), "--model", "small", "--new-tokens", "300"]
+    done = subprocess.run([*command, "--steps", "1"], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for held_out in ("අප්‍රේල්", "පොතක් කියවන විට අලුත් වචන සටහන් කර ගැනීම හොඳ පුරුද්දකි."):
+        before, after = re.search(
+            rf"^  {held_out}\n    (\d+) tokens, .* → (\d+) tokens: ", done.stdout, re.MULTILINE
+        ).groups()
+        assert int(after) < int(before) / 3
+    assert len(re.findall(r"^  (?:before|after): … ", done.stdout, re.MULTILINE)) == 2
+    measured = re.findall(r"^  (?:before|with rows|after) .* ([\d.]+) +([\d.]+)$", done.stdout, re.MULTILINE)
+    sinhala, english = zip(*(map(float, values) for values in measured), strict=True)
+    assert sinhala[0] > sinhala[1] >= sinhala[2] > 0
+    assert len(english) == 3
+    _, measure, *_ = next_steps(done.stdout)
+    assert f"{sinhala[2]:.2f}" in typed(measure, tmp_path)
 
 
 def test_extending_is_measured(tmp_path, sample, saved):

@@ -68,12 +68,23 @@ def test_the_quickstart_measures_what_it_did(quickstart):
     folder, said = quickstart
     assert "300 of 300 lines have the same ids" in said
     report = json.loads((folder / "model" / "transplant.json").read_text(encoding="utf-8"))
-    english, sinhala = report["texts"]["english.txt"], report["texts"]["held-out.txt"]
+    english, sinhala = report["texts"]["english-held-out.txt"], report["texts"]["held-out.txt"]
     assert english["after"]["bits_per_byte"] == pytest.approx(english["before"]["bits_per_byte"], rel=0.001)
     assert sinhala["after"]["tokens_per_word"] < sinhala["before"]["tokens_per_word"] / 5
-    before, after = map(float, re.search(r"([\d.]+) bits per byte before, ([\d.]+) after", said).groups())
-    assert 0.5 < after < before == round(sinhala["after"]["bits_per_byte"], 4)
-    assert "Paris" in said
+    measured = re.findall(r"^  (?:before|with rows|after) .* ([\d.]+) +([\d.]+)$", said, re.MULTILINE)
+    before, with_rows, trained = (float(value) for value, _ in measured)
+    assert (before, with_rows) == tuple(round(sinhala[when]["bits_per_byte"], 4) for when in ("before", "after"))
+    assert 0.5 < trained < with_rows < before
+
+
+def test_the_quickstart_shows_text_before_and_after(quickstart):
+    _, said = quickstart
+    assert re.search(
+        r"^  අප්‍රේල්\n    24 tokens, 23 of them parts of characters → 3 tokens: අ \| ප්‍රේ \| ල්$", said, re.MULTILINE
+    )
+    continued, answers = said.split("continued by the model: ")[1].split("A question in English: ")
+    assert re.search(r"^  before: … .+\n  after: … .+", continued, re.MULTILINE)
+    assert re.search(r"^  before: .*Paris.*\n  after: .*Paris", answers, re.MULTILINE)
 
 
 def test_the_notebook_does_the_same(smollm2, tmp_path):
