@@ -1,9 +1,9 @@
 """Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
 
 Text is measured line by line, in NFC, and a word is a run of characters between white space (`hf_sgpe.measured_text`,
-`trainers.held_out`). Text of scripts without spaces between words has no words to count. A syllable, letter or cluster is cut
-if a token ends strictly inside it, between two of its characters or two bytes. Measures that compare languages need texts that
-are translations of each other, line by line.
+`trainers.held_out`). Text of scripts without spaces between words has no words to count. A syllable, letter or cluster
+is cut if a token ends strictly inside it, between two of its characters or two bytes. Measures that compare languages
+need texts that are translations of each other, line by line.
 """
 
 from __future__ import annotations
