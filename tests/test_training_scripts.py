@@ -1,5 +1,6 @@
 """The scripts that train models: as a user calls them, and what they say of bad input."""
 
+import dataclasses
 import json
 import re
 import runpy
@@ -370,3 +371,14 @@ def test_the_page_on_extending_goes_from_a_corpus_to_a_model_that_knows_its_new_
     assert len(LlamaForCausalLM.from_pretrained(tmp_path / "my-base-si").get_input_embeddings().weight) == 1100
     before, after = (BPETokenizer.from_pretrained(tmp_path / name) for name in ("base-model", "base-model-si"))
     assert after.encode(sample["en"]) == before.encode(sample["en"])
+
+
+def test_an_option_with_several_values_may_be_given_several_times(monkeypatch):
+    from trainers.run_arguments import RunArguments, option_list, parse_arguments
+
+    @dataclasses.dataclass
+    class Arguments(RunArguments):
+        eval: list[str] = option_list("held-out text")
+
+    monkeypatch.setattr(sys, "argv", ["script", "--out", "out", "--eval", "a", "--eval", "b", "c"])
+    assert parse_arguments("", Arguments).eval == ["a", "b", "c"]

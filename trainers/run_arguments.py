@@ -37,8 +37,8 @@ def option(help: str, default: Any = None, **how: Any) -> Any:
 
 
 def option_list(help: str, **how: Any) -> Any:
-    """The same for an option with any number of values, by default none."""
-    return field(default_factory=list, metadata={"help": help, **how})
+    """Return a field for an option with any number of values, by default none. Given several times, all values count."""
+    return field(default_factory=list, metadata={"help": help, "action": "extend", **how})
 
 
 def flag(help: str) -> Any:
