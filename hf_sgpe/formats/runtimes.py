@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import gguf, tiktoken
+from hf_sgpe.formats import gguf, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
@@ -37,6 +37,8 @@ class Verdict(NamedTuple):
 def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
     """Return what a runtime, one of `RUNTIMES`, gives for a tokenizer, or for any that cuts text in some way."""
     if runtime == LLAMA_CPP and isinstance(what, TokenizerData):
+        if merged := model_vocab.left_out(what):
+            return Verdict(DIFFERS, f"it takes other text for the added tokens {', '.join(map(repr, merged))}: give it ids")
         return _in_llama_cpp(gguf.pre_tokenizer_of(what), what.splitting)
     return RUNTIMES[runtime](what.splitting)
 

@@ -9,7 +9,7 @@ from support.texts import SINHALA
 from tokenizers import Tokenizer
 from transformers import AddedToken, AutoTokenizer
 
-from hf_sgpe import (
+from hf_sgpe import (, Splitting
     BPETokenizer,
     SGPEError,
     SGPETokenizerFast,
@@ -232,3 +232,14 @@ def test_special_tokens_that_ordinary_ones_are_spelled_like_are_named(special, o
         SGPEError, match=f"special token '{special}' is written .* like the ordinary token {re.escape(ordinary)}"
     ):
         TrainingConfig(vocab_size=999, special_tokens=[special])
+
+
+def test_a_lacking_byte_that_an_added_token_is_spelled_like_is_not_exact_in_llama_cpp():
+    from hf_sgpe.formats.runtimes import inexact
+
+    splitting = Splitting("bpe", pattern="gpt2")
+    whole = BPETokenizer({bytes([i]): i for i in range(256)}, [], added_tokens={"<x>": 256}, splitting=splitting)
+    assert inexact(whole, ["llama.cpp"]) == []
+    vocab = {bytes([i]): i for i in range(256) if i != 0xE9}
+    lacking = BPETokenizer(vocab, [], added_tokens={"é": 256}, splitting=splitting)
+    assert inexact(lacking, ["llama.cpp"]) == ["llama.cpp"]
