@@ -9,10 +9,11 @@ from support.texts import SINHALA
 from tokenizers import Tokenizer
 from transformers import AddedToken, AutoTokenizer
 
-from hf_sgpe import (, Splitting
+from hf_sgpe import (
     BPETokenizer,
     SGPEError,
     SGPETokenizerFast,
+    Splitting,
     TrainingConfig,
     WordCounts,
     train_from_counts,
