@@ -183,6 +183,8 @@ class BPETokenizer(TokenizerData):
         free = max(self._ids_of.values()) + 1
         ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
         for token, id in ids.items():
+            if type(id) is not int:
+                raise SGPEError(f"special_tokens maps {token!r} to {id!r}, which is no id: write {{'<s>': 5000}} or ['<s>']")
             if self.special_tokens.get(token, id) != id:
                 raise SGPEError(f"special token {token!r} has the id {self.special_tokens[token]} already, not {id}")
         check_special_tokens(new, self.normalization)
@@ -749,7 +751,7 @@ def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:
         return corpus
     if not isinstance(corpus, str) or _is_file(corpus):
         return _lines_of(Path(corpus))
-    if "/" in corpus and len(corpus.split()) == 1:
+    if len(corpus.split()) == 1 and ("/" in corpus or Path(corpus).suffix in (".txt", ".jsonl", ".parquet")):
         raise SGPEError(f"{corpus}: no such file; a text of one word goes into a list")
     return [corpus]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.folder_contents import why_no_model
 from hf_sgpe.formats.safetensors_files import weight_files
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
@@ -195,6 +196,8 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
+    if adapter := why_no_model(folder):
+        raise SGPEError(f"{folder}: holds no model{adapter}")
     tokenizer = load(folder)
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):

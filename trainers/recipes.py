@@ -32,7 +32,8 @@ class RecipeChoice:
         recipe: ``portable`` or ``hybrid``.
         pattern: Name or regex.
         runtimes: Those that were asked for, else llama.cpp.
-        is_exact: Whether all of them give the tokenizer's ids (if it was told to normalize to NFC: of text in that form).
+        is_exact: Whether all of them give the tokenizer's ids.
+        nfc_only: Whether that holds for text in the form NFC alone, to which the tokenizer was told to normalize.
         portable: The pattern with which the recipe ``portable`` costs least, and its cost against ``hybrid``; None if that
             was not estimated.
         instead: What to do for a tokenizer that is exact there, where the choice was not free.
@@ -44,13 +45,15 @@ class RecipeChoice:
     is_exact: bool
     portable: tuple[str, SplitCost] | None = None
     instead: str = ""
+    nfc_only: bool = False
 
     def __str__(self) -> str:
         names = ", ".join(self.runtimes)
         recipe = f"recipe {self.recipe} with pattern {self.pattern}"
         if self.is_exact:
             price = f"; compared with recipe hybrid an estimated {self.portable[1]}" if self.portable else ""
-            return f"{recipe}: the same ids in {names}{price}"
+            form = ", for text in the form NFC alone" if self.nfc_only else ""
+            return f"{recipe}: the same ids in {names}{form}{price}"
         recipe = f"{recipe}: not the same ids in {names} itself, so serve it by hf-sgpe serve"
         if self.portable is None:
             return f"{recipe}, or {self.instead}"
@@ -100,8 +103,13 @@ def choose_recipe(
         by_regex.setdefault(resolve_pattern(name), name)
     patterns = [name for name in by_regex.values() if is_exact("portable", name)]
     has_words = any(script.own_words for script in tables)  # without any, hybrid would cut text as portable does
+
+    def portable(pattern: str, cost: tuple[str, SplitCost] | None = None) -> RecipeChoice:
+        nfc_only = bool(inexact(Splitting("portable", scripts, pattern, normalization), runtimes))
+        return RecipeChoice("portable", pattern, runtimes, is_exact=True, portable=cost, nfc_only=nfc_only)
+
     if not has_words and patterns:
-        return RecipeChoice("portable", patterns[0], runtimes, is_exact=True)
+        return portable(patterns[0])
     is_hybrid_exact = has_words and is_exact("hybrid", first)
     if asked and not patterns and not is_hybrid_exact:
         raise _contradiction(f"pattern {first}", runtimes)
@@ -124,12 +132,14 @@ def choose_recipe(
     best = min(costs, key=lambda name: costs[name].size)
     is_enough = best == first or sum(map(len, texts)) >= LEAST_TEXT
     if asked or (costs[best].is_small and is_enough):
-        return RecipeChoice("portable", best, runtimes, is_exact=True, portable=(best, costs[best]))
+        return portable(best, (best, costs[best]))
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
 
 
-def check_recipe(splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = "") -> None:
-    """Make sure that runtimes give the ids of a recipe that somebody chose.
+def check_recipe(
+    splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
+) -> RecipeChoice:
+    """Return a recipe that somebody chose as the choice, after a check that runtimes give its ids.
 
     Args:
         counted: Name of a file of counted words that the recipe is of.
@@ -144,6 +154,8 @@ def check_recipe(splitting: Splitting, recipe: str, runs_in: Iterable[str], *, n
         if counted:
             raise _contradiction(f"{counted}: its {what}", runtimes, "count the words again with")
         raise _contradiction(what, runtimes)
+    pattern = str(splitting.pattern)
+    return RecipeChoice(recipe, pattern, runtimes, is_exact=True, nfc_only=bool(inexact(splitting, runtimes)))
 
 
 def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
@@ -197,8 +209,8 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         if pieces is None or pieces < _FEW_PIECES:
             return ""
         return (
-            f", by which a word of {names_of(config.scripts)} is {pieces:.2f} tokens at the very least, where it can be one "
-            "with a split in front"
+            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each a token at least, "
+            "where with a split in front a word can be one token"
         )
 
     if not (unfit := inexact(data, runtimes, nfc=nfc)):

@@ -137,9 +137,14 @@ def convert_zawgyi(
         raise SGPEError(f"{file}: cannot be read twice: give a file")
     check_file(target)
     read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
-    decided = Counter(
-        encoding_of(part) for line in (() if convert_all else read()) for part in (line.text or "").split("\n")
-    )
+    decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
+    if convert_all and decided["unicode"] > decided["zawgyi"]:
+        logger.warning(
+            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all spoils those in Unicode: leave it out",
+            file,
+            decided["unicode"],
+            decided["zawgyi"],
+        )
     is_zawgyi_file = decided["zawgyi"] > decided["unicode"]
     lines = in_zawgyi = with_text = without_text = 0
     undecided: list[int] = []

@@ -36,7 +36,7 @@ def convert_zawgyi(
         check_new_file(out, overwrite=overwrite)
     done = convert(file, out, text_field=text_field, convert_all=convert_all)
     report(
-        f"{out}: {done.in_zawgyi:,} of {done.lines:,} lines were in Zawgyi"
+        f"{out}: {done.in_zawgyi:,} of {done.lines:,} lines were converted from Zawgyi"
         + (f"; {done.without_text:,} have no text in the field {text_field}" if done.without_text else ""),
         {"out": out, **asdict(done)},
         as_json,

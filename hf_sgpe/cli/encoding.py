@@ -28,6 +28,7 @@ from hf_sgpe.cli.app import (
     well_formed,
 )
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.file_starts import why_not_text
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.version import __version__
 
@@ -100,8 +101,12 @@ def encode(
 
 
 def _text_of(file: Path) -> str:
+    """Return the text of a file, with its own line ends."""
+    content = file.read_bytes()
+    if reason := why_not_text(content):
+        raise SGPEError(f"{file}: {reason}")
     try:
-        return file.read_bytes().decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise SGPEError(f"{file}: not UTF-8 at byte offset {error.start}") from None
 

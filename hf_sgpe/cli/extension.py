@@ -187,7 +187,8 @@ def extend(
     if is_own:
         how = "a split for their words stands in front"
     elif cut := cut_scripts(data.splitting, config.scripts):
-        how = f"the split is the old one, which cuts words of {names_of(cut)}: --own-split keeps them whole"
+        how = f"the split is the old one, which cuts words of {names_of(cut)}"
+        how += "" if runs_in else ": --own-split keeps them whole"
     else:
         how = "the split is the old one, which keeps their words whole"
     report(

@@ -71,7 +71,7 @@ def transplant(
     """Give a model the rows that another tokenizer needs, such as one that was extended; all else stays bit for bit.
 
     The result is a folder with model, tokenizer and a card, which transformers loads as it loads the old one. The model
-    works at once, and should go on training on text in the new language.
+    runs at once, and should go on training on text in the new language: with few new tokens it is worse until then.
     """
     from trainers.training_runs import require_pytorch
 

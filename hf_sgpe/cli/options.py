@@ -208,8 +208,8 @@ def find_recipe(
         if runs_in:
             splitting = Splitting(recipe, normalization=normalization, **how, **found)
             counted = str(counts[0]) if counts else ""
-            check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=counted)
-        return {"recipe": recipe, **how, **found}, choice if not runs_in else None
+            choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=counted)
+        return {"recipe": recipe, **how, **found}, choice
     found = find_scripts(script, "hybrid", **corpus)
     if not found:
         return {"recipe": "hybrid", **how}, None

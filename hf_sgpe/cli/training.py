@@ -15,6 +15,7 @@ from hf_sgpe.cli import options
 from hf_sgpe.cli.app import SEVERAL, Json, Quiet, command, named_numbers, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts import names_of
+from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
     from trainers import Balanced, CorpusFile, TokenizerTrainer
@@ -133,6 +134,7 @@ def train(
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from hf_sgpe.atomic import atomic_directory
+    from hf_sgpe.extension_config import cut_scripts
     from hf_sgpe.formats.outputs import check_new_folder
     from hf_sgpe.formats.tokenizer_json import check_folder, write
     from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
@@ -212,6 +214,8 @@ def train(
         write(tokenizer, folder)
     scripts = list(config.unit_scripts)
     whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
+    if config.recipe == "portable" and (cut := cut_scripts(Splitting("bpe", pattern=config.pattern), scripts)):
+        whole += f" but where pattern {config.pattern} cuts words of {names_of(cut)}: hf-sgpe evaluate counts how often"
     sentence = (
         f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
     )

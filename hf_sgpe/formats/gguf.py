@@ -203,7 +203,8 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
         if known is None:
             raise SGPEError(
                 "llama.cpp has no pre-tokenizer that cuts text as this tokenizer does, so it would give a model other ids: "
-                f"add --pre-tokenizer {NEAREST} and give it ids, as hf-sgpe serve does, or train with --recipe portable"
+                f"add --pre-tokenizer {NEAREST} and give it ids, as hf-sgpe serve does, or train or extend with "
+                "--runs-in llama.cpp"
             )
         return known.name
     if name == NEAREST:

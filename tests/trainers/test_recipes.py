@@ -114,7 +114,7 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
     extension = extended(base, asked, sample["si"])
     assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
     said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
-    price = r"by which a word of sinhala is 2\.\d\d tokens at the very least, where it can be one with a split in front"
+    price = r"it cuts a word of sinhala into 2\.\d\d pieces on average, each a token at least"
     assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split, {price}\.", said)
     assert where_it_runs(extension, asked, ["llama.cpp"], []) == "It has the same ids in llama.cpp."
     usual = extended(base, config, sample["si"])
@@ -144,3 +144,12 @@ def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sampl
     assert choose_split(bases["o200k"], own, ["transformers.js"]) is own
     said = where_it_runs(extended(bases["o200k"], config, sample["ta"]), config, [], [sample["ta"]])
     assert said == "It has the same ids in llama.cpp."
+
+
+def test_a_choice_names_the_form_of_text_that_it_holds_for():
+    choice = choose_recipe(["नमस्ते दुनिया"], ["devanagari"], normalization="nfc", runs_in=["llama.cpp"])
+    assert choice.nfc_only
+    assert "the same ids in llama.cpp, for text in the form NFC alone" in str(choice)
+    assert "NFC alone" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
+    chosen = check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
+    assert "for text in the form NFC alone" in str(chosen)

@@ -22,7 +22,7 @@ def workplace(tmp_path, saved):
 
 def test_a_file_is_converted(workplace):
     done = hf_sgpe("convert-zawgyi", "my.txt", "--out", "new/my.txt.xz", cwd=workplace)
-    assert (done.stdout, done.stderr) == ("new/my.txt.xz: 20 of 21 lines were in Zawgyi\n", "")
+    assert (done.stdout, done.stderr) == ("new/my.txt.xz: 20 of 21 lines were converted from Zawgyi\n", "")
     assert list(read_lines(workplace / "new" / "my.txt.xz")) == [UNICODE] * 20 + ["one two"]
     again = hf_sgpe("convert-zawgyi", "new/my.txt.xz", "-o", "again.txt", "--json", cwd=workplace)
     facts = {"undecided": 0, "first_undecided": [], "undecided_are_converted": False, "without_text": 0}
@@ -33,15 +33,15 @@ def test_a_file_is_converted(workplace):
 def test_lines_that_can_be_either_are_named(workplace):
     (workplace / "words.txt").write_bytes("သမ႓\r\nအလုပ္သမား\r\n".encode())
     done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "new.txt", cwd=workplace)
-    assert done.stdout == "new.txt: 0 of 2 lines were in Zawgyi\n"
+    assert done.stdout == "new.txt: 0 of 2 lines were converted from Zawgyi\n"
     stay = "words.txt: 2 of its lines could be in either encoding (1, 2), and stay: --all converts every line"
     assert done.stderr == f"warning: {stay}\n"
     done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "all.txt", "--all", cwd=workplace)
-    assert (done.stdout, done.stderr) == ("all.txt: 2 of 2 lines were in Zawgyi\n", "")
+    assert (done.stdout, done.stderr) == ("all.txt: 2 of 2 lines were converted from Zawgyi\n", "")
     assert (workplace / "all.txt").read_bytes() == "သမ္ဘ\r\nအလုပ်သမား\r\n".encode()
     (workplace / "a.jsonl").write_text('{"a": 1}\n{"text": "ကမ႓ာ"}\n', encoding="utf-8")
     done = hf_sgpe("convert-zawgyi", "a.jsonl", "-o", "b.jsonl", cwd=workplace)
-    assert done.stdout == "b.jsonl: 1 of 2 lines were in Zawgyi; 1 have no text in the field text\n"
+    assert done.stdout == "b.jsonl: 1 of 2 lines were converted from Zawgyi; 1 have no text in the field text\n"
 
 
 def test_what_is_wrong_is_one_line(workplace):
@@ -74,3 +74,9 @@ def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
     command = [part.replace("unicode.txt", "my.txt") for part in command]
     done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, cwd=workplace)
     assert "warning" not in done.stderr
+
+
+def test_converting_every_line_of_a_file_in_unicode_warns(tmp_path):
+    (tmp_path / "my.txt").write_text("မြန်မာနိုင်ငံ\nကျောင်းသား\n", encoding="utf-8", newline="\n")
+    done = hf_sgpe("convert-zawgyi", "my.txt", "--all", "--out", "new.txt", cwd=tmp_path)
+    assert "2 of its lines are in Unicode and 0 in Zawgyi, and --all spoils those in Unicode" in done.stderr
