@@ -289,7 +289,7 @@ def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
     if not kept.exists():
         size = sum(len(text.encode()) for text in texts_of(files, args.megabytes))
         with atomic_file(kept) as temporary:
-            temporary.write_text(str(size), encoding="utf-8")
+            temporary.write_text(str(size), encoding="utf-8", newline="\n")
     return int(kept.read_text(encoding="utf-8"))
 
 

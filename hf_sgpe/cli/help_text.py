@@ -19,8 +19,8 @@ class PlainHelp:
     def get_help(self, ctx: Any) -> str:
         """Return the help, as wide as the terminal of the context, and at most as its ``max_content_width``."""
         formatter = ctx.make_formatter()
-        write_text, write_rows = formatter.write_text, formatter.write_dl
-        formatter.write_text = lambda text: write_text(_unbroken(text))
+        write_paragraph, write_rows = formatter.write_text, formatter.write_dl
+        formatter.write_text = lambda text: write_paragraph(_unbroken(text))
         formatter.write_dl = lambda rows: write_rows([(_named(name), _unbroken(text)) for name, text in rows])
         ctx.command.format_help(ctx, formatter)
         written: str = formatter.getvalue()
