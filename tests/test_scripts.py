@@ -78,7 +78,7 @@ def test_a_model_gets_a_language_and_its_text_is_shown_before_and_after(tmp_path
     assert sinhala[0] > sinhala[1] >= sinhala[2] > 0
     assert len(english) == 3
     _, measure, *_ = next_steps(done.stdout)
-    assert f"{sinhala[2]:.2f}" in typed(measure, tmp_path)
+    assert f"{sinhala[2]:.4f}" in typed(measure, tmp_path)
 
 
 def test_extending_is_measured(tmp_path, sample, saved):

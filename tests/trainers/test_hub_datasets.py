@@ -125,8 +125,9 @@ def environment(tmp_path):
 def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environment):
     (tmp_path / "same.txt").write_text("\n\n".join(texts_of(lines)), encoding="utf-8")
     options = ["--vocab-size", "1500", "--script", "sinhala", "--script", "devanagari"]
+    into = ["--out", "out", "--overwrite"]
     for more in (["--streaming"], ["--split", "train", "--text-column", "text"]):
-        done = cli("train", "--dataset", "set", *more, *options, "--out", "out", "--overwrite", cwd=tmp_path, env=environment)
+        done = cli("train", "--dataset", "set", *more, *options, *into, cwd=tmp_path, env=environment)
         assert (done.returncode, done.stderr) == (0, "")
     files = TokenizerTrainer(CONFIG).train(iterator=texts_of(lines))
     written = json.loads((tmp_path / "out" / "tokenizer.json").read_text(encoding="utf-8"))

@@ -114,14 +114,17 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
     extension = extended(base, asked, sample["si"])
     assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
     said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
-    price = r"it cuts a word of sinhala into 2\.\d\d pieces on average, each a token at least"
-    assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split, {price}\.", said)
+    price = (
+        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each a token at least, "
+        "where with a split in front a word can be one token"
+    )
+    assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split: {price}\.", said)
     assert where_it_runs(extension, asked, ["llama.cpp"], []) == "It has the same ids in llama.cpp."
     usual = extended(base, config, sample["si"])
     said = where_it_runs(usual, config, [], [sample["si"]])
     assert re.fullmatch(
         r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs-in "
-        rf"llama\.cpp, which keeps the old split, {price}\.",
+        rf"llama\.cpp, which keeps the old split: {price}\.",
         said,
     )
     with pytest.raises(SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: serve models"):
