@@ -11,6 +11,7 @@ from typing import Any
 _HYPHEN = "\u2011"  # one at which no line is broken
 _TYPE = re.compile(r" <(?:list\[)?([\w|]+)\]?>")
 _TYPES = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "path": "PATH"}
+_OLDER_TYPE = re.compile(r" (?:INTEGER|FLOAT)\b")  # of Typer before 0.26
 
 
 class PlainHelp:
@@ -44,4 +45,5 @@ def _named(name: str) -> str:
     """
     if not name.startswith("-"):
         return _TYPE.sub("", name)
-    return _TYPE.sub(lambda match: " " + _TYPES.get(match[1].casefold(), match[1]), name)
+    name = _TYPE.sub(lambda match: " " + _TYPES.get(match[1].casefold(), match[1]), name)
+    return _OLDER_TYPE.sub(" NUMBER", name)
