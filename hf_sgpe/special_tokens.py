@@ -118,7 +118,7 @@ class Template:
         return cls(first, first + second)
 
     def begins_with(self, token: str | None) -> bool:
-        """Whether ``token`` is the first of a single text."""
+        """Return whether the template puts ``token`` at the start of a single text."""
         return self.single[0][0] == token
 
     def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:

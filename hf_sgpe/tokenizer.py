@@ -736,7 +736,7 @@ class BPETokenizer(TokenizerData):
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """The same in the tutorial's words: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
+        """Return `cache_info` by the tutorial's names: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
         info = self.cache_info()
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 

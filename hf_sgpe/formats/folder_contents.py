@@ -87,6 +87,6 @@ def _export(file: str, folder: str) -> str:
 
 
 def _holds_ranks(file: Path) -> bool:
-    """Whether a file has a token in base64 and its rank on its first line, as Llama 3's ``tokenizer.model`` has."""
+    """Return whether a file begins with a token in base64 and its rank, as Llama 3's ``tokenizer.model`` does."""
     with file.open("rb") as opened:
         return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(256)) is not None

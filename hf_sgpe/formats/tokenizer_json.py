@@ -213,7 +213,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """What is in a ``tokenizer.json``; in one of the tutorial's, in the words of this format."""
+    """Return the content of a ``tokenizer.json``; that of the tutorial's file is translated into this format."""
     content = read_json(path)
     return tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
 

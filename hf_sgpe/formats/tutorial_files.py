@@ -18,7 +18,7 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": F
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Whether this is the content of such a file."""
+    """Return whether this is the content of a file that the tutorial's ``save()`` wrote."""
     return content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content
 
 
