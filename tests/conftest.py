@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support import examples  # noqa: F401 - registers the profiles
 from support.hub import running
 
 # No test talks to the Hub unless it starts a server of its own.
@@ -14,14 +15,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-settings.register_profile("default", deadline=None)
-settings.load_profile("default")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first: begun last, they would keep one process busy while the others have nothing left."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+settings.load_profile("quick")
 
 
 SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"

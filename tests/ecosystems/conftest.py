@@ -32,7 +32,7 @@ def nasty() -> list[str]:
     """Some hundred texts that tokenizers trip over, the same in every run."""
     drawn: list[str] = []
 
-    @settings(max_examples=300, derandomize=True, database=None)
+    @settings(derandomize=True, database=None)
     @given(texts)
     def draw(text: str) -> None:
         drawn.append(text)

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.texts import SINHALA
 from tokenizers import Tokenizer
 from transformers import AddedToken, AutoTokenizer
@@ -54,7 +54,6 @@ def both(grown):
 
 
 @given(text=parts_of_text)
-@settings(max_examples=300)
 def test_ids_are_those_of_transformers_and_the_text_comes_back(both, text):
     ours, plain = both
     ids = ours.encode(text, allowed_special="all")
@@ -72,7 +71,6 @@ def fast(both):
 
 
 @given(text=parts_of_text)
-@settings(max_examples=100)
 def test_the_fast_class_gives_what_transformers_gives(fast, both, text):
     plain = both[1]
     options = {"return_offsets_mapping": True, "return_special_tokens_mask": True}

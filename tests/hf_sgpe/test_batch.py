@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, kernel
@@ -74,7 +74,6 @@ def test_a_length_alone_cuts_nothing(framed):
     length=st.none() | st.integers(0, 9),
     around=st.booleans(),
 )
-@settings(max_examples=300)
 def test_rows_are_those_of_encode(framed, batch, length, around):
     expected = [framed.encode(text, add_special_tokens=around)[:length] for text in batch]
     options = {"add_special_tokens": around, "truncation": length is not None, "max_length": length}
@@ -213,7 +212,6 @@ def test_decoding_a_batch_with_other_errors(framed):
 
 
 @given(batch=st.lists(texts, max_size=5), around=st.booleans())
-@settings(max_examples=200)
 def test_a_padded_batch_comes_back(framed, batch, around):
     padded = framed(batch, padding=True, add_special_tokens=around)["input_ids"]
     assert framed.decode_batch(padded) == [f"<s>{text}</s>" if around else text for text in batch]

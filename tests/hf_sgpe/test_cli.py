@@ -17,18 +17,10 @@ from importlib.metadata import version
 
 import pytest
 from support import hub
+from support.command import COMMAND, hf_sgpe, process
 from support.data import DATA, needs_data
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts
-
-
-def hf_sgpe(*arguments, stdin="", check=True, **options):
-    done = subprocess.run(
-        [sys.executable, "-m", "hf_sgpe", *map(str, arguments)], input=stdin, capture_output=True, text=True, **options
-    )
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_train_encode_decode_info_evaluate(tmp_path, sample):
@@ -86,7 +78,7 @@ def test_spellings_of_earlier_versions_are_understood(saved, tmp_path, sample):
     ]:
         (tmp_path / "gpt2").exists() or (tmp_path / "gpt2").symlink_to(saved)
         assert hf_sgpe(*now, cwd=tmp_path).stdout == hf_sgpe(*before, cwd=tmp_path).stdout
-    done = hf_sgpe("info", saved, "--format", "xml", check=False)
+    done = hf_sgpe("info", saved, "--format", "xml", code=None)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "write --json for JSON" in done.stderr
     assert hf_sgpe("encode", saved, "--", "--format", "json").stdout.count("\n") == 2  # these are texts
@@ -108,7 +100,7 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
     hf_sgpe("train", "--counts", "counts", "--out", "b", "--vocab-size", 3000, cwd=tmp_path)
     assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
     for command in ("train", "count"):
-        done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, check=False)
+        done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, code=None)
         assert done.returncode == 2
         assert re.fullmatch(
             r"error: en\.txt: begins with text in latin, which has nothing to keep whole, .* --recipe bpe\n", done.stderr
@@ -135,7 +127,7 @@ def test_quiet_leaves_results_and_errors_alone(workplace):
     done = hf_sgpe(*train, "--out", "again", "--quiet", "--json", cwd=workplace)
     assert json.loads(done.stdout)["out"] == "again"
     assert hf_sgpe("encode", "out", "ක", "-q", cwd=workplace).stdout
-    assert hf_sgpe("train", "nowhere.txt", "--out", "x", "-q", check=False).stderr.startswith("error: nowhere.txt")
+    assert hf_sgpe("train", "nowhere.txt", "--out", "x", "-q", code=None).stderr.startswith("error: nowhere.txt")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +166,7 @@ def test_a_baseline_takes_no_tokenizers_place(workplace):
     (workplace / "a=b").symlink_to("tok")
     for command in (["evaluate", "tok", "good.txt"], ["encode", "tok", "x", "--html", "page.html"]):
         for baseline in ("tok=damaged", "tok"):
-            done = hf_sgpe(*command, "--baseline", baseline, check=False, cwd=workplace)
+            done = hf_sgpe(*command, "--baseline", baseline, code=None, cwd=workplace)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1)
             assert "two tokenizers are called tok" in done.stderr
     assert "a=b" in hf_sgpe("evaluate", "tok", "good.txt", "--baseline", "a=b", cwd=workplace).stdout
@@ -211,7 +203,7 @@ def test_info_without_a_tokenizer_shows_versions():
 
 @pytest.mark.parametrize("command", ["train", "encode", "decode", "info", "evaluate"])
 def test_help_has_an_example_that_names_real_options(command, saved, tmp_path, sample):
-    shown = " ".join(hf_sgpe(command, "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+    shown = " ".join(hf_sgpe(command, "--help", COLUMNS="300").stdout.split())
     example = re.search(r"Example: (.+)", shown).group(1)
     for option in re.findall(r"(?<= )--?[a-z][a-z-]*", example):
         assert option in shown.split("Example:")[0]
@@ -228,7 +220,7 @@ def test_examples_of_the_help_run(saved, tmp_path, sample):
     (tmp_path / "llama3-hf").symlink_to(saved)
     tool = f"{shlex.quote(sys.executable)} -m hf_sgpe"
     for command in ("train", "encode", "decode", "info", "evaluate"):
-        shown = " ".join(hf_sgpe(command, "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+        shown = " ".join(hf_sgpe(command, "--help", COLUMNS="300").stdout.split())
         example = re.search(r"Example: (.+)", shown).group(1).replace("hf-sgpe", tool)
         done = subprocess.run(example, shell=True, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -326,7 +318,7 @@ def workplace(tmp_path, saved):
 )
 def test_bad_input_ends_in_one_line(workplace, arguments, message):
     before = sorted(workplace.rglob("*"))
-    done = hf_sgpe(*shlex.split(arguments), check=False, cwd=workplace)
+    done = hf_sgpe(*shlex.split(arguments), code=None, cwd=workplace)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     # The engine announces its panic on its own.
@@ -373,7 +365,7 @@ def test_counts_kept_before_survive_a_failed_run(workplace):
     hf_sgpe("count", "good.txt", "--out", "counts", cwd=workplace)
     (workplace / "link").symlink_to("counts")
     before, total = (workplace / "counts").read_bytes(), WordCounts.load(workplace / "counts").total()
-    done = hf_sgpe("count", "latin1.txt", "--out", "link", "--overwrite", check=False, cwd=workplace)
+    done = hf_sgpe("count", "latin1.txt", "--out", "link", "--overwrite", code=None, cwd=workplace)
     assert done.returncode == 2
     assert (workplace / "counts").read_bytes() == before
     hf_sgpe("counts", "add", "counts", "counts", "--out", "link", "--overwrite", cwd=workplace)
@@ -418,7 +410,7 @@ def test_stdin_that_is_not_utf8(saved):
     "line", ['{"ids": "x"}', "[" * 100_000, "1_0", '{"tokens": []}', "[1.5]", "[1, [2]]", "1 2 x", "[1"]
 )
 def test_lines_that_are_no_ids(saved, line):
-    done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", check=False)
+    done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", code=None)
     assert (done.returncode, done.stderr) == (
         2,
         "error: stdin, line 2: expected token ids such as '12 345', a JSON list or an object with ids\n",
@@ -481,18 +473,18 @@ def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path, sample):
     repositories = {"me/tok": saved, "me/bare": tmp_path / "bare", "me/empty": tmp_path / "empty"}
     local = hf_sgpe("encode", "-t", saved, "ශ්‍රී ලංකාව").stdout
     with hub.serve(repositories) as address:
-        env = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
+        env = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
         env |= {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         for name in ("me/tok", "me/bare"):
-            assert hf_sgpe("encode", "-t", name, "ශ්‍රී ලංකාව", env=env).stdout == local
-        assert "hybrid" in hf_sgpe("info", "me/tok", env=env).stdout
-        assert "me/tok" in hf_sgpe("evaluate", "-t", "me/tok", tmp_path / "si.txt", env=env).stdout
+            assert process(*COMMAND, "encode", "-t", name, "ශ්‍රී ලංකාව", **env).stdout == local
+        assert "hybrid" in process(*COMMAND, "info", "me/tok", **env).stdout
+        assert "me/tok" in process(*COMMAND, "evaluate", "-t", "me/tok", tmp_path / "si.txt", **env).stdout
         for name, message in (("me/empty", "holds no tokenizer.json"), ("me/nothing", "no such repository on the Hub")):
-            done = hf_sgpe("encode", "-t", name, "x", env=env, check=False)
+            done = process(*COMMAND, "encode", "-t", name, "x", code=None, **env)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1)
             assert message in done.stderr
     env |= {"HF_HUB_OFFLINE": "1"}  # what was loaded once is there without the Hub
-    assert hf_sgpe("encode", "-t", "me/tok", "ශ්‍රී ලංකාව", env=env).stdout == local
+    assert process(*COMMAND, "encode", "-t", "me/tok", "ශ්‍රී ලංකාව", **env).stdout == local
 
 
 @needs_data
@@ -519,7 +511,7 @@ def test_weights_of_files(tmp_path):
     assert done.stdout == "t: 262 tokens, learned from 11 words (6 distinct)\n"
     assert json.loads(hf_sgpe("info", tmp_path / "t", "--format", "json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
     for weight in ("a.txt", "=2", "a.txt=x"):
-        done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, check=False, cwd=tmp_path)
+        done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, code=None, cwd=tmp_path)
         assert done.returncode == 2
         assert done.stderr == f"error: --weight {weight!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
 
@@ -533,7 +525,7 @@ def test_train_sgpe_resume_and_export(tmp_path, sample):
     assert re.match(r".*out: 800 tokens, \d+ merges\n", done.stdout)
     steps = re.findall(r"^info: step (\d+) of \d+: '.*' \+ '.*', \d+ times$", done.stderr, re.MULTILINE)
     assert steps == list(map(str, range(1, 11)))
-    done = hf_sgpe("train-sgpe", *options, check=False)
+    done = hf_sgpe("train-sgpe", *options, code=None)
     assert done.returncode == 2
     assert done.stderr.endswith("left by an earlier run: resume it, or choose another folder\n")
     vocab = (out / "vocab.json").read_bytes()
@@ -542,7 +534,7 @@ def test_train_sgpe_resume_and_export(tmp_path, sample):
 
     hf_sgpe("export", out / "vocab.json", "--out", tmp_path / "again")
     assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
-    done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", check=False)
+    done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", code=None)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "ids are not in the order of its merges" in done.stderr
 
@@ -613,7 +605,7 @@ def test_bad_extensions_end_in_one_line_and_leave_nothing(tmp_path, sample, argu
         (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="")
     out = () if "--out" in arguments else ("--out", "new/out")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    done = hf_sgpe("extend", "base", *arguments, *out, cwd=tmp_path, check=False)
+    done = hf_sgpe("extend", "base", *arguments, *out, cwd=tmp_path, code=None)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
@@ -629,10 +621,10 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     source = tmp_path / "back" / "tokenizer.json"
     before = source.read_bytes()
     for given in (source, source.parent):
-        done = hf_sgpe("export", given, "--format", "tiktoken", "--out", source, check=False)
+        done = hf_sgpe("export", given, "--format", "tiktoken", "--out", source, code=None)
         assert done.stderr == f"error: --out {source} is part of {given}: give another name\n"
     assert source.read_bytes() == before
-    done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", check=False)
+    done = hf_sgpe("export", saved, "--out", tmp_path / "y", "--special-token", "a=1", code=None)
     assert done.stderr == "error: --special-token is for tiktoken, not for folder\n"
 
 
@@ -662,7 +654,7 @@ def test_more_bad_input_in_one_line(tmp_path, sample, saved, arguments, message)
     (tmp_path / "saved").symlink_to(saved)
     WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).splitting).save(tmp_path / "kept")
     before = sorted(tmp_path.iterdir())
-    done = hf_sgpe(*arguments, check=False, cwd=tmp_path)
+    done = hf_sgpe(*arguments, code=None, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -691,7 +683,7 @@ def test_a_playground_names_tokenizers_without_saying_where_they_lie(saved, tmp_
     assert "ශ්‍රී ලංකාව" in page.split("<textarea")[1].split("</textarea>")[0]  # it is for Sinhala first
     again = hf_sgpe("playground", str(saved), "--baseline", str(saved / "tokenizer.json"), "--out", str(site), "--name", "")
     assert again.returncode == 0 and "tokenizer.json" in (site / "index.html").read_text(encoding="utf-8")
-    done = hf_sgpe("playground", str(saved), "--name", "a", "--baseline", f"a={saved}", "--out", str(site), check=False)
+    done = hf_sgpe("playground", str(saved), "--name", "a", "--baseline", f"a={saved}", "--out", str(site), code=None)
     assert done.returncode == 2
     assert done.stderr.startswith(
         "error: two tokenizers would have one name on the page: name them by --name and --baseline"

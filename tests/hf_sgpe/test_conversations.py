@@ -13,9 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import transformers
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from jinja2 import TemplateError
 from packaging.version import Version
+from support.examples import few_examples
 from support.operations import calls_in
 from support.texts import nasty
 from tokenizers import AddedToken
@@ -504,7 +505,7 @@ def test_every_style_renders(style, ours, theirs):
 
 @given_styles
 @given(chat=chats, options=options_of_templates)
-@settings(max_examples=60)
+@few_examples
 def test_texts_are_those_of_transformers(style, ours, theirs, chat, options):
     options = {"chat_template": STYLES[style], "tokenize": False, **options}
     expected = fields(theirs, chat, **options)
@@ -523,7 +524,6 @@ def test_texts_are_those_of_transformers(style, ours, theirs, chat, options):
     kwargs=tokenizer_kwargs,
     sides=st.sampled_from(["left", "right"]),
 )
-@settings(max_examples=200)
 def test_harmless_conversations_have_the_fields_of_transformers(
     way, ours, theirs, style, chat, options, call, kwargs, sides
 ):
@@ -546,7 +546,6 @@ def test_harmless_conversations_have_the_fields_of_transformers(
     options=options_of_templates,
     call=options_of_calls,
 )
-@settings(max_examples=200)
 def test_masks_of_answers_are_those_of_transformers(ours, theirs, style, chat, options, call):
     # Without what transformers gets wrong: it stops at the first answer that is cut off on the left.
     ours.truncation_side = theirs.truncation_side = "right"
@@ -914,7 +913,7 @@ BITS = ["<|rs|>", "<|im_end|>", "\u2028", " ", "\n", "\x1c", "\x85", "a", "ී",
     content=st.lists(st.sampled_from(BITS), max_size=4).map("".join),
     after=st.lists(st.sampled_from(BITS), max_size=3).map("".join),
 )
-@settings(max_examples=60)
+@few_examples
 def test_special_tokens_that_look_at_what_is_beside_them_do_so_whatever_a_message_says(flags, before, content, after):
     lstrip, rstrip, single_word = flags
     fast, _ = bytes_with(["<|im_end|>", "\u2028"])

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 import regex
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, Splitting
@@ -104,7 +104,6 @@ def merge_in(word, pair):
     text=st.lists(st.sampled_from([*"aab bé😀'st\n1.", END, "<|", "න්"]), min_size=1, max_size=60).map("".join),
     size=st.integers(0, 12),
 )
-@settings(max_examples=300)
 def test_training_by_the_pseudocode(tmp_path_factory, text, size):
     file = tmp_path_factory.getbasetemp() / "corpus"
     file.write_text(text, encoding="utf-8", newline="")
@@ -147,7 +146,6 @@ def trained(sample, tmp_path_factory):
 
 
 @given(text=st.lists(texts | st.sampled_from([END, "aaaaaaa", "abaabab", " lower"]), max_size=4).map("".join))
-@settings(max_examples=400)
 def test_encoding_and_decoding_by_the_pseudocode(trained, text):
     vocab, merges, tokenizer = trained
     ids = tokenizer.encode(text, allowed_special="all")
@@ -163,7 +161,6 @@ def test_decoding_puts_replacement_characters_for_what_is_not_utf8(trained, ids)
 
 
 @given(text=texts)
-@settings(max_examples=500)
 def test_both_spellings_of_gpt2s_pattern_cut_alike(text):
     assert regex.findall(GPT2, text) == regex.findall(SPLIT_PATTERNS["gpt2"], text)
 
@@ -193,7 +190,6 @@ def merge_pair_by_the_document(ids, pair, new_id):
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.tuples(st.integers(0, 3), st.integers(0, 3)))
-@settings(max_examples=1000)
 def test_merge_pair_changes_counts_as_described(ids, pair):
     word = Word(list(ids))
     assert list(word.pairs()) == [(ids[i], ids[i + 1]) for i in range(len(ids) - 1)]
@@ -265,7 +261,6 @@ def train_core_incremental(words, counts, num_merges):
     words=st.dictionaries(st.binary(min_size=1, max_size=8).map(lambda word: bytes(b % 4 for b in word)), st.integers(1, 5)),
     num_merges=st.integers(0, 15),
 )
-@settings(max_examples=500)
 def test_training_by_the_incremental_pseudocode(words, num_merges):
     merges = learn_merges(list(words), list(words.values()), vocabulary=BYTES, num_merges=num_merges)
     expected = train_core_incremental(list(words), list(words.values()), num_merges)
@@ -293,7 +288,6 @@ def incremental(sample):
 
 
 @given(text=texts | st.text("abe ", max_size=60))
-@settings(max_examples=400)
 def test_encoding_by_the_incremental_pseudocode(incremental, text):
     tokenizer, merges = incremental
     words = tokenizer.pre_tokenizer.split(text)
@@ -430,7 +424,6 @@ def train_on_characters(words, num_merges, min_frequency):
     num_merges=st.integers(0, 15),
     min_frequency=st.integers(1, 4),
 )
-@settings(max_examples=500)
 def test_training_by_the_documents_class(words, num_merges, min_frequency):
     """Where every byte is written as itself; the document compares the strings that stand for bytes, we the bytes."""
     steps = learned(words, num_merges=num_merges, min_frequency=min_frequency, tie_break="greatest-pair-bytes")

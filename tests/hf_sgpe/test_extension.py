@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
@@ -64,7 +64,6 @@ others = st.text(
 
 
 @given(text=others)
-@settings(max_examples=1500)
 def test_text_of_other_scripts_has_its_old_ids(base, extension, text):
     text = "".join(character for character in text if ord(character) not in POINTS)
     new = BPETokenizer.of(extension.tokenizer)
@@ -151,7 +150,6 @@ def test_a_mark_that_others_have_too_takes_no_letter_apart():
 
 
 @given(text=texts)
-@settings(max_examples=500)
 def test_ids_are_those_of_the_library_and_text_comes_back(extension, text):
     new = BPETokenizer.of(extension.tokenizer)
     backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new)))
@@ -324,7 +322,6 @@ def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
 
 
 @given(st.binary(min_size=1, max_size=7) | st.text(max_size=3).map(str.encode), st.integers(0, 4), st.integers(0, 4))
-@settings(max_examples=300)
 def test_confinement_is_what_a_search_through_all_texts_finds(part, start, end):
     points = {*range(0x0D80, 0x0E00), *range(0x41, 0x5B), *range(0x10A0, 0x10A8)}
     part = part[start : len(part) - end] or part

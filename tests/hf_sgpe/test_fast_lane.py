@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.texts import indic, nasty
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -98,7 +98,6 @@ calls = st.fixed_dictionaries(
 
 @pytest.mark.filterwarnings("ignore:.max_length. is ignored")
 @given(text=one_text | st.lists(one_text, max_size=4), options=calls, left=st.booleans())
-@settings(max_examples=1500)
 def test_results_are_equal_in_every_field(pair, text, options, left):
     results = []
     for tokenizer in pair:

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import indic, newest, texts
 from tokenizers import Regex
@@ -123,7 +123,6 @@ marks = st.sampled_from(
 
 @needs_native
 @given(st.text(marks, max_size=12) | texts)
-@settings(max_examples=3000)
 def test_nfc_is_the_librarys_on_random_text(text):
     assert prepare(text, "nfc") == NFC().normalize_str(text)
 
@@ -139,7 +138,6 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
 @needs_native
 @pytest.mark.parametrize("name", SCANNED)
 @given(text=texts | newest | indic)
-@settings(max_examples=500)
 def test_scanners_split_as_the_engine_does_on_random_text(name, text):
     pre_tokenizer = RegexPreTokenizer(*SCANNED[name])
     assert pre_tokenizer.scanner is not None
@@ -202,7 +200,6 @@ def tries():
 
 @needs_native
 @given(text=texts | indic)
-@settings(max_examples=500)
 def test_linguis_trie_is_the_readable_one(text):
     for one, other in tries():
         for leading_space in (False, True):
@@ -242,7 +239,6 @@ words_and_counts = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=14), 
 @needs_native
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @given(corpus=words_and_counts, num_merges=st.integers(0, 25), min_frequency=st.integers(1, 4))
-@settings(max_examples=500)
 def test_the_native_trainer_reports_what_the_readable_one_does(tie_break, corpus, num_merges, min_frequency):
     words, counts = ([word for word, _ in corpus], [count for _, count in corpus])
     seen = [], []
@@ -296,7 +292,6 @@ def merge_lists(draw):
 
 @needs_native
 @given(merge_lists(), st.lists(st.text(st.sampled_from("aaක්éb"), min_size=1, max_size=40), max_size=4))
-@settings(max_examples=3000)
 def test_native_merging_equals_the_rescan(merges, words):
     table = MergeTable((pair, 256 + rank) for rank, pair in enumerate(merges))
     encoded = [word.encode() for word in words]
@@ -311,7 +306,6 @@ def readable_twin(tokenizer):
 
 @needs_native
 @given(st.lists(texts | indic, max_size=6))
-@settings(max_examples=300)
 def test_every_way_to_encode_gives_the_ids_of_the_readable_one(tokenizer, several):
     several.append("one<|endoftext|>two\ud800")
     for allowed in ("none", "all"):

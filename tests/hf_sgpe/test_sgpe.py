@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support import sgpe_document
 from support.data import DATA, corpus, needs_data, sinhala_words
 from support.texts import indic, texts
@@ -49,7 +49,6 @@ def real_bpe(real):
     prune_freq=st.integers(1, 4),
     min_freq=st.integers(1, 3),
 )
-@settings(max_examples=300)
 def test_learns_what_the_document_says(texts, vocab_size, prune_freq, min_freq):
     options = {"vocab_size": vocab_size, "prune_freq": prune_freq, "min_freq": min_freq}
     counts = WordCounts.from_texts(texts, WORDS)
@@ -127,7 +126,6 @@ def test_traced_example_of_the_document():
 
 @needs_data
 @given(text=texts)
-@settings(max_examples=1000)
 def test_encodes_as_the_document_does_on_random_text(real, encoder, text):
     tokens = sgpe_document.tokenize(text, real.vocab, real.merges)
     assert encoder.tokenize(text) == tokens
@@ -148,7 +146,6 @@ def test_encodes_as_the_document_does_on_real_text(real, encoder, language):
 
 @needs_data
 @given(text=texts)
-@settings(max_examples=1000)
 def test_byte_level_tokens_are_the_same_where_no_unit_is_unknown(real, encoder, real_bpe, text):
     assert real_bpe.decode(real_bpe.encode(text)) == text
     known = "".join(unit for unit in LinguisTrie().tokenize(text, leading_space=True) if unit in real.vocab)

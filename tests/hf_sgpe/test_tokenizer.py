@@ -5,7 +5,8 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from support.examples import few_examples
 from support.texts import texts
 
 from hf_sgpe import (
@@ -51,20 +52,17 @@ def slow_encode(tokenizer, text):
 
 
 @given(text=texts)
-@settings(max_examples=500)
 def test_encode_equals_its_slow_twin_and_round_trips(plain, text):
     assert plain.encode(text) == slow_encode(plain, text)
     assert plain.decode(plain.encode(text)) == text
 
 
 @given(text=texts)
-@settings(max_examples=500)
 def test_hybrid_encode_equals_its_slow_twin(tokenizer, text):
     assert tokenizer.encode(text) == slow_encode(tokenizer, text)
 
 
 @given(text=texts, allowed=st.sampled_from(["all", "none"]))
-@settings(max_examples=300)
 def test_offsets_are_those_of_the_backend(plain, backend, text, allowed):
     ids, offsets = plain.encode_with_offsets(text, allowed_special=allowed)
     assert ids == plain.encode(text, allowed_special=allowed)
@@ -74,7 +72,6 @@ def test_offsets_are_those_of_the_backend(plain, backend, text, allowed):
 
 
 @given(text=texts)
-@settings(max_examples=300)
 def test_offsets_cover_the_text_that_was_normalized(tokenizer, text):
     ids, offsets = tokenizer.encode_with_offsets(text)
     assert ids == tokenizer.encode(text)
@@ -95,7 +92,6 @@ def test_offsets_of_what_was_composed(tokenizer):
 
 
 @given(text=texts.filter(lambda text: well_formed(text) == text))
-@settings(max_examples=100)
 def test_bytes_are_text(tokenizer, text):
     assert tokenizer.encode_bytes(text.encode()) == tokenizer.encode(text)
     assert tokenizer.encode_bytes(memoryview(text.encode())) == tokenizer.encode(text)
@@ -118,14 +114,12 @@ def test_arrow_has_the_same_ids(tokenizer):
 
 
 @given(texts=st.lists(texts | st.sampled_from(SPECIALS), max_size=6), allowed=st.sampled_from(["all", "none"]))
-@settings(max_examples=500)
 def test_streaming_equals_encoding_the_whole(plain, texts, allowed):
     whole = plain.encode("".join(texts), allowed_special=allowed)
     assert list(plain.encode_streaming(texts, allowed_special=allowed)) == whole
 
 
 @given(text=texts.filter(lambda text: len(text) > 1), data=st.data())
-@settings(max_examples=300)
 def test_streaming_is_the_same_for_every_cut(tokenizer, text, data):
     text = f"{text} and <|endoftext|> {text}\nx"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
@@ -144,7 +138,6 @@ def test_streaming_is_lazy(tokenizer):
 
 
 @given(text=texts, limit=st.integers(0, 12))
-@settings(max_examples=500)
 def test_truncated_text_stays_within_the_limit(tokenizer, text, limit):
     shortened = tokenizer.truncate(text, limit)
     assert tokenizer.count_tokens(shortened) <= limit
@@ -153,7 +146,6 @@ def test_truncated_text_stays_within_the_limit(tokenizer, text, limit):
 
 
 @given(ids=st.lists(st.integers(0, 1999), max_size=30))
-@settings(max_examples=500)
 def test_decoding_any_ids(plain, ids):
     assert plain.decode(ids) == plain.decode_bytes(ids).decode(errors="replace")
     assert "".join(plain.decode_stream(ids)) == plain.decode(ids)
@@ -281,7 +273,6 @@ def with_specials(names, **parts):
 
 
 @given(text=texts)
-@settings(max_examples=150)
 def test_tokens_ids_and_vocabulary_say_the_same(plain, text):
     ids, tokens = plain.encode(text), plain.tokenize(text)
     vocab = plain.get_vocab()
@@ -430,7 +421,6 @@ def framed(plain):
     around=st.booleans(),
     allowed=st.sampled_from(["all", "none", {"<|a|>", "<|a|><|b|>"}]),
 )
-@settings(max_examples=500)
 def test_truncated_text_stays_within_the_limit_whatever_the_options(framed, parts, limit, around, allowed):
     text = "".join(parts)
     options = {"add_special_tokens": around, "allowed_special": allowed}
@@ -505,7 +495,6 @@ def test_a_stream_may_be_cut_at_every_place(plain, make, allowed):
 
 
 @given(parts=st.lists(texts | st.sampled_from(SPECIALS), max_size=4), data=st.data())
-@settings(max_examples=200)
 def test_streams_of_bytes_may_be_cut_anywhere(tokenizer, parts, data):
     text = "".join(parts)
     encoded = text.encode()
@@ -515,7 +504,6 @@ def test_streams_of_bytes_may_be_cut_anywhere(tokenizer, parts, data):
 
 
 @given(data=st.binary(max_size=20), cuts=st.lists(st.integers(0, 20), max_size=4))
-@settings(max_examples=250)
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 def test_bytes_that_are_not_utf8_become_replacement_characters(plain, kind, data, cuts):
     ids = list(plain.encode_streaming(map(kind, chunked(data, [min(cut, len(data)) for cut in cuts]))))
@@ -580,7 +568,7 @@ CORPUS = ["low lower lowest newer newest wider widest, "] * 9
 
 
 @given(ids=st.lists(st.integers(0, 269), min_size=1, max_size=6, unique=True))
-@settings(max_examples=30)
+@few_examples
 def test_given_ids_are_kept_and_the_others_fill_the_rest_in_order(ids):
     specials = {f"<|{place}|>": id for place, id in enumerate(ids)}
     tokenizer = BPETokenizer.train_from_iterator(CORPUS, 270, special_tokens=specials)
@@ -692,7 +680,6 @@ def test_of_special_tokens_that_begin_at_one_place_the_longest_wins(overlapping)
 
 
 @given(parts=st.lists(st.sampled_from([*OVERLAPPING, "<|", "|>", "a", "b", " "]), max_size=8), data=st.data())
-@settings(max_examples=200)
 def test_overlapping_special_tokens_are_found_as_the_library_finds_them(overlapping, parts, data):
     ours, library = overlapping
     text = "".join(parts)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from support import hub
 from support.command import hf_sgpe
 from support.texts import texts
@@ -233,7 +233,6 @@ def theirs(tokenizer, tmp_path_factory):
 
 
 @given(text=texts)
-@settings(max_examples=300)
 def test_a_folder_of_the_tutorial_gives_its_ids(tokenizer, theirs, text):
     text = prepare(text, "nfc")
     if engines_agree(text, (SPLIT_PATTERNS["cl100k-any-space"],)):

@@ -103,7 +103,7 @@ def site(tokenizer, cutting, tmp_path_factory):
 def test_the_browser_shows_what_python_shows(site, tokenizer, cutting):
     drawn = [*TELLING]
 
-    @settings(max_examples=150, derandomize=True, database=None)
+    @settings(derandomize=True, database=None)
     @given(texts)
     def draw(text):
         drawn.append(text.encode(errors="replace").decode())  # no page holds half a character

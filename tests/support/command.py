@@ -1,14 +1,161 @@
-"""The command line as a user runs it."""
+"""The command line and the scripts, run in this process or in one of their own.
+
+A process takes seconds to start, so tests run commands in this one: with streams, folder, environment and warnings of
+their own. What only a process shows is tested in one: signals, terminals, pipes, memory, and once each command.
+"""
 
 from __future__ import annotations
 
-import subprocess
+import logging
+import os
+import runpy
 import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess, run
+from typing import IO
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+COMMAND = [sys.executable, "-m", "hf_sgpe"]
+"""The start of a command line that runs ``hf-sgpe`` in a process of its own."""
 
 
-def hf_sgpe(*arguments, cwd, code=0):
-    """Runs ``hf-sgpe`` in a folder, which ends with an exit code."""
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == code, done.stderr
+def hf_sgpe(
+    *arguments: object, cwd: Path | None = None, stdin: str | bytes = "", code: int | None = 0, **environment: str
+) -> CompletedProcess[str]:
+    """Run ``hf-sgpe`` in this process.
+
+    Args:
+        *arguments: Those of the command line.
+        cwd: The folder to run in.
+        stdin: The standard input.
+        code: The exit code that is expected; None accepts any.
+        **environment: Variables to set.
+    """
+    from hf_sgpe.cli import main
+
+    return _checked(_run_here(main, ["hf-sgpe", *map(str, arguments)], cwd, stdin, environment), code)
+
+
+def script(
+    name: str, *arguments: object, cwd: Path | None = None, stdin: str | bytes = "", code: int | None = 0, **environment: str
+) -> CompletedProcess[str]:
+    """Run a script of ``scripts/`` in this process. The arguments are those of `hf_sgpe`."""
+    path = str(SCRIPTS / name)
+    work = lambda: runpy.run_path(path, run_name="__main__")  # noqa: E731
+    return _checked(_run_here(work, [path, *map(str, arguments)], cwd, stdin, environment), code)
+
+
+def process(
+    *command: object, cwd: Path | None = None, stdin: str = "", code: int | None = 0, **environment: str
+) -> CompletedProcess[str]:
+    """Run a command in a process of its own. The arguments are those of `hf_sgpe`."""
+    done = run(
+        list(map(str, command)), input=stdin, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
+    )
+    return _checked(done, code)
+
+
+def _checked(done: CompletedProcess[str], code: int | None) -> CompletedProcess[str]:
+    assert code is None or done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def _run_here(
+    work: Callable[[], object], argv: list[str], cwd: Path | None, stdin: str | bytes, environment: dict[str, str]
+) -> CompletedProcess[str]:
+    code: object = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin.encode() if isinstance(stdin, str) else stdin)
+        files[0].seek(0)
+        for state in (_state_kept(argv, cwd, environment), _log_on_stderr(), _warnings_on_stderr()):
+            stack.enter_context(state)
+        try:
+            with _streams(files):
+                work()
+        except SystemExit as ending:
+            code = ending.code
+        for file in files:
+            file.seek(0)
+        stdout, stderr = (file.read().decode("utf-8", "replace") for file in files[1:])
+    if isinstance(code, str):
+        code, stderr = 1, f"{stderr}{code}\n"
+    assert code is None or isinstance(code, int)
+    return CompletedProcess(argv, code or 0, stdout, stderr)
+
+
+@contextmanager
+def _streams(files: list[IO[bytes]]) -> Iterator[None]:
+    """Put files in the place of the standard streams, for Python, for native code and for child processes."""
+    names = ("stdin", "stdout", "stderr")
+    before = [getattr(sys, name) for name in names]
+    kept = [os.dup(number) for number in range(3)]
+    for stream in before[1:]:
+        stream.flush()
+    for number, (name, file) in enumerate(zip(names, files, strict=True)):
+        os.dup2(file.fileno(), number)
+        setattr(sys, name, open(number, "rw"[number > 0], encoding="utf-8", closefd=False))  # noqa: SIM115
+    try:
+        yield
+    finally:
+        for number, (name, stream) in enumerate(zip(names, before, strict=True)):
+            if number:
+                getattr(sys, name).flush()
+            setattr(sys, name, stream)
+            os.dup2(kept[number], number)
+            os.close(kept[number])
+
+
+@contextmanager
+def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) -> Iterator[None]:
+    """Set what a process is started with, and give back what a command changes in the process that it has to itself."""
+    import signal
+
+    from hf_sgpe import kernel, quiet
+
+    folder, variables, arguments, path = Path.cwd(), dict(os.environ), sys.argv, list(sys.path)
+    on_end = signal.getsignal(signal.SIGTERM)
+    slow = kernel._slow_characters
+    kernel._slow_characters = 0
+    sys.argv = argv
+    os.environ.update(environment)
+    os.chdir(cwd or folder)
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.argv = arguments
+        sys.path[:] = path
+        kernel._slow_characters = slow
+        quiet.be_quiet(False)
+        signal.signal(signal.SIGTERM, on_end)
+
+
+@contextmanager
+def _log_on_stderr() -> Iterator[None]:
+    """Let the command set up logging, which it leaves alone where there are handlers."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+@contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """Print warnings as Python does by default. The tests' own filters make errors of them."""
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = lambda *about: print(warnings.formatwarning(*about[:4]), end="", file=sys.stderr)
+        yield

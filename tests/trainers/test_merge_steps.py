@@ -1,7 +1,7 @@
 from itertools import pairwise
 
 import regex
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, needs_data
 from support.naive import learn_by_recount
 
@@ -41,7 +41,6 @@ def test_the_notebooks_last_merges():
 
 
 @given(st.text("ab c", max_size=30), st.integers(0, 12), st.sampled_from(TIE_BREAKS))
-@settings(max_examples=300)
 def test_steps_are_those_of_a_naive_recount(text, num_merges, tie_break):
     steps = list(merge_steps(text, num_merges, tie_break=tie_break))
     before = steps[0].before if steps else {}

@@ -1,7 +1,7 @@
 """Parity-aware BPE, native and readable, against a recount of everything at each step."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.naive import learn_by_recount
 
 from hf_sgpe import kernel
@@ -54,7 +54,6 @@ def by_recounting(learning, held_out, *, vocabulary, num_merges, tie_break, min_
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @given(languages, st.integers(0, 20), st.integers(1, 4))
-@settings(max_examples=200)
 def test_equals_a_naive_recount(tie_break, corpora, num_merges, min_frequency):
     learning, held_out = ([counted(corpus) for corpus in side] for side in zip(*corpora, strict=True))
     options = {

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.naive import learn_by_recount
 
 from hf_sgpe import kernel
@@ -14,7 +14,6 @@ corpora = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=12), st.intege
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @given(corpus=corpora, num_merges=st.integers(0, 25), min_frequency=st.integers(1, 4))
-@settings(max_examples=600)
 def test_equals_a_naive_recount(tie_break, corpus, num_merges, min_frequency):
     words, counts = zip(*corpus, strict=True)
     options = {"vocabulary": LETTERS, "num_merges": num_merges, "tie_break": tie_break, "min_frequency": min_frequency}
@@ -45,7 +44,6 @@ def test_overlaps(tie_break, text):
     ),
     num_merges=st.integers(0, 60),
 )
-@settings(max_examples=150, deadline=None)
 def test_long_words_and_counts_far_apart(tie_break, corpus, num_merges):
     words, counts = zip(*corpus, strict=True)
     options = {"vocabulary": LETTERS, "num_merges": num_merges, "tie_break": tie_break}
@@ -109,7 +107,6 @@ def test_reports_each_merge_and_stops_when_nothing_is_left():
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @given(corpus=corpora, stop=st.integers(0, 25), min_frequency=st.integers(1, 4))
-@settings(max_examples=300)
 def test_learning_goes_on_where_it_stopped(tie_break, corpus, stop, min_frequency):
     words, counts = zip(*corpus, strict=True)
     options = {"vocabulary": LETTERS, "tie_break": tie_break, "min_frequency": min_frequency}

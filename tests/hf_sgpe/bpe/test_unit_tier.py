@@ -1,7 +1,7 @@
 from collections import Counter
 from itertools import accumulate
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import corpus, needs_data, sinhala_words
 from support.texts import indic
 
@@ -35,13 +35,11 @@ def check(units):
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=6), max_size=20))
-@settings(max_examples=500)
 def test_units_come_out_whole_and_nothing_occurs_twice_whatever_the_units(units):
     check(units)
 
 
 @given(st.lists(indic, min_size=1, max_size=20))
-@settings(max_examples=300)
 def test_chosen_syllables_come_out_whole(words):
     trie = LinguisTrie(["sinhala", "devanagari"])
     counts = Counter(unit for word in words for unit in trie.tokenize(word, leading_space=True))

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
@@ -75,7 +75,6 @@ conversations = st.lists(st.fixed_dictionaries({"role": roles, "content": conten
 
 @pytest.mark.parametrize("name", TWINS)
 @given(messages=conversations, prompt=st.booleans(), system=st.none() | contents)
-@settings(max_examples=300)
 def test_named_templates_equal_their_twins(name, messages, prompt, system):
     expected = TWINS[name](messages, prompt, system)
     assert render(messages, name, add_generation_prompt=prompt, system_prompt=system) == expected
@@ -137,7 +136,6 @@ def test_the_system_prompt_comes_first_unless_there_is_a_system_message(name):
 
 @pytest.mark.parametrize("name", TWINS)
 @given(messages=conversations, prompt=st.booleans())
-@settings(max_examples=100)
 def test_transformers_renders_the_same(name, messages, prompt):
     from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -309,7 +307,6 @@ def test_what_a_message_says_does_not_make_a_tokenizer_lack_a_token():
 
 @pytest.mark.parametrize("name", TWINS)
 @given(messages=conversations, prompt=st.booleans(), system=st.none() | contents)
-@settings(max_examples=300)
 def test_harmless_messages_have_the_ids_of_the_rendered_text(name, chatty, messages, prompt, system):
     options = {"add_generation_prompt": prompt, "system_prompt": system}
     text = render(messages, name, special_tokens=chatty.roles, **options)
@@ -421,7 +418,6 @@ def test_no_two_messages_forge_a_special_token_together(name, chatty):
         max_size=3,
     )
 )
-@settings(max_examples=200)
 def test_no_mixture_of_their_parts_forges_a_special_token(name, chatty, parts):
     messages = [message for part in parts for message in said("".join(part))]
     check(chatty, messages, [message for _ in parts for message in said("a")], name)

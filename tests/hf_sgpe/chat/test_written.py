@@ -9,7 +9,7 @@ from itertools import chain
 
 import markupsafe
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from support.operations import calls_in
 
 from hf_sgpe.chat.written import (
@@ -200,7 +200,6 @@ def test_removing_what_it_begins_and_ends_with(text, part):
 
 
 @given(text=written, separator=st.none() | short, most=most)
-@settings(max_examples=300)
 def test_splitting(text, separator, most):
     assert text.split(separator, most) == str.__str__(text).split(separator, most)
     assert text.rsplit(separator, most) == str.__str__(text).rsplit(separator, most)
@@ -314,7 +313,6 @@ ATOMS = ["%s", "%5s", "%-4s", "%%", "a", " ", "%d", "%03d", "%(a)s", "%(a)4s", "
 
 
 @given(atoms=st.lists(st.sampled_from(ATOMS), max_size=5), data=st.data())
-@settings(max_examples=400)
 def test_filling_in(atoms, data):
     form = data.draw(written_texts(st.just("".join(atoms))))
     values = st.lists(either | st.just(3), max_size=4).map(tuple) | either | st.fixed_dictionaries({"a": either})
@@ -450,7 +448,6 @@ def twin_spans(text, start, stop):
 
 
 @given(text=mixtures)
-@settings(max_examples=500)
 def test_only_what_the_template_wrote_is_special(text):
     finder = Finder(SPECIAL, ["x<"])
     found = list(twin_spans(text, 0, len(text)))

@@ -2,7 +2,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from support.examples import few_examples
 
 from hf_sgpe import TrainingConfig, WordCounts, kernel
 from hf_sgpe.bpe.encoder import merge_words
@@ -62,7 +63,7 @@ def test_words_are_found_as_in_a_dictionary(counts, others):
 
 @pytest.mark.parametrize("rows", [1 << 16, 2])
 @given(parts=st.lists(counted, max_size=4))
-@settings(max_examples=60)
+@few_examples
 def test_sums_are_those_of_dictionaries(rows, parts):
     expected = Counter()
     for part in parts:
@@ -96,7 +97,7 @@ def test_words_cannot_be_changed():
 
 
 @given(counted)
-@settings(max_examples=60)
+@few_examples
 def test_kernels_take_words_as_any_others(counts):
     made, times = as_arrays(counts)
     listed, values = list(made), times.tolist()

@@ -1,7 +1,8 @@
 """Which of llama.cpp's pre-tokenizers a tokenizer is recognised as. They are tried on llama.cpp among the engines."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from support.examples import few_examples
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
@@ -196,7 +197,7 @@ def test_patterns_are_known_by_name_or_regex():
 
 
 @pytest.mark.parametrize("spelling", _SPELLINGS)
-@settings(max_examples=25)
+@few_examples
 @given(text=st.one_of(texts, st.text("aZ'sLlVeE019 \t\n\r.,!-_ßé١②ſ\u200d\u0d9a\u0dca一々\u3000", max_size=40)))
 def test_other_spellings_cut_alike(spelling, text):
     regexes = [one for known in PRE_TOKENIZERS for one in known.regexes if _SPELLINGS[spelling] in one][:2]

@@ -4,7 +4,7 @@ import json
 from functools import cache
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer, decoders
@@ -90,7 +90,6 @@ nasty = texts | st.text(st.sampled_from("a1٣½²x.b'-—।፡ \n中あ가\U000
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=nasty)
-@settings(max_examples=300)
 def test_words_are_those_of_the_library(kind, text):
     assert splitter_of(kind).split(text) == cut(kind, text)
 
@@ -109,7 +108,6 @@ def test_digits_and_punctuation_in_front_of_a_known_pattern_are_cut_natively(kin
 
 
 @given(text=nasty)
-@settings(max_examples=300)
 def test_words_of_a_script_stay_whole_before_several_splits(text):
     base = Splitting.from_regexes(regexes_of({"type": "Sequence", "pretokenizers": KINDS["deepseek-coder"]}))
     for patterns in (base.patterns, (r"\p{N}", "gpt2")):
@@ -136,7 +134,6 @@ def falcon(sample):
 
 
 @given(text=nasty | st.text(st.sampled_from("0123456789 ²¹¼ಲಹ٣x.-"), max_size=24))
-@settings(max_examples=600)
 def test_digits_among_the_bytes_of_characters_are_cut_to_the_same_tokens(falcon, text):
     tokenizer = BPETokenizer.of(tokenizer_json.from_dict(json.loads(falcon.to_str())))
     assert tokenizer.encode(text) == falcon.encode(text).ids

@@ -2,7 +2,7 @@ import json
 
 import pytest
 import tiktoken
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
@@ -52,7 +52,6 @@ def both(request, sample, tmp_path_factory):
 
 
 @given(parts=st.lists(texts | st.sampled_from(SPECIALS), max_size=4))
-@settings(max_examples=300)
 def test_saved_file_gives_the_same_ids_in_the_library(both, parts):
     tokenizer, backend = both
     text = "".join(parts)
@@ -191,7 +190,6 @@ FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
 @given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
-@settings(max_examples=500)
 def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(saved, text):
     """GPT-NeoX's kind: some in the text as it is, then others in what is left of it, normalized."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
@@ -235,7 +233,6 @@ def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
 
 
 @given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
-@settings(max_examples=300)
 def test_bytes_without_a_token_are_left_out_as_the_library_does(saved, text):
     """SmolLM2's kind: no tokens for some control characters, nor for bytes that begin unassigned ones."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))

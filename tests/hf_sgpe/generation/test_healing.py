@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.bigram import Bigram
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
@@ -113,7 +113,6 @@ prompts = st.lists(
 
 
 @given(prompts.map("".join), st.integers(0, 3), st.integers(0, 100))
-@settings(deadline=None)
 def test_the_text_of_the_prompt_stays_and_only_what_follows_comes(small, prompt, heat, seed):
     engine, tokenizer = small.engine, small.tokenizer
     options = GenerationOptions(max_new_tokens=6, temperature=heat, seed=seed, top_p=0.9, heal=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import regex
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.examples import few_examples
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
@@ -113,7 +114,7 @@ def test_real_words_have_the_syllables_of_their_source(name):
 
 @pytest.mark.parametrize("name", EVERY)
 @given(data=st.data())
-@settings(max_examples=25)
+@few_examples
 def test_syllables_give_the_text_back_natively_as_readably_and_cut_no_cluster(name, data):
     text = data.draw(text_in(name))
     units = trie_of(name).tokenize(text)
@@ -129,7 +130,6 @@ def test_syllables_give_the_text_back_natively_as_readably_and_cut_no_cluster(na
         lambda names: st.tuples(st.just(names), text_in(*names))
     )
 )
-@settings(max_examples=100)
 def test_several_scripts_at_once(drawn):
     names, text = drawn
     trie = LinguisTrie(names, whole_clusters=True)
@@ -186,7 +186,7 @@ def test_no_cluster_of_real_text_is_cut(language):
 
 @pytest.mark.parametrize("name", EVERY)
 @given(data=st.data())
-@settings(max_examples=20)
+@few_examples
 def test_no_merge_of_the_unit_tier_crosses_a_syllable(name, data):
     trie = trie_of(name)
     words = data.draw(st.lists(text_in(name), min_size=1, max_size=6))
@@ -235,7 +235,6 @@ def forms(names):
 
 @pytest.mark.parametrize("names", [("all",), ("hebrew", "arabic", "sinhala"), ("emoji", "hangul"), tuple(OWN)])
 @given(data=st.data())
-@settings(max_examples=150)
 def test_words_are_the_same_by_the_kernel_the_table_and_the_library(names, data):
     text = data.draw(text_in(*data.draw(st.lists(st.sampled_from(OWN), min_size=1, max_size=3))))
     readable, by_regex, native = forms(names)

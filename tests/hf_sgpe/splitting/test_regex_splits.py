@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support.data import corpus, needs_data
 from support.texts import newest, texts
 from tokenizers import NormalizedString, PreTokenizedString, Tokenizer, models
@@ -14,7 +14,6 @@ def native_words(pre_tokenizer, text):
 
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @given(text=texts)
-@settings(max_examples=400)
 def test_named_patterns_split_as_the_engine_does_on_random_text(name, text):
     pre_tokenizer = RegexPreTokenizer(name)
     assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
@@ -22,7 +21,6 @@ def test_named_patterns_split_as_the_engine_does_on_random_text(name, text):
 
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @given(text=newest)
-@settings(max_examples=200)
 def test_characters_newer_than_the_engine_make_no_difference(name, text):
     pre_tokenizer = RegexPreTokenizer(name)
     assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
@@ -68,7 +66,6 @@ def test_patterns_apply_one_after_another(text):
 
 
 @given(texts)
-@settings(max_examples=200)
 def test_attaches_to_a_tokenizer_by_the_custom_protocol(text):
     ours = RegexPreTokenizer("cl100k")
     pretokenized = PreTokenizedString(text)

@@ -2,7 +2,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from support.data import corpus, needs_data
 from support.texts import NEWEST, indic, newest, texts
 
@@ -25,7 +25,6 @@ def words(splitter, texts):
 
 @pytest.mark.parametrize("name", SPLITTERS)
 @given(chunks=st.lists(texts | newest | marks | st.sampled_from([" a", "\nb", "x\n", "1", " ", "\n", "'s"]), max_size=6))
-@settings(max_examples=400)
 def test_words_of_the_parts_are_the_words_of_the_whole(name, chunks):
     parts = list(cut_stream(chunks))
     assert "".join(parts) == "".join(chunks)

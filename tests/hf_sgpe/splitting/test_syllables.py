@@ -1,6 +1,6 @@
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from support.data import corpus, needs_data
 from support.texts import texts
 
@@ -82,7 +82,6 @@ def test_white_space_table(text, units):
 
 
 @given(texts)
-@settings(max_examples=2000)
 def test_equals_the_documents_grammar_on_random_text(text):
     assert LinguisTrie().tokenize(text) == ORACLE.findall(text)
     assert LinguisTrie().tokenize(text, leading_space=True) == SPACED_ORACLE.findall(text)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support.data import corpus, needs_data, sinhala_words
 from support.texts import texts
 from tokenizers import PreTokenizedString
@@ -24,7 +24,6 @@ CASES = [
 
 @pytest.mark.parametrize(("scripts", "pattern"), CASES)
 @given(text=texts)
-@settings(max_examples=500)
 def test_readable_regex_and_native_forms_agree_on_random_text(scripts, pattern, text):
     readable = LinguisTriePreTokenizer(scripts, pattern)
     words = readable.split(text)
@@ -75,7 +74,6 @@ def test_words_of_different_scripts_part():
 
 
 @given(texts)
-@settings(max_examples=200)
 def test_attaches_by_the_custom_protocol(text):
     ours = LinguisTriePreTokenizer(["sinhala"], "o200k")
     pretokenized = PreTokenizedString(text)
