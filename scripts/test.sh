@@ -1,30 +1,131 @@
 #!/usr/bin/env bash
-# Sets up an environment and runs all checks, with the native kernels and without: bash scripts/test.sh [pytest arguments]
+# Checks this project, in environments that it sets up.
+#
+#     bash scripts/test.sh                      linter, types and the quick tests: is a change right?
+#     bash scripts/test.sh -k chat              the same, with arguments of pytest
+#     bash scripts/test.sh --all                all parts
+#     bash scripts/test.sh --only arm           one part (--only may be repeated)
+#     bash scripts/test.sh --list               names the parts
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
-make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"
-bash "$root/scripts/ecosystems.sh"
 cd "$root"
-export PATH="$root/.venv-test/bin:$PATH"
-ruff check .
-ruff format --check .
-mypy
-# A file's tests stay together, for what they share.
-run_tests="python -m pytest -n 2 --dist loadfile --no-loadscope-reorder"
-ignored=()
-if command -v "${CXX:-c++}" >/dev/null; then
-    HF_SGPE_KERNEL=native $run_tests "$@"
-    bash "$root/scripts/sanitize.sh" --inputs 20000
-    bash "$root/scripts/arm.sh"
-    bash "$root/scripts/engines.sh"
+kernels_are_built=$(command -v "${CXX:-c++}" || true)
+
+# Each part is a function. It sets up the environment that it needs, and ends with 77 where it cannot run.
+
+lint() { # the linter, the formatter and types
+    test_environment
+    ruff check .
+    ruff format --check .
+    mypy
+}
+
+quick() { # each public behaviour, and each kernel against its readable twin
+    test_environment
+    run_tests quick -m "not slow" "$@"
+}
+
+tests() { # the quick tests with more examples, and the slow ones
+    test_environment
+    run_tests tests --hypothesis-profile ci --ignore=tests/ecosystems --ignore=tests/engines --ignore=tests/docs \
+        --ignore=tests/packaging "$@"
+}
+
+readable() { # the tests of kernels, without the native ones
+    [ -n "$kernels_are_built" ] || skip "no C++ compiler: all tests run with the readable kernels"
+    test_environment
+    HF_SGPE_KERNEL=python run_tests readable -m kernels "$@"
+}
+
+docs() { # the blocks of code of the documentation, its notebooks and its site
+    test_environment
+    run_tests docs --hypothesis-profile ci tests/docs "$@"
+}
+
+ecosystems() { # saved tokenizers in transformers 4, tokenizers 1.0 and transformers.js
+    test_environment
+    bash scripts/ecosystems.sh
+    run_tests ecosystems --hypothesis-profile ci tests/ecosystems "$@"
+}
+
+engines() { # generation on all engines, and all that uses transformers with the oldest version that is supported
+    [ -n "$kernels_are_built" ] || skip "no C++ compiler: llama.cpp is compiled"
+    bash scripts/engines.sh
     export PATH="$root/.venv-engines/bin:$PATH"
-    HF_SGPE_ENGINES=all $run_tests tests/engines tests/hub_cards/test_runtimes.py "$@"
-    # Together with the oldest transformers that is supported. What stands above both has been tested.
-    for path in ecosystems engines hf_sgpe/serving hub_cards trainers/test_hub_datasets.py; do
-        ignored+=("--ignore=tests/$path")
-    done
-else
-    echo "no C++ compiler (${CXX:-c++}): the native kernels and the engines are not tested" >&2
-fi
-HF_SGPE_KERNEL=python $run_tests -m "not slow" ${ignored[@]+"${ignored[@]}"} "$@"
+    HF_SGPE_ENGINES=all run_tests engines --hypothesis-profile ci tests/engines tests/hub_cards/test_runtimes.py "$@"
+    run_tests oldest -m "not slow" $(grep -rlE "^ *(from|import) transformers" tests/hf_sgpe tests/trainers tests/hub_cards) "$@"
+}
+
+packaging() { # wheels and source packages, installed in empty environments
+    test_environment
+    run_tests packaging tests/packaging "$@"
+}
+
+sanitizers() { # the kernels with random input, watched for what C++ leaves undefined
+    [ -n "$kernels_are_built" ] || skip "no C++ compiler"
+    bash scripts/sanitize.sh --inputs 20000
+}
+
+arm() { # the kernels' forms for 64-bit ARM
+    bash scripts/arm.sh
+}
+
+parts=(lint tests readable docs ecosystems engines packaging sanitizers arm)
+
+test_environment() {
+    make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"
+    export PATH="$root/.venv-test/bin:$PATH"
+    if [ -n "$kernels_are_built" ]; then
+        export HF_SGPE_KERNEL=${HF_SGPE_KERNEL:-native}
+    fi
+}
+
+run_tests() { # NAME [ARGUMENT…]: pytest, with a report for the table
+    python -m pytest -q -n logical --dist worksteal --junitxml "$reports/$part.$1.xml" "${@:2}"
+}
+
+skip() {
+    echo "$1" | tee "$reports/$part.skipped" >&2
+    exit 77
+}
+
+chosen=()
+arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --all) chosen=("${parts[@]}") ;;
+    --only)
+        case " ${parts[*]} quick " in
+        *" ${2:-} "*) chosen+=("$2") && shift ;;
+        *) echo "error: --only ${2:-}: the parts are ${parts[*]}" >&2 && exit 2 ;;
+        esac
+        ;;
+    --list)
+        sed -n 's/^\([a-z]*\)() { # \(.*\)/\1: \2/p' "${BASH_SOURCE[0]}" | grep -v "^run_tests"
+        exit
+        ;;
+    -h | --help)
+        sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        exit
+        ;;
+    *) arguments+=("$1") ;;
+    esac
+    shift
+done
+[ ${#chosen[@]} -gt 0 ] || chosen=(lint quick)
+
+export reports="$root/build/reports"
+rm -rf "$reports"
+mkdir -p "$reports"
+for part in "${chosen[@]}"; do
+    echo "── $part"
+    begun=$SECONDS status=0
+    # All parts run, and the table shows which failed. A function inside a condition would not stop at its first error.
+    set +e
+    (set -e && "$part" ${arguments[@]+"${arguments[@]}"})
+    status=$?
+    set -e
+    echo "$part $status $((SECONDS - begun))" >>"$reports/parts"
+done
+exec "${PYTHON:-python3}" scripts/report.py "$reports"
