@@ -1,5 +1,5 @@
 # Sourced by the other scripts. make_environment FOLDER REQUIREMENT… : a virtual environment with this project in it.
-# Needs only pip and python3, which must be 3.10 or later; PYTHON=… names another one.
+# Needs only python3, which must be 3.10 or later, and pip, or uv, which is faster; PYTHON=… names another Python.
 
 make_environment() {
     local folder=$1 python=${PYTHON:-python3} stamp
@@ -14,12 +14,18 @@ make_environment() {
         return
     fi
     echo "Setting up $folder (only once; this takes a minute or two)" >&2
-    if ! "$python" -m venv --clear "$folder" >/dev/null 2>&1; then
-        # Some systems ship Python without ensurepip. virtualenv brings its own pip.
-        "$python" -m pip install --quiet --target "$folder-virtualenv" virtualenv
-        PYTHONPATH="$folder-virtualenv" "$python" -m virtualenv --quiet --clear "$folder"
-        rm -rf "$folder-virtualenv"
+    if command -v uv >/dev/null; then
+        uv venv --quiet --clear --seed --python "$python" "$folder"
+        uv pip install --quiet --python "$folder/bin/python" "$@"
+    else
+        if ! "$python" -m venv --clear "$folder" >/dev/null 2>&1; then
+            # Some systems ship Python without ensurepip. virtualenv brings its own pip.
+            "$python" -m pip install --quiet --target "$folder-virtualenv" virtualenv
+            PYTHONPATH="$folder-virtualenv" "$python" -m virtualenv --quiet --clear "$folder"
+            rm -rf "$folder-virtualenv"
+        fi
+        # Python compiles what is imported, which is a small part of all that is installed.
+        "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
     fi
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
     echo "$stamp" >"$folder/installed"
 }
