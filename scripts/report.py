@@ -2,8 +2,8 @@
 
 Usage: python scripts/report.py FOLDER
 
-FOLDER holds ``parts``, with a line "NAME STATUS SECONDS" for each part, the reports of pytest as NAME.*.xml, and in NAME.skipped
-the reason why a part did not run. The exit code is 1 if a part failed. Needs Python alone.
+FOLDER holds ``parts``, with a line "NAME STATUS SECONDS" for each part, the reports of pytest as NAME.*.xml, and in
+NAME.skipped the reason why a part did not run. The exit code is 1 if a part failed. Needs Python alone.
 """
 
 from __future__ import annotations
