@@ -1,0 +1,18 @@
+"""How many examples a property test tries: 25 by default, 300 by ``--hypothesis-profile ci``, 5,000 by ``nightly``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings
+
+# The same examples each time, but for the long search: a change is not blamed for a fault that was there before.
+settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True)
+settings.register_profile("nightly", max_examples=5000, deadline=None)
+
+
+def few_examples(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Try a tenth of the profile's examples, for tests that take a second for a dozen."""
+    return settings(max_examples=max(settings.default.max_examples // 10, 5))(test)
