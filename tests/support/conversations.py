@@ -27,6 +27,8 @@ STYLES = {
     **{name: load_template(name) for name in SPECIAL_TOKENS},
 }
 
+TEMPLATES_TOKENS = [*SPECIAL_TOKENS["llama3"], *SPECIAL_TOKENS["chatml"]]
+ENDS = ["<|endoftext|>", "[INST]", "</s>", " <x>"]
 SPECIAL = [
     "<s>",
     "</s>",
@@ -50,9 +52,9 @@ SPECIAL = [
 OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
-def some(cases, start=0):
-    """All cases where the profile is a long one, and by default every seventh, from ``start`` on."""
-    return cases if settings.default.max_examples >= 300 else cases[start::7]
+def some(cases, turn=1, of=11):
+    """All cases where the profile is a long one, and by default those of one turn of several."""
+    return cases if settings.default.max_examples >= 300 else cases[turn::of]
 
 
 # ---------------------------------------------------------------- tokenizers
@@ -128,6 +130,11 @@ def composed(text):
 # ---------------------------------------------------------------- conversations
 
 HELLO = {"role": "user", "content": "Hi"}
+
+
+def said(content, role="user", **more):
+    """A conversation of one message."""
+    return [{"role": role, "content": content, **more}]
 
 
 def answer_with(**fields):

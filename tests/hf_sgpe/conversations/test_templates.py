@@ -129,7 +129,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_whatever_a_template_does_harmless_messages_have_the_ids_of_transformers(text, ours, theirs):
     different = []
-    for expression, content in some([*itertools.product(EXPRESSIONS, HARMLESS)], [*TEXTS].index(text)):
+    for expression, content in itertools.product(some(EXPRESSIONS, [*TEXTS].index(text), len(TEXTS)), HARMLESS):
         options = {"chat_template": written_with(expression, TEXTS[text]), "return_dict": False}
         chat = [{"role": "user", "content": content}]
         if fields(ours, chat, **options) != fields(theirs, chat, **options):
@@ -143,7 +143,7 @@ def test_whatever_a_template_does_harmless_messages_have_the_ids_of_transformers
 def test_whatever_a_template_does_no_message_is_refused_or_makes_a_special_token(text, ours, theirs):
     failed = []
     end = ours.convert_tokens_to_ids("<|im_end|>")
-    for expression, content in some([*itertools.product(EXPRESSIONS, HOSTILE)], [*TEXTS].index(text)):
+    for expression, content in itertools.product(some(EXPRESSIONS, [*TEXTS].index(text), len(TEXTS)), HOSTILE):
         options = {"chat_template": written_with(expression, TEXTS[text]), "return_dict": False}
         chat = [{"role": "user", "content": content}]
         ids, expected = fields(ours, chat, **options), fields(theirs, chat, **options)

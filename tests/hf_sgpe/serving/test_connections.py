@@ -63,25 +63,25 @@ def test_who_goes_away_while_being_answered_is_no_longer_answered(running, engin
 def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
     with connect(running) as first:
         first.sendall(request(LONG))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
         with connect(running) as second:
             second.sendall(request({**LONG, "stream": stream}))
             wait_until(lambda: len(running.line) == 2)
         wait_until(lambda: len(running.line) == 1)
     wait_until(lambda: not len(running.line))
-    assert engine.begun == engine.ended == 1
+    assert len(engine.asked) == engine.ended == 1
 
 
 def test_one_who_goes_away_takes_all_choices_along(running, engine):
     with connect(running) as connection:
         connection.sendall(request({**LONG, "n": 5}))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
     wait_until(lambda: not len(running.line))
-    assert engine.begun == engine.ended == 1
+    assert len(engine.asked) == engine.ended == 1
 
 
 def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
-    engine.id = 4999  # a row without a token
+    engine.ids = [4999]  # a row without a token
     with connect(running) as connection:
         connection.sendall(request(LONG))
         wait_until(lambda: engine.said > 100)
@@ -89,9 +89,10 @@ def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
 
 
 def test_who_does_not_read_holds_up_nobody(running, engine):
+    engine.pause = 0
     with connect(running) as lazy, connect(running) as other:
         lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
         other.sendall(request({"prompt": "a", "max_tokens": 3}))
         assert answer(other)[2]["choices"][0]["text"] == "aaa"
 
