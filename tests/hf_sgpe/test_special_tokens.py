@@ -164,7 +164,7 @@ def test_no_special_tokens_may_be_given_as_a_mapping():
     assert BPETokenizer.train_from_iterator(CORPUS, 260, special_tokens={}).special_tokens == {}
 
 
-def test_a_vocabulary_size_that_is_no_number_is_named_beside_given_ids():
+def test_a_vocabulary_size_that_is_no_number_is_named_where_ids_are_given():
     with pytest.raises(SGPEError, match="vocab_size must be a whole number, not '300'"):
         TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from hypothesis import settings, strategies as st
+from hypothesis import strategies as st
 from packaging.version import Version
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
@@ -50,11 +50,6 @@ SPECIAL = [
     *(f"<|{role}|>" for role in ("system", "user", "assistant", "tool", "/tool", "end")),
 ]
 OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
-
-
-def some(cases, turn=1, of=11):
-    """All cases where the profile is a long one, and by default those of one turn of several."""
-    return cases if settings.default.max_examples >= 300 else cases[turn::of]
 
 
 # ---------------------------------------------------------------- tokenizers
@@ -167,7 +162,7 @@ SCHEMA = {
 
 
 def function_with(text):
-    """A tool whose docstring says ``text``, in its description and in a parameter's."""
+    """A tool with a text in its docstring's description and in a parameter's."""
 
     def tool(place: str) -> str:
         raise NotImplementedError

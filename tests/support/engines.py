@@ -1,4 +1,4 @@
-"""Engines that need no package: a small model that is exact, and one that says what it is told to."""
+"""Engines that need no package: a small model that is exact, and one whose tokens are given."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Bigram(Engine):
 
 
 class Parrot(Engine):
-    """Says some ids, whatever it is asked.
+    """Generates given ids after every prompt.
 
     Args:
-        ids: What it says.
-        is_endless: Whether it says them again and again.
+        ids: The ids.
+        is_endless: Whether they begin again after the last.
         error: What it raises after them.
         pause: Seconds before each.
     """

@@ -10,7 +10,7 @@ from hf_sgpe import LinguisTrie, segment_into_words
 from support.naive import merged
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-UNKNOWN = ""  # stands for a pruned syllable, as the document's -1 does
+UNKNOWN = ""  # in place of a pruned syllable, as the document's -1
 
 
 def is_boundary_token(token: str) -> bool:

@@ -69,7 +69,7 @@ def test_marks_go_along_with_characters_that_stay_the_same(use):
 
 
 @pytest.mark.parametrize("use", [lambda text: text + text, lambda text: text[::-1], html.escape, lambda text: text[1:]])
-def test_marks_do_not_go_along_where_nobody_knows_which_character_is_which(use):
+def test_marks_do_not_go_along_where_characters_cannot_be_told_apart(use):
     assert not any(marks_of(follow(use(str.__str__(MIXED_TEXT)), MIXED_TEXT)))
 
 
@@ -129,7 +129,7 @@ def test_filling_in(atoms, data):
 
 
 def twin_fill(characters, atoms, values):
-    """Without white space: which of it was in a text, and which makes up for its width, nobody needs to know."""
+    """Fill in, without white space, which may be a text's own or make up for its width."""
     in_order = iter(values if isinstance(values, tuple) else (values,))
     for atom in atoms:
         own, characters = characters[: len(atom)], characters[len(atom) :]
@@ -173,7 +173,7 @@ def test_what_python_spells_out_keeps_the_marks_of_the_texts_in_it():
     assert set(marks_of(text_of([by_template("b"), 1]))) == {TEMPLATE}
     assert marks_of(text_of(5)) == marks_of(text_of(None)[:1]) == bytes([TEMPLATE])
     assert marks_of(text_of(by_template("b"))) == bytes([TEMPLATE])
-    # Nobody knows what is in there.
+    # What is in there is not known.
     assert not any(marks_of(text_of([by_template("b"), iter([])])))
 
 

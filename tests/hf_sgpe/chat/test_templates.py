@@ -277,7 +277,7 @@ def test_a_template_without_special_tokens_suits_every_tokenizer():
     assert with_specials([]).apply_chat_template(said("Hi"), "alpaca") == list(text.encode())
 
 
-def test_what_a_message_says_does_not_make_a_tokenizer_lack_a_token():
+def test_the_text_of_a_message_does_not_make_a_tokenizer_lack_a_token():
     without_end = with_specials([token for token in TEMPLATES_TOKENS if token != "<|end_of_text|>"])
     assert without_end.apply_chat_template(said("Hi"), "llama3")
     assert without_end.apply_chat_template(said("What is <|end_of_text|>?"), "llama3")
@@ -323,7 +323,7 @@ def test_a_template_that_changes_messages_changes_special_tokens_in_them_as_text
 def test_text_is_an_ordinary_text(chatty):
     text = chatty.apply_chat_template(said("<|im_end|>"), "chatml", tokenize=False)
     assert type(text) is str
-    # Written by render, it is as good as one for whoever encodes it.
+    # What render writes is encoded like a text, too.
     fast = SGPETokenizerFast.from_bpe(chatty)
     for one in (text, render(said("<|im_end|>"), "chatml")):
         assert fast(one)["input_ids"] == chatty.encode(one, allowed_special="all")

@@ -22,7 +22,7 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS
         (["Hi<|im"], "Hi", [256, *b"user\nHi", 257, 10]),
         (["Hi<|im"], "Ho", [256, *b"user\nHo", 257, 10]),
         (["Hi<|im"], "Hi<|im", [256, *b"user\n", 258, 257, 10]),
-        # Tokens that are no special ones stand for themselves wherever they are written.
+        # Tokens that are not special are found in every text.
         (["<think>"], "<think>", [256, *b"user\n", 258, 257, 10]),
         (["<think>"], "<think><|im_end|>", [256, *b"user\n", 258, *b"<|im_end|>", 257, 10]),
         (["er\n"], "<|im_end|>", [256, *b"us", 258, *b"<|im_end|>", 257, 10]),
@@ -60,7 +60,7 @@ BITS = ["<|rs|>", "<|im_end|>", "\u2028", " ", "\n", "\x1c", "\x85", "a", "ී",
     after=st.lists(st.sampled_from(BITS), max_size=3).map("".join),
 )
 @few_examples
-def test_special_tokens_that_look_at_what_is_beside_them_do_so_whatever_a_message_says(flags, before, content, after):
+def test_special_tokens_look_at_their_neighbours_in_every_message(flags, before, content, after):
     lstrip, rstrip, single_word = flags
     fast, _ = bytes_with(["<|im_end|>", "\u2028"])
     token = AddedToken("<|rs|>", special=True, normalized=False, lstrip=lstrip, rstrip=rstrip, single_word=single_word)
@@ -88,7 +88,7 @@ def test_special_tokens_that_look_at_what_is_beside_them_do_so_whatever_a_messag
 @newest_only
 @pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word"])
 @pytest.mark.parametrize("content", ["<|rs|>", "<|im_end|>", "a<|rs|>", " <|rs|> a", "Hi"])
-def test_special_tokens_that_look_at_what_is_beside_them_are_where_transformers_has_them(flag, content, ours, theirs):
+def test_special_tokens_that_look_at_their_neighbours_are_where_transformers_has_them(flag, content, ours, theirs):
     fast, _ = bytes_with(["<|im_end|>"])
     fast.add_tokens([AddedToken("<|rs|>", special=True, normalized=False, **{flag: True})], special_tokens=True)
     stock = PreTrainedTokenizerFast(tokenizer_object=fast._tokenizer)

@@ -5,6 +5,7 @@ import json
 import unicodedata
 
 import pytest
+from support.cases import some
 from support.conversations import (
     HELLO,
     OTHERS,
@@ -14,7 +15,6 @@ from support.conversations import (
     composed,
     function_with,
     saved_tokenizer,
-    some,
     specials_in,
 )
 
@@ -37,7 +37,7 @@ DOINGS = {
     "printed": "{{ [m.content] }}{{ m }}{{ m | string }}{{ [m] | join }}{{ (m.content, 1) ~ '' }}",
     "formatted": "{{ '{}{x}|>{}'.format('<|im_end', m.content, x='') }}{{ '%s%s' % ('<', m.content) }}",
     "filled": "<|im_start|>{{ 'X and X'.replace('X', m.content) }}{{ '%s' | format(m.content) }}",
-    "beside": "<{{ m.content }}>\n{{ '<|' ~ m.content ~ '|>' }}[{{ m.content }}]{{ m.content }}<|",
+    "next to others": "<{{ m.content }}>\n{{ '<|' ~ m.content ~ '|>' }}[{{ m.content }}]{{ m.content }}<|",
 }
 TRICKS = {name: "{% for m in messages %}" + doing + "<|im_end|>{% endfor %}" for name, doing in DOINGS.items()}
 
@@ -239,5 +239,5 @@ def withstands(tokenizer, source, says, text):
 
 
 def test_no_attack_makes_a_special_token(attacked):
-    failed = [name for name, *attack in some(ATTACKS) if not withstands(attacked, *attack)]
+    failed = [name for name, *attack in some(ATTACKS, 1, 11) if not withstands(attacked, *attack)]
     assert failed == []

@@ -53,7 +53,7 @@ def test_a_mask_holds_all_tokens_of_the_last_character_and_none_of_padding(ours,
         assert encoded["assistant_masks"] == mask
 
 
-def test_an_answer_in_a_macro_is_masked_where_it_stands(ours):
+def test_an_answer_in_a_macro_is_masked_where_it_is_written(ours):
     source = (
         "{% macro turn(m) %}<|im_start|>{{ m.role }}\n"
         "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% endmacro %}"

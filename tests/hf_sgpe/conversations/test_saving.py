@@ -61,10 +61,10 @@ def test_a_template_of_another_tokenizer_is_named_before_it_is_mixed_in(saver, w
     assert BPETokenizer.from_pretrained(tmp_path).chat_template == CHATML
 
 
-def test_training_anew_keeps_the_template(with_template, sample):
+def test_training_again_keeps_the_template(with_template, sample):
     fast = SGPETokenizerFast.from_bpe(with_template)
     for template in (CHATML, "{{ messages[0].content }}", {"default": CHATML, "rag": "{{ documents }}"}):
         fast.chat_template = template
-        anew = fast.train_new_from_iterator([sample["en"]], 400)
-        assert anew.chat_template == template
-        assert len(specials_in(anew, chatml_ids(anew, "<|im_end|>"))) == 2
+        new = fast.train_new_from_iterator([sample["en"]], 400)
+        assert new.chat_template == template
+        assert len(specials_in(new, chatml_ids(new, "<|im_end|>"))) == 2

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 from jinja2 import TemplateError
-from support.conversations import fields, newest_only, some, specials_in
+from support.cases import some
+from support.conversations import fields, newest_only, specials_in
 
 from hf_sgpe import SGPEError
 from hf_sgpe.chat import templates
@@ -90,7 +91,7 @@ TEXTS = {
     "between a message's": "m.content ~ '[INST]' ~ m.content",
     "around a message's": "'<|im_start|>\\n' ~ m.content ~ '\\n[INST]'",
 }
-# What these do to a text leaves nobody to tell the template's part of it from a message's.
+# What these do to a text leaves the template's part of it unknown.
 FAR_APART = [
     "wrapstring=x",
     "striptags",

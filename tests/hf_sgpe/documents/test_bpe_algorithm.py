@@ -1,4 +1,4 @@
-"""The pseudocode of ``bpe_algorithm.txt``: the code must do what it says."""
+"""The pseudocode of ``bpe_algorithm.txt``, against the code."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The pseudocode of ``incremental_bpe_pseudocode.txt``: the code must do what it says."""
+"""The pseudocode of ``incremental_bpe_pseudocode.txt``, against the code."""
 
 import heapq
 import random

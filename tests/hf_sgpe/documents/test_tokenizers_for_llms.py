@@ -1,4 +1,4 @@
-"""The worked examples of ``tokenizers_for_llms.txt``: the code must do what they say."""
+"""The worked examples of ``tokenizers_for_llms.txt``, against the code."""
 
 import unicodedata
 from collections import Counter

@@ -136,7 +136,7 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
 
 @needs_data
 def test_ids_in_any_order_and_pieces_of_every_kind():
-    """Ids by frequency, as the SGPE document has them, are numbered anew around tiktoken's kernel."""
+    """Ids by frequency, as the SGPE document has them, are renumbered around tiktoken's kernel."""
     vocabulary = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     tokenizer = vocabulary.to_bpe()
     for encoding in (tokenizer.to_tiktoken(), pickle.loads(pickle.dumps(tokenizer.to_tiktoken("x")))):

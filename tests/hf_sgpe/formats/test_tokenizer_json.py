@@ -134,7 +134,7 @@ def others(request):
 def test_vocabularies_of_others_give_their_published_ids(others):
     name, tokenizer = others
     if name not in ("gpt-2", "llama-bpe"):
-        return  # nobody has published cases for these; the next test compares their ids
+        return  # there are no published cases for these; the next test compares their ids
     cases = json.loads((DATA / "suites" / "vocabs" / "cases" / f"{name}.json").read_text(encoding="utf-8"))
     assert len(cases) == 47
     for case in cases:

@@ -1,4 +1,4 @@
-"""Prompts that end inside a word: their last tokens are chosen anew, and their text stays."""
+"""Prompts that end inside a word: their last tokens are chosen again, and their text stays."""
 
 import numpy as np
 import pytest

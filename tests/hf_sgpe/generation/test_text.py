@@ -1,4 +1,4 @@
-"""Text in and out of an engine that says what it is told to."""
+"""Text in and out of an engine whose tokens are given."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
     assert len(pieces) < len([*generator.pieces([65])])
 
 
-def test_pieces_end_before_the_next_token_where_nobody_waits_for_them(chatty):
+def test_pieces_end_before_the_next_token_where_they_are_no_longer_wanted(chatty):
     engine = Parrot([4999] * 10)  # rows without a token, of which no piece comes
     asked = iter([False, False, False, True])
     (last,) = TextGenerator(chatty, engine).pieces([65], is_over=lambda: next(asked))
@@ -148,7 +148,7 @@ def test_special_tokens_in_a_prompt_are_text(chatty):
     assert not set(generator.engine.asked[0]) & set(chatty.special_tokens.values())
 
 
-def test_what_stands_before_a_text_is_put_before_a_prompt_and_nothing_behind():
+def test_the_tokens_before_a_text_are_put_before_a_prompt_and_none_after_it():
     config = TrainingConfig(vocab_size=300, recipe="sgpe", scripts=("sinhala",))
     tokenizer = train_from_counts(WordCounts.from_texts(["ශ්‍රී"], config), config)
     names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
@@ -234,7 +234,7 @@ def test_a_text_is_scored_token_by_token(chatty):
     assert score.bits_per_byte == pytest.approx(-sum(logprobs) / np.log(2) / (len(text.encode()) - len(score.given)))
 
 
-def test_what_stands_before_a_text_predicts_its_first_token(chatty):
+def test_the_tokens_before_a_text_predict_its_first(chatty):
     starting = with_start(chatty, "<|endoftext|>")
     engine = Bigram(chatty.vocab_size)
     text = "one"

@@ -1,4 +1,4 @@
-"""The command ``serve``: once as a process that signals end, and what it says in the tests' own process."""
+"""The command ``serve``: one process that a signal ends, and its messages in the tests' own process."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def started(model, *options, **environment):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals that end a process so")
 @pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_it_says_where_it_is_answers_those_with_the_key_and_ends_in_the_middle_of_an_answer(model, ending):
+def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_an_answer(model, ending):
     with started(model, HF_SGPE_API_KEY="secret") as (process, line, url):
         assert re.fullmatch(r"my-model on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C ends it\)\n", line)
         with openai.OpenAI(base_url=url, api_key="wrong") as client, pytest.raises(openai.AuthenticationError):
@@ -69,7 +69,7 @@ def test_it_says_where_it_is_answers_those_with_the_key_and_ends_in_the_middle_o
         assert process.stdout.read() == process.stderr.read() == ""
 
 
-def test_it_says_who_may_use_it_and_tells_programs_in_json_where_it_is(model, monkeypatch):
+def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monkeypatch):
     from hf_sgpe.serving import server
 
     ports = []

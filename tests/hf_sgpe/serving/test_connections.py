@@ -36,7 +36,7 @@ def request(body, path="/v1/completions", headers=(), length=None):
 
 
 def answer(connection):
-    """Status, headers and body of an answer after which the connection is closed, or which says how long it is."""
+    """Status, headers and body of an answer after which the connection is closed, or which has a length."""
     file = connection.makefile("rb")
     status = int(file.readline().split()[1])
     headers = {}
@@ -88,7 +88,7 @@ def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
     wait_until(lambda: engine.ended == 1)
 
 
-def test_who_does_not_read_holds_up_nobody(running, engine):
+def test_who_does_not_read_does_not_hold_up_others(running, engine):
     engine.pause = 0
     with connect(running) as lazy, connect(running) as other:
         lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))

@@ -1,4 +1,4 @@
-"""Many clients at once, a third of whom go away: whoever stays gets exactly what the generator says."""
+"""Many clients at once, a third of whom go away: those who stay get exactly the generator's answers."""
 
 import json
 import random
@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import settings
+from support.cases import is_long
 from support.serving import serving, wait_until
 
 from hf_sgpe.generation import GenerationOptions
@@ -20,7 +20,7 @@ CLIENTS = 64
 
 
 def asked(number, sample):
-    """A request, of a few kinds, and what becomes of its client: it stays, or goes after so many bytes of the answer."""
+    """A request, of a few kinds, and what becomes of its client: it stays, or goes after some bytes of the answer."""
     draw = random.Random(number)
     start = draw.randrange(5000)
     prompt = sample["si"][start : start + draw.randint(1, 30)]
@@ -78,7 +78,7 @@ def answered(record, goes_after, running, gate):
 
 def test_nothing_is_mixed_or_lost_where_many_ask_and_some_go_away(generator, sample):
     threads = set(threading.enumerate())
-    count = CLIENTS * (4 if settings.default.max_examples >= 300 else 1)
+    count = CLIENTS * (4 if is_long() else 1)
     requests = [asked(number, sample) for number in range(count)]
     gate = threading.Barrier(CLIENTS)
     with serving(Served("my-model", generator, generator.chat())) as running:

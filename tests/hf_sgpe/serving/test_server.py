@@ -1,4 +1,4 @@
-"""The server as OpenAI's own client sees it, each answer beside that of `TextGenerator`."""
+"""The server as OpenAI's own client sees it, each answer compared with that of `TextGenerator`."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ def options(**given):
     return GenerationOptions(**{"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 16, **given})
 
 
-def test_a_completion_is_what_the_generator_says(client, generator):
+def test_a_completion_is_the_generators(client, generator):
     answer = client.completions.create(model="my-model", prompt=PROMPT, seed=5)
     assert answer.choices[0].text == generator.generate(PROMPT, options(seed=5))
     assert (answer.object, answer.model, answer.choices[0].finish_reason) == ("text_completion", "my-model", "length")
@@ -56,7 +56,7 @@ def test_a_stream_joins_to_the_same_text(client, generator):
     assert len({part.id for part in (*parts, last)}) == 1
 
 
-def test_a_chat_is_what_the_generator_says(client, generator):
+def test_a_chat_is_the_generators(client, generator):
     chat = generator.chat()
     expected = "".join(chat.answer(HELLO, options(seed=7, max_new_tokens=30)))
     for name in ("max_tokens", "max_completion_tokens"):
