@@ -81,7 +81,7 @@ def test_files_survive(both, tmp_path):
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "cases"), [("gpt2", "gpt-2"), ("llama3", "llama-bpe")])
+@pytest.mark.parametrize(("name", "cases"), [("gpt2", "gpt-2"), pytest.param("llama3", "llama-bpe", marks=pytest.mark.slow)])
 def test_published_vocabularies(tmp_path, name, cases):
     if name == "gpt2":
         files = (DATA / "suites/cs336/gpt2_vocab.json", DATA / "suites/cs336/gpt2_merges.txt")
