@@ -1,3 +1,5 @@
+"""Fixtures of several folders: `chatty`, a tokenizer with a chat template."""
+
 import pytest
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
