@@ -191,9 +191,9 @@ def test_added_tokens_that_are_not_special_stand_for_themselves(tokenizer, saved
 FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
-@given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
-def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(saved, text):
-    """GPT-NeoX's kind: some in the text as it is, then others in what is left of it, normalized."""
+@pytest.fixture(scope="module")
+def normalized(saved):
+    """GPT-NeoX's kind: some tokens are looked for in the text as it is, then others in what is left of it, normalized."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     content["normalizer"] = {"type": "NFC"}
     after = len(content["model"]["vocab"])
@@ -202,10 +202,19 @@ def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_th
         {"id": after + number, "content": name, **FLAGS, "normalized": normalized, "special": normalized}
         for number, (name, normalized) in enumerate(added.items())
     ]
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    return in_both(content)
+
+
+def test_tokens_looked_for_after_normalization_are_kept(normalized):
+    again = tokenizer_of(tokenizer_json.to_dict(normalized[0]))
+    assert again.normalized_tokens == normalized[0].normalized_tokens == {"  ", "    ", "KK", "ink|", "ōin"}
+
+
+@given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
+def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(normalized, text):
+    tokenizer, backend = normalized
+    backend.encode_special_tokens = False
     assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
-    again = tokenizer_of(tokenizer_json.to_dict(tokenizer))
-    assert again.normalized_tokens == tokenizer.normalized_tokens == {"  ", "    ", "KK", "ink|", "ōin"}
     backend.encode_special_tokens = True
     assert tokenizer.encode(text) == backend.encode(text).ids
 
@@ -218,7 +227,7 @@ def test_two_names_for_one_id_are_found_as_the_library_finds_them(saved):
     content["added_tokens"] += [
         {"id": after, "content": name, **FLAGS, "normalized": False, "special": True} for name in ("<two>", "<one>")
     ]
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    tokenizer, backend = in_both(content)
     text = "a<one>b<two>"
     assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
     assert tokenizer.decode([after]) == backend.decode([after], skip_special_tokens=False)
@@ -234,20 +243,30 @@ def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
         tokenizer_json.to_dict(tokenizer)
 
 
-@given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
-def test_bytes_without_a_token_are_left_out_as_the_library_does(saved, text):
+@pytest.fixture(scope="module")
+def without_bytes(saved):
     """SmolLM2's kind: no tokens for some control characters, nor for bytes that begin unassigned ones."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     for byte in (0x04, 0x13, 0xC0, 0xC1, 0xF1, 0xF2, *range(0xF5, 0x100)):
         del content["model"]["vocab"][bytes_to_string(bytes([byte]))]
     content["model"]["vocab"] |= {"xx": max(content["model"]["vocab"].values()) + 1}  # ids need not follow each other
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    return in_both(content)
+
+
+@given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
+def test_bytes_without_a_token_are_left_out_as_the_library_does(without_bytes, text):
+    tokenizer, backend = without_bytes
     assert tokenizer.encode(text) == backend.encode(text, add_special_tokens=False).ids
     assert tokenizer.encode_batch([text, text + "\x13a"])[0] == tokenizer.encode(text)
 
 
 def tokenizer_of(content):
     return BPETokenizer.of(tokenizer_json.from_dict(content))
+
+
+def in_both(content):
+    """A tokenizer, and the library's of the same file."""
+    return tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
 
 
 def test_reads_other_shapes_of_the_same_thing(saved):
