@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template
+from support.small_tokenizers import BYTES
 from support.texts import nasty
 
 # Older versions do less to a conversation before the template sees it, and ours makes up for it.
@@ -71,10 +72,9 @@ def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
 
 def bytes_with(special, others=(), **more):
     """A tokenizer of bytes with special and other added tokens, of both classes."""
-    tokens = {bytes([byte]): byte for byte in range(256)}
     ids = {token: 256 + place for place, token in enumerate([*special, *others])}
     added = {token: ids[token] for token in others}
-    tokenizer = BPETokenizer(tokens, [], special_tokens={token: ids[token] for token in special}, added_tokens=added, **more)
+    tokenizer = BPETokenizer(BYTES, [], special_tokens={token: ids[token] for token in special}, added_tokens=added, **more)
     return SGPETokenizerFast.from_bpe(tokenizer), tokenizer
 
 

@@ -5,6 +5,7 @@ import pytest
 import tiktoken
 from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.small_tokenizers import BYTES
 from support.texts import texts
 from tokenizers import Tokenizer
 
@@ -235,8 +236,7 @@ def test_two_names_for_one_id_are_found_as_the_library_finds_them(saved):
 
 def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
     """o200k_harmony has <|endofprompt|> and <|reserved_200018|> for one id; tiktoken takes both."""
-    vocab = {bytes([byte]): byte for byte in range(256)}
-    tokenizer = BPETokenizer(vocab, [], special_tokens={"<one>": 256, "<two>": 256})
+    tokenizer = BPETokenizer(BYTES, [], special_tokens={"<one>": 256, "<two>": 256})
     assert tokenizer.encode("<one><two>", allowed_special="all") == [256, 256]
     assert tokenizer.to_tiktoken().encode("<one><two>", allowed_special="all") == [256, 256]
     with pytest.raises(SGPEError, match="can hold only one of them"):

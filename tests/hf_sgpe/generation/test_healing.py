@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.engines import Bigram
+from support.small_tokenizers import BYTES
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.generation.healing import Healer
 from hf_sgpe.generation.terminal import Conversation
 
-SINGLE = {bytes([byte]): byte for byte in range(256)}
 STRING = (b" s", b" st", b" str", b" stri", b" strin", b" string")
 
 
@@ -24,7 +24,7 @@ def small(sample):
 
 def merging(*tokens):
     """A tokenizer of single bytes and these tokens, each made of the first of its two parts that there are."""
-    vocab = SINGLE | {token: 256 + number for number, token in enumerate(tokens)}
+    vocab = BYTES | {token: 256 + number for number, token in enumerate(tokens)}
     merges = [next((t[:n], t[n:]) for n in range(1, len(t)) if t[:n] in vocab and t[n:] in vocab) for t in tokens]
     return BPETokenizer(vocab, merges)
 

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.engines import Bigram, Parrot
+from support.small_tokenizers import with_specials
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, ScoredToken, TextGenerator
 from hf_sgpe.generation.text import end_of_turn, until_stop
 from hf_sgpe.special_tokens import Template
 from hf_sgpe.splitting.streams import whole_letters
+
+BYTEWISE = with_specials([])
 
 # ---------------------------------------------------------------- stopping at texts
 
@@ -71,11 +74,10 @@ def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
 
 
 def test_each_character_comes_with_its_last_byte(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    assert list(TextGenerator(only_bytes, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
+    assert list(TextGenerator(BYTEWISE, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
     # Bytes at the end that are no whole character are left out; in the middle they show.
-    assert list(TextGenerator(only_bytes, Parrot("ක".encode()[:2])).stream("x")) == []
-    assert "".join(TextGenerator(only_bytes, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
+    assert list(TextGenerator(BYTEWISE, Parrot("ක".encode()[:2])).stream("x")) == []
+    assert "".join(TextGenerator(BYTEWISE, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
 
 
 def test_pieces_say_why_an_answer_ended(chatty):
@@ -99,8 +101,7 @@ def test_pieces_say_why_an_answer_ended(chatty):
 
 
 def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    generator = TextGenerator(only_bytes, Parrot("ක්ෂ ක".encode(), vocab_size=256))
+    generator = TextGenerator(BYTEWISE, Parrot("ක්ෂ ක".encode(), vocab_size=256))
     options = GenerationOptions(whole_syllables=True)
     pieces = [piece.text for piece in generator.pieces([65], options)]
     assert pieces == [*generator.stream("x", options), ""]
@@ -119,8 +120,7 @@ def test_tokens_come_with_the_text_that_they_begin(chatty):
         def generate_scored(self, ids, options=None, *, top=0):
             return (ScoredToken(id, 0.0, ((id, 0.0),) * top) for id in self.generate(ids, options))
 
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    generator = TextGenerator(only_bytes, Sure("aක<b<".encode(), vocab_size=256))
+    generator = TextGenerator(BYTEWISE, Sure("aක<b<".encode(), vocab_size=256))
     *pieces, last = generator.pieces([65], GenerationOptions(stop="<>"), top=2)
     tokens = [(piece.text, [(chr(token.id), place) for token, place in piece.tokens]) for piece in (*pieces, last)]
     assert tokens == [
@@ -189,9 +189,8 @@ def test_several_prompts_are_a_list(chatty):
     st.lists(st.sampled_from(["ශ්‍රී", "ක්ෂ", "क्षत्रि", "ஸ்ரீ", "x", " ", "්‍", "é"]), max_size=6), st.sampled_from(["ර", "ष", "zz"])
 )
 def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
     text = "".join(parts)
-    generator = TextGenerator(only_bytes, Parrot(text.encode()))
+    generator = TextGenerator(BYTEWISE, Parrot(text.encode()))
     for stops in ((), (stop,)):
         plain = list(generator.stream("x", GenerationOptions(stop=stops)))
         pieces = list(generator.stream("x", GenerationOptions(stop=stops, whole_syllables=True)))
@@ -200,9 +199,8 @@ def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
 
 
 def test_a_letter_is_shown_when_the_next_one_begins(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
     engine = Parrot("ශ්‍රී ලංකාව!".encode())
-    assert list(TextGenerator(only_bytes, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
+    assert list(TextGenerator(BYTEWISE, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
         "ශ්‍රී ",
         "ලං",
         "කා",

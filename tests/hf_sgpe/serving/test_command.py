@@ -39,17 +39,19 @@ def started(model, *options, **environment):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals that end a process so")
 @pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_an_answer(model, ending):
-    with started(model, HF_SGPE_API_KEY="secret") as (process, line, url):
-        assert re.fullmatch(r"my-model on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C ends it\)\n", line)
+    with started(model, "--name", "mine", HF_SGPE_API_KEY="secret") as (process, line, url):
+        assert re.fullmatch(r"mine on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C ends it\)\n", line)
         with openai.OpenAI(base_url=url, api_key="wrong") as client, pytest.raises(openai.AuthenticationError):
             client.models.list()
+        with openai.OpenAI(base_url=url, api_key="secret") as client:
+            assert [one.id for one in client.models.list()] == ["mine"]
         told = []
 
         def ask():
             with openai.OpenAI(base_url=url, api_key="secret", max_retries=0) as client:
                 try:
                     while True:
-                        done = client.completions.create(model="my-model", prompt="අ", max_tokens=200, temperature=0)
+                        done = client.completions.create(model="mine", prompt="අ", max_tokens=200, temperature=0)
                         told.append(done.usage.completion_tokens)
                 except openai.APIError as error:
                     told.append(error)
@@ -80,10 +82,10 @@ def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monk
 
     monkeypatch.setattr(server, "server_of", server_of)
     serve = ("serve", model, "--engine", "transformers", "--port", 0)
-    said = hf_sgpe(*serve, "--host", "0.0.0.0", "--name", "mine").stderr
+    said = hf_sgpe(*serve, "--host", "0.0.0.0").stderr
     url = f"http://0.0.0.0:{ports.pop()}/v1"
     warning = f"warning: whoever reaches {url} can use this model: set HF_SGPE_API_KEY\n"
-    assert said == f"{warning}mine on transformers at {url} (Ctrl-C ends it)\n"
+    assert said == f"{warning}my-model on transformers at {url} (Ctrl-C ends it)\n"
     said = hf_sgpe(*serve, "--host", "0.0.0.0", "--json", HF_SGPE_API_KEY="secret")
     told = {"model": "my-model", "engine": "transformers", "url": f"http://0.0.0.0:{ports.pop()}/v1"}
     assert (json.loads(said.stdout), said.stderr) == (told, "")
