@@ -3,8 +3,6 @@
 import copy
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +13,17 @@ from support.texts import indic, nasty
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from hf_sgpe import BPETokenizer, RegexPreTokenizer, SGPEError, SGPETokenizerFast, fast_lane, kernel
+from hf_sgpe import (
+    BPETokenizer,
+    RegexPreTokenizer,
+    SGPEError,
+    SGPETokenizerFast,
+    TrainingConfig,
+    WordCounts,
+    fast_lane,
+    kernel,
+    train_from_counts,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +37,6 @@ def folders(tmp_path_factory, sample):
     """A tokenizer without a template, and one with."""
     made = {}
     for recipe in ("hybrid", "sgpe"):
-        from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-
         config = TrainingConfig(vocab_size=4000, recipe=recipe, scripts=("sinhala", "devanagari"))
         tokenizer = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
         made[recipe] = tmp_path_factory.mktemp(recipe) / "saved"
@@ -158,8 +164,7 @@ def test_batches_pickle_and_copy(pair):
         assert clone.word_ids(1) == encoded.word_ids(1)
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda tokenizer: pickle.loads(pickle.dumps(tokenizer))])
-def test_the_lane_follows_every_change(folders, clone):
+def test_the_lane_follows_every_change(folders):
     text = "hello ශ්‍රී new<tok> 12 é é <|endoftext|> x"
     for change in (
         lambda tokenizer: tokenizer.add_tokens(["<tok>"]),
@@ -178,7 +183,8 @@ def test_the_lane_follows_every_change(folders, clone):
         change(fast)
         change(stock)
         assert fast(text).data == stock(text).data
-        assert clone(fast)(text).data == stock(text).data
+        for clone in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+            assert clone(text).data == stock(text).data
 
 
 def test_encodings_can_be_asked_for_by_several_threads(pair):
@@ -318,35 +324,24 @@ def test_chat_templates_go_by_the_lane(folders):
         assert results[0] == results[1]
 
 
-DATASETS = """
-import sys
-from datasets import Dataset, disable_progress_bars
-from datasets.fingerprint import Hasher
-from hf_sgpe import SGPETokenizerFast, fast_lane
-from transformers import PreTrainedTokenizerFast
+@pytest.mark.filterwarnings("ignore:.*use of fork")
+def test_datasets_map_and_its_hash(folders):
+    datasets = pytest.importorskip("datasets")
+    from datasets.fingerprint import Hasher
 
-fast_lane._WORTH_OPENING = 0
-disable_progress_bars()
-rows = Dataset.from_dict({"text": ["ශ්‍රී ලංකාව", "hello", "", "<|endoftext|>x"] * 50})
-results = []
-for kind in (SGPETokenizerFast, PreTrainedTokenizerFast):
-    tokenizer = kind.from_pretrained(sys.argv[1])
-    tokenizer("settle")
-    before = Hasher.hash(tokenizer)
-    encode = lambda batch: tokenizer(batch["text"])
-    one = rows.map(encode, batched=True, remove_columns="text")
-    two = rows.map(encode, batched=True, num_proc=2, remove_columns="text")
-    assert one.to_dict() == two.to_dict()
-    assert Hasher.hash(tokenizer) == before
-    assert Hasher.hash(kind.from_pretrained(sys.argv[1])) == Hasher.hash(kind.from_pretrained(sys.argv[1]))
-    results.append(one.to_dict())
-assert results[0] == results[1]
-print(sorted(results[0]))
-"""
-
-
-def test_datasets_map_and_its_hash(folders, tmp_path):
-    pytest.importorskip("datasets")
-    command = [sys.executable, "-W", "ignore", "-c", DATASETS, str(folders["hybrid"])]
-    done = subprocess.run(command, capture_output=True, text=True, env=None, cwd=tmp_path)
-    assert done.stdout == "['attention_mask', 'input_ids']\n", done.stderr
+    rows = datasets.Dataset.from_dict({"text": ["ශ්‍රී ලංකාව", "hello", "", "<|endoftext|>x"] * 5})
+    results = []
+    for kind in (SGPETokenizerFast, PreTrainedTokenizerFast):
+        tokenizer = kind.from_pretrained(folders["hybrid"])
+        tokenizer("settle")
+        before = Hasher.hash(tokenizer)
+        mapped = [
+            rows.map(lambda batch, it=tokenizer: it(batch["text"]), batched=True, num_proc=number, remove_columns="text")
+            for number in (None, 2)
+        ]
+        assert mapped[0].to_dict() == mapped[1].to_dict()
+        assert Hasher.hash(tokenizer) == before
+        assert Hasher.hash(kind.from_pretrained(folders["hybrid"])) == Hasher.hash(kind.from_pretrained(folders["hybrid"]))
+        results.append(mapped[0].to_dict())
+    assert results[0] == results[1]
+    assert sorted(results[0]) == ["attention_mask", "input_ids"]

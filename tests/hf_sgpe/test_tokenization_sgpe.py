@@ -8,7 +8,7 @@ from hypothesis import given
 from support.ecosystems import ask
 from support.texts import texts
 
-from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 
 TEXTS = [
     "ශ්‍රී ලංකාව ඉන්ද්‍රිය, ප්‍රජාතන්ත්‍රවාදය!",
@@ -27,8 +27,6 @@ def fast(tokenizer):
 
 
 def train(sample, vocab_size, **options):
-    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-
     config = TrainingConfig(vocab_size, "bpe", **options)
     return SGPETokenizerFast.from_bpe(train_from_counts(WordCounts.from_texts([sample["en"]], config), config))
 
@@ -47,8 +45,10 @@ def test_plain_auto_tokenizer_without_this_package_gives_the_same(fast, tokenize
         ids = tokenizer.encode(text, allowed_special="all")
         assert encoded["input_ids"] == ids
         expected.append([ids, [list(span) for span in encoded["offset_mapping"]], tokenizer.decode(ids)])
-    for folder in (tmp_path / "out", saved):  # written by transformers, and by BPETokenizer alone
-        rows, used = ask(sys.executable, *({"ask": what, "folder": folder, "texts": TEXTS} for what in ("encode", "use")))
+    folders = (tmp_path / "out", saved)  # written by transformers, and by BPETokenizer alone
+    questions = [{"ask": what, "folder": folder, "texts": TEXTS} for folder in folders for what in ("encode", "use")]
+    answers = iter(ask(sys.executable, *questions))
+    for rows, used in zip(answers, answers, strict=True):
         assert rows == expected
         assert used["keys"] == ["attention_mask", "input_ids"]
         assert used["roles"] == dict.fromkeys(("bos_token", "eos_token", "pad_token"), "<|endoftext|>")
@@ -68,7 +68,7 @@ def test_trusted_remote_code_gives_this_class(fast, saved, tmp_path, monkeypatch
             assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
 
 
-def test_saved_under_its_own_name_it_comes_to_whoever_imported_it(fast, tmp_path):
+def test_saved_under_its_own_name_it_comes_to_those_who_imported_it(fast, tmp_path):
     from transformers import AutoTokenizer
 
     assert type(AutoTokenizer.from_pretrained(_saved(fast, tmp_path / "portable"))) is not SGPETokenizerFast
@@ -219,8 +219,6 @@ def test_chat_template_survives(fast, tmp_path):
 
 
 def test_training_a_new_one_uses_our_trainer(fast, tokenizer, sample):
-    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-
     batches = [[line] for line in sample["si"].splitlines()]
     new = fast.train_new_from_iterator(batches, 1500, length=len(batches))
     assert type(new) is SGPETokenizerFast
@@ -279,8 +277,6 @@ def test_the_older_have_no_roles_and_no_length_to_be_trained_with(fast, saved, s
 
 
 def test_a_renamed_template_stays_a_template(sample):
-    from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-
     config = TrainingConfig(vocab_size=1800, recipe="sgpe")
     sgpe = SGPETokenizerFast.from_bpe(train_from_counts(WordCounts.from_texts([sample["si"]], config), config))
     new = sgpe.train_new_from_iterator([sample["si"]], 1800, special_tokens_map={"[CLS]": "<cls>"})

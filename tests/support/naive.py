@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
+
+Token = TypeVar("Token")
 
 
 def learn_by_recount(
@@ -38,18 +41,19 @@ def learn_by_recount(
         else:
             best = max(tied, key=lambda pair: (tokens[pair[0]], tokens[pair[1]]))
         merges.append(best)
-        state = [_merge(word, best, len(tokens)) for word in state]
+        state = [merged(word, best, len(tokens)) for word in state]
         tokens.append(tokens[best[0]] + tokens[best[1]])
     return merges
 
 
-def _merge(word: list[int], pair: tuple[int, int], new_id: int) -> list[int]:
-    merged, place = [], 0
+def merged(word: Sequence[Token], pair: tuple[Token, Token], token: Token) -> list[Token]:
+    """The tokens of a word in which every such pair, from the left, is one token."""
+    result, place = [], 0
     while place < len(word):
-        if tuple(word[place : place + 2]) == pair:
-            merged.append(new_id)
+        if (word[place], *word[place + 1 : place + 2]) == pair:
+            result.append(token)
             place += 2
         else:
-            merged.append(word[place])
+            result.append(word[place])
             place += 1
-    return merged
+    return result

@@ -1,4 +1,4 @@
-"""What `GenerationOptions` says of choosing the next token, written down as it stands there."""
+"""How the next token is chosen, in the words of `GenerationOptions`."""
 
 from __future__ import annotations
 

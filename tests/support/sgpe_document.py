@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from hf_sgpe import LinguisTrie, segment_into_words
+from support.naive import merged
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-UNKNOWN = ""  # stands for a pruned syllable, as the document's -1 does
+UNKNOWN = ""  # in place of a pruned syllable, as the document's -1
 
 
 def is_boundary_token(token: str) -> bool:
@@ -46,7 +47,7 @@ def train(texts: Iterable[str], *, vocab_size: int, prune_freq: int, min_freq: i
             break
         merges.append(best)
         symbols.append("".join(best))
-        words = [(_merge(word, best), count) for word, count in words]
+        words = [(merged(word, best, "".join(best)), count) for word, count in words]
 
     final = Counter()
     for word, count in words:
@@ -74,15 +75,3 @@ def tokenize(text: str, vocab: dict[str, int], merges: list[tuple[str, str]]) ->
             tokens[place : place + 2] = ["".join(tokens[place : place + 2])]
         result += tokens
     return result
-
-
-def _merge(word: list[str], pair: tuple[str, str]) -> list[str]:
-    merged, place = [], 0
-    while place < len(word):
-        if tuple(word[place : place + 2]) == pair:
-            merged.append("".join(pair))
-            place += 2
-        else:
-            merged.append(word[place])
-            place += 1
-    return merged

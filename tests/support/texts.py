@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import pairwise
+
 from hypothesis import strategies as st
 
 SINHALA = "කරයසතනඅඉාිීුේ්ංඃ\u0d81\u0db2\u0dd5෴෦"
@@ -24,3 +27,8 @@ COUNTED_WORDS = st.text(min_size=1, max_size=12).map(str.encode) | st.sampled_fr
 )
 COUNTS = st.dictionaries(COUNTED_WORDS, st.integers(1, 1 << 40), max_size=40)
 """Word → how often it occurs."""
+
+
+def chunked(data, cuts: Iterable[int]):
+    """A text or bytes, cut at some places."""
+    return [data[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(data)])]

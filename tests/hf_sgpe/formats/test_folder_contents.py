@@ -39,7 +39,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_folder_says_what_it_holds(form, tmp_path):
+def test_a_folder_without_a_tokenizer_is_refused_by_its_files(form, tmp_path):
     files, reason = FORMS[form]
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -51,7 +51,7 @@ def test_a_folder_says_what_it_holds(form, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_repository_says_what_it_holds(form, here):
+def test_a_repository_without_a_tokenizer_is_refused_by_its_files(form, here):
     files, reason = FORMS[form]
     here.add("me/thing", files)
     with pytest.raises(SGPEError) as raised:
@@ -112,7 +112,7 @@ def test_an_adapter_is_no_model_for_what_trains_and_transplants(tmp_path, saved)
             use()
 
 
-def test_a_tokenizer_to_train_with_says_what_it_is(tmp_path, here):
+def test_a_tokenizer_to_train_with_is_refused_by_its_files(tmp_path, here):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch")
     from trainers.loading import load_tokenizer
 

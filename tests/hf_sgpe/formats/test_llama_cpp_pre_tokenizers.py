@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import few_examples
+from support.small_tokenizers import BYTES
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
@@ -106,7 +107,7 @@ MODELS = {
 
 def tokenizer_of(parts, **options):
     regexes = regexes_of({"type": "Sequence", "pretokenizers": parts})
-    vocab = {bytes([byte]): byte for byte in range(256)} | {b"ab": 256}
+    vocab = BYTES | {b"ab": 256}
     return BPETokenizer(vocab, [(b"a", b"b")], splitting=Splitting.from_regexes(regexes), **options)
 
 
@@ -152,9 +153,8 @@ def test_what_llama_does_not_know_is_not_written_in_silence(parts):
 
 
 def test_a_hybrid_has_a_near_one_only():
-    vocab = {bytes([byte]): byte for byte in range(256)}
     for pattern, near in (("bloom", "bloom"), ((r"\p{N}", SPLIT_PATTERNS["gpt2"]), "smollm"), (r"\p{N}+", "default")):
-        tokenizer = BPETokenizer(vocab, [], splitting=Splitting(pattern=pattern))
+        tokenizer = BPETokenizer(BYTES, [], splitting=Splitting(pattern=pattern))
         assert gguf.pre_of(tokenizer) is None
         assert gguf.pre_to_write(tokenizer, "nearest") == near
         with pytest.raises(SGPEError, match="has no pre-tokenizer that cuts text as this tokenizer does"):
@@ -163,7 +163,7 @@ def test_a_hybrid_has_a_near_one_only():
 
 
 def test_whether_words_are_taken_counts_where_merges_do_not_make_them():
-    vocab = {bytes([byte]): byte for byte in range(256)} | {b"word": 256}
+    vocab = BYTES | {b"word": 256}
     names = {
         (pattern, takes): gguf.pre_of(
             BPETokenizer(vocab, [], splitting=Splitting("bpe", pattern=pattern), ignore_merges=takes)

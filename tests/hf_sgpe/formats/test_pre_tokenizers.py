@@ -19,6 +19,8 @@ from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from trainers import ExtensionConfig, TokenizerExtender
 
+pytestmark = pytest.mark.kernels
+
 
 def split(regex):
     return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}

@@ -9,6 +9,7 @@ import tiktoken
 import tiktoken.load
 from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.small_tokenizers import BYTES
 from support.texts import texts
 
 from hf_sgpe import (
@@ -81,7 +82,7 @@ def test_files_survive(both, tmp_path):
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "cases"), [("gpt2", "gpt-2"), ("llama3", "llama-bpe")])
+@pytest.mark.parametrize(("name", "cases"), [("gpt2", "gpt-2"), pytest.param("llama3", "llama-bpe", marks=pytest.mark.slow)])
 def test_published_vocabularies(tmp_path, name, cases):
     if name == "gpt2":
         files = (DATA / "suites/cs336/gpt2_vocab.json", DATA / "suites/cs336/gpt2_merges.txt")
@@ -123,20 +124,19 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     with pytest.raises(SGPEError, match="ids are not in the order of its merges"):
         tiktoken_format.write(by_frequency.to_bpe(), tmp_path / "x.tiktoken")
-    byte_tokens = {bytes([byte]): byte for byte in range(256)}
-    unreachable = BPETokenizer(byte_tokens | {b"abc": 256}, [])
+    unreachable = BPETokenizer(BYTES | {b"abc": 256}, [])
     with pytest.raises(SGPEError, match="'abc' comes from no merge"):
         tiktoken_format.write(unreachable, tmp_path / "x.tiktoken")
     with pytest.raises(SGPEError, match="splits in several steps"):
-        BPETokenizer(byte_tokens, [], splitting=Splitting("bpe", pattern=(r"\d", "gpt2"))).to_tiktoken()
+        BPETokenizer(BYTES, [], splitting=Splitting("bpe", pattern=(r"\d", "gpt2"))).to_tiktoken()
     with pytest.raises(SGPEError, match="does not take this tokenizer's split pattern"):
-        BPETokenizer(byte_tokens, [], splitting=Splitting("bpe", pattern=r"\X")).to_tiktoken()
+        BPETokenizer(BYTES, [], splitting=Splitting("bpe", pattern=r"\X")).to_tiktoken()
     assert list(tmp_path.iterdir()) == []
 
 
 @needs_data
 def test_ids_in_any_order_and_pieces_of_every_kind():
-    """Ids by frequency, as the SGPE document has them, are numbered anew around tiktoken's kernel."""
+    """Ids by frequency, as the SGPE document has them, are renumbered around tiktoken's kernel."""
     vocabulary = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     tokenizer = vocabulary.to_bpe()
     for encoding in (tokenizer.to_tiktoken(), pickle.loads(pickle.dumps(tokenizer.to_tiktoken("x")))):

@@ -57,7 +57,7 @@ def test_every_writer_writes_the_same(resaved, tmp_path):
     assert SGPETokenizerFast.from_pretrained(tmp_path / "folder")("low lower")["input_ids"] == ids
 
 
-def test_what_it_says_besides_is_kept():
+def test_other_settings_are_kept():
     given = {"model_input_names": ["input_ids"], "clean_up_tokenization_spaces": True, "bos_token": "<s>", "x": 1}
     assert for_every_loader(given).items() >= given.items()
     named = {"extra_special_tokens": {"image_token": "<image>"}}

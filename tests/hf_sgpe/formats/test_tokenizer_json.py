@@ -1,9 +1,11 @@
 import json
+from functools import cache
 
 import pytest
 import tiktoken
 from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.small_tokenizers import BYTES
 from support.texts import texts
 from tokenizers import Tokenizer
 
@@ -124,26 +126,27 @@ OTHERS = {
 }
 
 
-@pytest.fixture(scope="module", params=OTHERS)
-def others(request):
-    vocab, merges, options = OTHERS[request.param]
-    return request.param, BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
+@cache
+def other(name):
+    vocab, merges, options = OTHERS[name]
+    return BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
 
 
 @needs_data
-def test_vocabularies_of_others_give_their_published_ids(others):
-    name, tokenizer = others
-    if name not in ("gpt-2", "llama-bpe"):
-        return  # nobody has published cases for these; the next test compares their ids
+@pytest.mark.parametrize("name", ["gpt-2", "llama-bpe"])
+def test_vocabularies_of_others_give_their_published_ids(name):
     cases = json.loads((DATA / "suites" / "vocabs" / "cases" / f"{name}.json").read_text(encoding="utf-8"))
     assert len(cases) == 47
     for case in cases:
-        assert tokenizer.encode(case["text"]) == case["ids"], case["text"]
+        assert other(name).encode(case["text"]) == case["ids"], case["text"]
 
 
 @needs_data
-def test_vocabularies_of_others_give_the_ids_of_the_libraries_they_are_made_for(others, tmp_path):
-    name, tokenizer = others
+@pytest.mark.parametrize(
+    "name", [name if name == "gpt-2" else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
+)
+def test_vocabularies_of_others_give_the_ids_of_the_libraries_they_are_made_for(name, tmp_path):
+    tokenizer = other(name)
     tokenizer.save(tmp_path)
     loaded = BPETokenizer.from_pretrained(tmp_path)
     assert loaded.ignore_merges == tokenizer.ignore_merges == (name == "llama-bpe")
@@ -189,9 +192,9 @@ def test_added_tokens_that_are_not_special_stand_for_themselves(tokenizer, saved
 FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
-@given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
-def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(saved, text):
-    """GPT-NeoX's kind: some in the text as it is, then others in what is left of it, normalized."""
+@pytest.fixture(scope="module")
+def normalized(saved):
+    """GPT-NeoX's kind: some tokens are looked for in the text as it is, then others in what is left of it, normalized."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     content["normalizer"] = {"type": "NFC"}
     after = len(content["model"]["vocab"])
@@ -200,10 +203,19 @@ def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_th
         {"id": after + number, "content": name, **FLAGS, "normalized": normalized, "special": normalized}
         for number, (name, normalized) in enumerate(added.items())
     ]
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    return in_both(content)
+
+
+def test_tokens_looked_for_after_normalization_are_kept(normalized):
+    again = tokenizer_of(tokenizer_json.to_dict(normalized[0]))
+    assert again.normalized_tokens == normalized[0].normalized_tokens == {"  ", "    ", "KK", "ink|", "ōin"}
+
+
+@given(text=st.text(st.sampled_from("aKK\u212a<> \u0338o\u0304ink|න"), max_size=20))
+def test_tokens_looked_for_after_normalization_are_found_as_the_library_finds_them(normalized, text):
+    tokenizer, backend = normalized
+    backend.encode_special_tokens = False
     assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
-    again = tokenizer_of(tokenizer_json.to_dict(tokenizer))
-    assert again.normalized_tokens == tokenizer.normalized_tokens == {"  ", "    ", "KK", "ink|", "ōin"}
     backend.encode_special_tokens = True
     assert tokenizer.encode(text) == backend.encode(text).ids
 
@@ -216,7 +228,7 @@ def test_two_names_for_one_id_are_found_as_the_library_finds_them(saved):
     content["added_tokens"] += [
         {"id": after, "content": name, **FLAGS, "normalized": False, "special": True} for name in ("<two>", "<one>")
     ]
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    tokenizer, backend = in_both(content)
     text = "a<one>b<two>"
     assert tokenizer.encode(text, allowed_special="all") == backend.encode(text).ids
     assert tokenizer.decode([after]) == backend.decode([after], skip_special_tokens=False)
@@ -224,28 +236,37 @@ def test_two_names_for_one_id_are_found_as_the_library_finds_them(saved):
 
 def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
     """o200k_harmony has <|endofprompt|> and <|reserved_200018|> for one id; tiktoken takes both."""
-    vocab = {bytes([byte]): byte for byte in range(256)}
-    tokenizer = BPETokenizer(vocab, [], special_tokens={"<one>": 256, "<two>": 256})
+    tokenizer = BPETokenizer(BYTES, [], special_tokens={"<one>": 256, "<two>": 256})
     assert tokenizer.encode("<one><two>", allowed_special="all") == [256, 256]
     assert tokenizer.to_tiktoken().encode("<one><two>", allowed_special="all") == [256, 256]
     with pytest.raises(SGPEError, match="can hold only one of them"):
         tokenizer_json.to_dict(tokenizer)
 
 
-@given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
-def test_bytes_without_a_token_are_left_out_as_the_library_does(saved, text):
+@pytest.fixture(scope="module")
+def without_bytes(saved):
     """SmolLM2's kind: no tokens for some control characters, nor for bytes that begin unassigned ones."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     for byte in (0x04, 0x13, 0xC0, 0xC1, 0xF1, 0xF2, *range(0xF5, 0x100)):
         del content["model"]["vocab"][bytes_to_string(bytes([byte]))]
     content["model"]["vocab"] |= {"xx": max(content["model"]["vocab"].values()) + 1}  # ids need not follow each other
-    tokenizer, backend = tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
+    return in_both(content)
+
+
+@given(text=texts | st.text(st.sampled_from("a\x04\x13\U00080000\U000c0000ක😀"), max_size=20))
+def test_bytes_without_a_token_are_left_out_as_the_library_does(without_bytes, text):
+    tokenizer, backend = without_bytes
     assert tokenizer.encode(text) == backend.encode(text, add_special_tokens=False).ids
     assert tokenizer.encode_batch([text, text + "\x13a"])[0] == tokenizer.encode(text)
 
 
 def tokenizer_of(content):
     return BPETokenizer.of(tokenizer_json.from_dict(content))
+
+
+def in_both(content):
+    """A tokenizer, and the library's of the same file."""
+    return tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
 
 
 def test_reads_other_shapes_of_the_same_thing(saved):

@@ -25,7 +25,7 @@ def copy(source, target):
     (target / "weights").write_text((source / "weights").read_text())
 
 
-def test_a_conversion_is_made_once_and_anew_when_its_source_changes(source):
+def test_a_conversion_is_made_once_and_again_when_its_source_changes(source):
     made = []
 
     def convert(source, target):
@@ -77,7 +77,7 @@ def test_a_cache_that_cannot_be_written_is_named(source, tmp_path, monkeypatch):
         converted(source, "kind", copy)
 
 
-def test_a_damaged_conversion_is_made_anew_and_one_that_does_not_load_is_removed(source):
+def test_a_damaged_conversion_is_made_again_and_one_that_does_not_load_is_removed(source):
     def load(folder):
         if (folder / "weights").read_text() != "one":
             raise RuntimeError("damaged")

@@ -1,11 +1,70 @@
-"""How probable tokens were, by a model small enough to know."""
+"""One text at a time, within its limits, and how probable its tokens were, by models small enough to know."""
+
+import threading
 
 import numpy as np
 import pytest
-from support.bigram import Bigram
+from support.engines import Bigram, Parrot
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions
+
+# ---------------------------------------------------------------- texts
+
+
+def test_an_engine_does_one_text_at_a_time():
+    engine = Parrot(range(10))
+    first = engine.generate([1])
+    next(first)
+    other = engine.generate([1])
+    assert next(other) == 0
+    assert engine.ended == 1  # it does not go on behind one's back
+    with pytest.raises(SGPEError, match="went on to another text"):
+        next(first)
+    second = engine.generate([1])
+    next(second)
+    engine.close()
+    assert engine.ended == 3
+    with pytest.raises(SGPEError, match="this engine was closed"):
+        next(second)
+
+
+def test_an_engine_gives_no_more_than_is_asked_for_or_fits():
+    engine = Parrot(range(10), context_length=6)
+    assert list(engine.generate([1], GenerationOptions(max_new_tokens=3))) == [0, 1, 2]
+    assert engine.said == 3
+    assert list(engine.generate([1, 2])) == [0, 1, 2, 3]
+    with pytest.raises(SGPEError, match="fills the context of 6"):
+        engine.generate(range(6))
+    with pytest.raises(SGPEError, match="holds the id -1"):
+        engine.generate([-1])
+    engine.close()
+    with pytest.raises(SGPEError, match="closed"):
+        engine.generate([1])
+
+
+def test_one_engine_in_two_threads_is_refused():
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow(Parrot):
+        def _go_on(self, ids, options, stop_ids, watch):
+            inside.set()
+            go_on.wait(timeout=30)
+            yield 65
+
+    engine = Slow()
+    thread = threading.Thread(target=lambda: list(engine.generate([1])))
+    thread.start()
+    inside.wait(timeout=30)
+    for act in (lambda: next(engine.generate([1])), engine.close):
+        with pytest.raises(SGPEError, match="this engine is at work in another thread: it does one text at a time"):
+            act()
+    go_on.set()
+    thread.join()
+    engine.close()
+
+
+# ---------------------------------------------------------------- probabilities
 
 
 def log_softmax(logits):

@@ -1,16 +1,16 @@
-"""Prompts that end inside a word: their last tokens are chosen anew, and their text stays."""
+"""Prompts that end inside a word: their last tokens are chosen again, and their text stays."""
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from support.bigram import Bigram
+from support.engines import Bigram
+from support.small_tokenizers import BYTES
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.generation.healing import Healer
 from hf_sgpe.generation.terminal import Conversation
 
-SINGLE = {bytes([byte]): byte for byte in range(256)}
 STRING = (b" s", b" st", b" str", b" stri", b" strin", b" string")
 
 
@@ -24,7 +24,7 @@ def small(sample):
 
 def merging(*tokens):
     """A tokenizer of single bytes and these tokens, each made of the first of its two parts that there are."""
-    vocab = SINGLE | {token: 256 + number for number, token in enumerate(tokens)}
+    vocab = BYTES | {token: 256 + number for number, token in enumerate(tokens)}
     merges = [next((t[:n], t[n:]) for n in range(1, len(t)) if t[:n] in vocab and t[n:] in vocab) for t in tokens]
     return BPETokenizer(vocab, merges)
 
@@ -147,16 +147,10 @@ def test_drawn_answers_are_drawn_among_what_is_allowed():
     assert 10 < first.count("y") < 30
 
 
-def test_healing_is_for_text_not_for_conversations(chatty_with_template):
-    generator = TextGenerator(chatty_with_template, Bigram(chatty_with_template.vocab_size))
+def test_healing_is_for_text_not_for_conversations(chatty):
+    generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
     with pytest.raises(SGPEError, match="--heal is for going on from text"):
         Conversation(generator, GREEDY)
-
-
-@pytest.fixture(scope="module")
-def chatty_with_template():
-    config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")
-    return train_from_counts(WordCounts.from_texts(["a"], config), config)
 
 
 tokens = st.binary(min_size=1, max_size=4).map(lambda text: bytes(byte % 3 + 253 for byte in text))

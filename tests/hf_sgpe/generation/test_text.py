@@ -1,57 +1,18 @@
-"""Text in and out of an engine that says what it is told to."""
-
-import json
-import sys
-import threading
+"""Text in and out of an engine whose tokens are given."""
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from support.bigram import Bigram
+from support.engines import Bigram, Parrot
+from support.small_tokenizers import with_specials
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.generation import Engine, GenerationOptions, ScoredToken, TextGenerator
-from hf_sgpe.generation.terminal import Conversation, interact, json_lines, once
+from hf_sgpe.generation import GenerationOptions, ScoredToken, TextGenerator
 from hf_sgpe.generation.text import end_of_turn, until_stop
 from hf_sgpe.special_tokens import Template
 from hf_sgpe.splitting.streams import whole_letters
 
-
-class Parrot(Engine):
-    """Says some ids, whatever it is asked, and keeps what it was asked."""
-
-    name = "parrot"
-
-    def __init__(self, ids=(), *, vocab_size=5000, context_length=None, stop_ids=()):
-        super().__init__()
-        self.ids = list(ids)
-        self.vocab_size = vocab_size
-        self.context_length = context_length
-        self.stop_ids = frozenset(stop_ids)
-        self.asked = []
-        self.said = self.ended = 0
-
-    def _go_on(self, ids, options, stop_ids, watch):
-        self.asked.append(ids)
-        try:
-            for id in self.ids:
-                self.said += 1
-                yield id
-        finally:
-            self.ended += 1
-
-    def _logits(self, ids):
-        yield np.zeros((len(ids), self.vocab_size), np.float32)
-
-    def _release(self):
-        self.ids = []
-
-
-@pytest.fixture(scope="module")
-def chatty(sample):
-    config = TrainingConfig(vocab_size=900, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
-    return train_from_counts(WordCounts.from_texts([sample["si"]], config), config)
-
+BYTEWISE = with_specials([])
 
 # ---------------------------------------------------------------- stopping at texts
 
@@ -113,11 +74,10 @@ def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
 
 
 def test_each_character_comes_with_its_last_byte(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    assert list(TextGenerator(only_bytes, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
+    assert list(TextGenerator(BYTEWISE, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
     # Bytes at the end that are no whole character are left out; in the middle they show.
-    assert list(TextGenerator(only_bytes, Parrot("ක".encode()[:2])).stream("x")) == []
-    assert "".join(TextGenerator(only_bytes, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
+    assert list(TextGenerator(BYTEWISE, Parrot("ක".encode()[:2])).stream("x")) == []
+    assert "".join(TextGenerator(BYTEWISE, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
 
 
 def test_pieces_say_why_an_answer_ended(chatty):
@@ -141,15 +101,14 @@ def test_pieces_say_why_an_answer_ended(chatty):
 
 
 def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    generator = TextGenerator(only_bytes, Parrot("ක්ෂ ක".encode(), vocab_size=256))
+    generator = TextGenerator(BYTEWISE, Parrot("ක්ෂ ක".encode(), vocab_size=256))
     options = GenerationOptions(whole_syllables=True)
     pieces = [piece.text for piece in generator.pieces([65], options)]
     assert pieces == [*generator.stream("x", options), ""]
     assert len(pieces) < len([*generator.pieces([65])])
 
 
-def test_pieces_end_before_the_next_token_where_nobody_waits_for_them(chatty):
+def test_pieces_end_before_the_next_token_where_they_are_no_longer_wanted(chatty):
     engine = Parrot([4999] * 10)  # rows without a token, of which no piece comes
     asked = iter([False, False, False, True])
     (last,) = TextGenerator(chatty, engine).pieces([65], is_over=lambda: next(asked))
@@ -161,8 +120,7 @@ def test_tokens_come_with_the_text_that_they_begin(chatty):
         def generate_scored(self, ids, options=None, *, top=0):
             return (ScoredToken(id, 0.0, ((id, 0.0),) * top) for id in self.generate(ids, options))
 
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
-    generator = TextGenerator(only_bytes, Sure("aක<b<".encode(), vocab_size=256))
+    generator = TextGenerator(BYTEWISE, Sure("aක<b<".encode(), vocab_size=256))
     *pieces, last = generator.pieces([65], GenerationOptions(stop="<>"), top=2)
     tokens = [(piece.text, [(chr(token.id), place) for token, place in piece.tokens]) for piece in (*pieces, last)]
     assert tokens == [
@@ -190,7 +148,7 @@ def test_special_tokens_in_a_prompt_are_text(chatty):
     assert not set(generator.engine.asked[0]) & set(chatty.special_tokens.values())
 
 
-def test_what_stands_before_a_text_is_put_before_a_prompt_and_nothing_behind():
+def test_the_tokens_before_a_text_are_put_before_a_prompt_and_none_after_it():
     config = TrainingConfig(vocab_size=300, recipe="sgpe", scripts=("sinhala",))
     tokenizer = train_from_counts(WordCounts.from_texts(["ශ්‍රී"], config), config)
     names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
@@ -231,9 +189,8 @@ def test_several_prompts_are_a_list(chatty):
     st.lists(st.sampled_from(["ශ්‍රී", "ක්ෂ", "क्षत्रि", "ஸ்ரீ", "x", " ", "්‍", "é"]), max_size=6), st.sampled_from(["ර", "ष", "zz"])
 )
 def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
     text = "".join(parts)
-    generator = TextGenerator(only_bytes, Parrot(text.encode()))
+    generator = TextGenerator(BYTEWISE, Parrot(text.encode()))
     for stops in ((), (stop,)):
         plain = list(generator.stream("x", GenerationOptions(stop=stops)))
         pieces = list(generator.stream("x", GenerationOptions(stop=stops, whole_syllables=True)))
@@ -242,9 +199,8 @@ def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
 
 
 def test_a_letter_is_shown_when_the_next_one_begins(chatty):
-    only_bytes = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [])
     engine = Parrot("ශ්‍රී ලංකාව!".encode())
-    assert list(TextGenerator(only_bytes, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
+    assert list(TextGenerator(BYTEWISE, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
         "ශ්‍රී ",
         "ලං",
         "කා",
@@ -276,7 +232,7 @@ def test_a_text_is_scored_token_by_token(chatty):
     assert score.bits_per_byte == pytest.approx(-sum(logprobs) / np.log(2) / (len(text.encode()) - len(score.given)))
 
 
-def test_what_stands_before_a_text_predicts_its_first_token(chatty):
+def test_the_tokens_before_a_text_predict_its_first(chatty):
     starting = with_start(chatty, "<|endoftext|>")
     engine = Bigram(chatty.vocab_size)
     text = "one"
@@ -346,12 +302,7 @@ def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
 
 
 def test_a_turn_that_failed_is_forgotten(chatty):
-    class Broken(Parrot):
-        def _go_on(self, ids, options, stop_ids, watch):
-            yield 65
-            raise RuntimeError("out of memory")
-
-    chat = TextGenerator(chatty, Broken()).chat()
+    chat = TextGenerator(chatty, Parrot([65], error=RuntimeError("out of memory"))).chat()
     with pytest.raises(SGPEError, match=r"^parrot cannot go on with this model \(out of memory\)$"):
         list(chat.say("Hi"))
     assert chat.messages == []
@@ -367,191 +318,6 @@ def test_wrong_arguments_are_named(chatty):
         engine.generate("text")
 
 
-def test_one_engine_in_two_threads_is_refused(chatty):
-    inside, go_on = threading.Event(), threading.Event()
-
-    class Slow(Parrot):
-        def _go_on(self, ids, options, stop_ids, watch):
-            inside.set()
-            go_on.wait(timeout=30)
-            yield 65
-
-    engine = Slow()
-    thread = threading.Thread(target=lambda: list(engine.generate([1])))
-    thread.start()
-    inside.wait(timeout=30)
-    for act in (lambda: next(engine.generate([1])), engine.close):
-        with pytest.raises(SGPEError, match="this engine is at work in another thread: it does one text at a time"):
-            act()
-    go_on.set()
-    thread.join()
-    engine.close()
-
-
 def test_a_tokenizer_without_a_template_has_no_conversations(tokenizer):
     with pytest.raises(SGPEError, match="has no chat template: name one, llama3, chatml, alpaca or your own"):
         TextGenerator(tokenizer, Parrot()).chat()
-
-
-# ---------------------------------------------------------------- the engine's own checks
-
-
-def test_an_engine_does_one_text_at_a_time():
-    engine = Parrot(range(10))
-    first = engine.generate([1])
-    next(first)
-    other = engine.generate([1])
-    assert next(other) == 0
-    assert engine.ended == 1  # it does not go on behind one's back
-    with pytest.raises(SGPEError, match="went on to another text"):
-        next(first)
-    second = engine.generate([1])
-    next(second)
-    engine.close()
-    assert engine.ended == 3
-    with pytest.raises(SGPEError, match="this engine was closed"):
-        next(second)
-
-
-def test_an_engine_gives_no_more_than_is_asked_for_or_fits():
-    engine = Parrot(range(10), context_length=6)
-    assert list(engine.generate([1], GenerationOptions(max_new_tokens=3))) == [0, 1, 2]
-    assert engine.said == 3
-    assert list(engine.generate([1, 2])) == [0, 1, 2, 3]
-    with pytest.raises(SGPEError, match="fills the context of 6"):
-        engine.generate(range(6))
-    with pytest.raises(SGPEError, match="holds the id -1"):
-        engine.generate([-1])
-    engine.close()
-    with pytest.raises(SGPEError, match="closed"):
-        engine.generate([1])
-
-
-# ---------------------------------------------------------------- at a terminal, and in scripts
-
-
-def conversation(chatty, text="Yes.", **options):
-    engine = Parrot([*chatty.encode(text), chatty.special_tokens["<|im_end|>"]])
-    return Conversation(TextGenerator(chatty, engine), GenerationOptions(), **options)
-
-
-def typed(*lines):
-    left = iter(lines)
-
-    def read(prompt):
-        line = next(left, None)
-        if line is None:
-            raise EOFError
-        if line is KeyboardInterrupt:
-            raise KeyboardInterrupt
-        return line
-
-    return read
-
-
-def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
-    talk = conversation(chatty, system_prompt="Be brief.")
-    file = tmp_path / "said.json"
-    lines = [
-        "Hello\\",
-        "there",
-        "",
-        f"/save {file}",
-        "/reset",
-        "/system Be kind.",
-        "Hi",
-        "/help",
-        "/nothing",
-        "/save",
-        "/quit",
-    ]
-    interact(talk, typed(*lines, "not read"))
-    said = capsys.readouterr()
-    assert said.out == "Yes.\nYes.\n"
-    assert [message["content"] for message in json.loads(file.read_text())] == ["Be brief.", "Hello\nthere", "Yes."]
-    assert talk.chat.messages[0]["content"] == "Hi"
-    assert talk.chat.system_prompt == "Be kind."
-    assert "/reset          forget" in said.err
-    assert "unknown: /nothing" in said.err
-    assert "error: /save: name a file" in said.err
-    assert "tokens" in said.err
-
-
-def test_what_is_no_text_can_be_said_and_saved(chatty, tmp_path, capsys):
-    talk = conversation(chatty)
-    interact(talk, typed("a\udcff", f"/save {tmp_path / 'said.json'}"))
-    assert json.loads((tmp_path / "said.json").read_text())[0]["content"] == "a\ufffd"
-
-
-def test_ctrl_c_ends_an_answer_and_then_the_conversation(chatty, capsys):
-    talk = conversation(chatty, "one two")
-    say, talk.answer = talk.answer, None
-
-    def interrupted(text):
-        def pieces():
-            yield next(say(text))
-            raise KeyboardInterrupt
-
-        return pieces()
-
-    talk.answer = interrupted
-    interact(talk, typed("Hi", KeyboardInterrupt, "not read"))
-    assert capsys.readouterr().out == "o\n"
-
-
-def test_an_error_does_not_end_a_conversation(chatty, capsys):
-    talk = conversation(chatty)
-    talk.generator.engine.context_length = 30
-    interact(talk, typed("word " * 100, "Hi"))
-    said = capsys.readouterr()
-    assert "error: the prompt has" in said.err
-    assert said.out == "Yes.\n"
-
-
-def test_without_a_template_it_goes_on_from_what_is_typed(tokenizer, capsys):
-    talk = Conversation(TextGenerator(tokenizer, Parrot(tokenizer.encode("lanka"))), GenerationOptions())
-    once(talk, "sri ")
-    assert capsys.readouterr().out == "lanka\n"
-    assert talk.generator.engine.asked == [tokenizer.encode("sri ")]
-    interact(talk, typed("/reset"))
-    assert "/reset is for conversations" in capsys.readouterr().err
-    with pytest.raises(SGPEError, match="a system prompt needs a chat template"):
-        Conversation(talk.generator, GenerationOptions(), system_prompt="x")
-
-
-def test_a_terminal_is_not_given_orders_by_a_model(tokenizer, capsys, monkeypatch):
-    talk = Conversation(TextGenerator(tokenizer, Parrot(tokenizer.encode("a\x1b[2J\r\x9b\x7f\tb\n"))), GenerationOptions())
-    once(talk, "x")
-    assert capsys.readouterr().out == "a\x1b[2J\r\x9b\x7f\tb\n\n"  # a file gets all of it
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    once(talk, "x")
-    assert capsys.readouterr().out == "a␛[2J␍\ufffd␡\tb\n\n"
-
-
-def test_json_lines_each_stand_for_themselves(chatty):
-    talk = conversation(chatty)
-    lines = ['{"prompt": "Hi"}', "", '{"messages": [{"role": "user", "content": "Hi"}], "max_new_tokens": 1}']
-    first, second = map(json.loads, json_lines(talk, lines))
-    assert (first["text"], first["tokens"]) == ("Yes.", len(chatty.encode("Yes.")))
-    assert second["tokens"] == 1
-    assert first["prompt_tokens"] == second["prompt_tokens"]
-    assert talk.chat.messages == []
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", r"stdin, line 2: not JSON"),
-        ("[]", "expected an object"),
-        ("{}", "expected an object"),
-        ('{"prompt": "a", "messages": []}', "expected an object"),
-        ('{"prompt": 3}', '"prompt" must be a text'),
-        ('{"messages": 3}', '"messages" a list'),
-        ('{"prompt": "a", "heat": 3}', "line 2: unknown: heat"),
-        ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),
-        ('{"messages": [{"role": "user"}]}', "has no text for 'content'"),
-    ],
-)
-def test_bad_lines_are_named(chatty, line, message):
-    with pytest.raises(SGPEError, match=message):
-        list(json_lines(conversation(chatty), ['{"prompt": "Hi"}', line]))

@@ -1,45 +1,9 @@
 import pytest
+from support.engines import Parrot
 from support.serving import serving
 
-from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.generation import Engine, TextGenerator
+from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.requests import Served
-
-
-class Endless(Engine):
-    """Says the same token for as long as somebody listens."""
-
-    name = "endless"
-
-    def __init__(self, id, *, context_length=None):
-        super().__init__()
-        self.id = id
-        self.vocab_size = 5000
-        self.context_length = context_length
-        self.stop_ids = frozenset()
-        self.begun = self.said = self.ended = 0
-
-    def _go_on(self, ids, options, stop_ids, watch):
-        self.begun += 1
-        try:
-            while True:
-                self.said += 1
-                yield self.id
-        finally:
-            self.ended += 1
-
-    def _logits(self, ids):
-        raise NotImplementedError
-
-    def _release(self):
-        pass
-
-
-@pytest.fixture(scope="session")
-def chatty(sample):
-    """A tokenizer with a chat template."""
-    config = TrainingConfig(vocab_size=900, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
-    return train_from_counts(WordCounts.from_texts([sample["si"]], config), config)
 
 
 @pytest.fixture(scope="session")
@@ -69,5 +33,5 @@ def running(generator):
 @pytest.fixture
 def endless(chatty):
     """A model that never ends by itself, as clients see it."""
-    generator = TextGenerator(chatty, Endless(chatty.encode("a")[0]))
+    generator = TextGenerator(chatty, Parrot(chatty.encode("a"), is_endless=True, pause=0.001))
     return Served("endless", generator, generator.chat())

@@ -36,7 +36,7 @@ def request(body, path="/v1/completions", headers=(), length=None):
 
 
 def answer(connection):
-    """Status, headers and body of an answer after which the connection is closed, or which says how long it is."""
+    """Status, headers and body of an answer after which the connection is closed, or which has a length."""
     file = connection.makefile("rb")
     status = int(file.readline().split()[1])
     headers = {}
@@ -63,35 +63,36 @@ def test_who_goes_away_while_being_answered_is_no_longer_answered(running, engin
 def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
     with connect(running) as first:
         first.sendall(request(LONG))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
         with connect(running) as second:
             second.sendall(request({**LONG, "stream": stream}))
             wait_until(lambda: len(running.line) == 2)
         wait_until(lambda: len(running.line) == 1)
     wait_until(lambda: not len(running.line))
-    assert engine.begun == engine.ended == 1
+    assert len(engine.asked) == engine.ended == 1
 
 
 def test_one_who_goes_away_takes_all_choices_along(running, engine):
     with connect(running) as connection:
         connection.sendall(request({**LONG, "n": 5}))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
     wait_until(lambda: not len(running.line))
-    assert engine.begun == engine.ended == 1
+    assert len(engine.asked) == engine.ended == 1
 
 
 def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
-    engine.id = 4999  # a row without a token
+    engine.ids = [4999]  # a row without a token
     with connect(running) as connection:
         connection.sendall(request(LONG))
         wait_until(lambda: engine.said > 100)
     wait_until(lambda: engine.ended == 1)
 
 
-def test_who_does_not_read_holds_up_nobody(running, engine):
+def test_who_does_not_read_does_not_hold_up_others(running, engine):
+    engine.pause = 0
     with connect(running) as lazy, connect(running) as other:
         lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))
-        wait_until(lambda: engine.begun == 1)
+        wait_until(lambda: len(engine.asked) == 1)
         other.sendall(request({"prompt": "a", "max_tokens": 3}))
         assert answer(other)[2]["choices"][0]["text"] == "aaa"
 

@@ -44,7 +44,7 @@ def blocking(line):
     return new, go_on
 
 
-def test_whoever_comes_first_is_served_first_and_many_texts_hold_up_nobody(line):
+def test_the_first_to_come_is_served_first_and_many_texts_do_not_hold_up_others(line):
     came = []
     _, go_on = blocking(line)
     for name, texts in (("many", 3), ("one", 1), ("two", 2)):

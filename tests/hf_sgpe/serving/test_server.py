@@ -1,4 +1,4 @@
-"""The server as OpenAI's own client sees it, each answer beside that of `TextGenerator`."""
+"""The server as OpenAI's own client sees it, each answer compared with that of `TextGenerator`."""
 
 import json
 import signal
@@ -6,9 +6,10 @@ import urllib.error
 import urllib.request
 
 import pytest
+from support.engines import Parrot
 from support.serving import serving
 
-from hf_sgpe.generation import Engine, GenerationOptions, TextGenerator
+from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.serving.requests import Limits, Served
 
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
@@ -33,7 +34,7 @@ def options(**given):
     return GenerationOptions(**{"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 16, **given})
 
 
-def test_a_completion_is_what_the_generator_says(client, generator):
+def test_a_completion_is_the_generators(client, generator):
     answer = client.completions.create(model="my-model", prompt=PROMPT, seed=5)
     assert answer.choices[0].text == generator.generate(PROMPT, options(seed=5))
     assert (answer.object, answer.model, answer.choices[0].finish_reason) == ("text_completion", "my-model", "length")
@@ -55,7 +56,7 @@ def test_a_stream_joins_to_the_same_text(client, generator):
     assert len({part.id for part in (*parts, last)}) == 1
 
 
-def test_a_chat_is_what_the_generator_says(client, generator):
+def test_a_chat_is_the_generators(client, generator):
     chat = generator.chat()
     expected = "".join(chat.answer(HELLO, options(seed=7, max_new_tokens=30)))
     for name in ("max_tokens", "max_completion_tokens"):
@@ -81,19 +82,7 @@ def test_a_chat_without_a_number_goes_on_to_the_end_of_the_context(client, gener
 def test_an_answer_ends_at_the_token_that_ends_a_turn(chatty):
     ends = chatty.special_tokens["<|im_end|>"]
 
-    class Says(Engine):
-        name, vocab_size, context_length, stop_ids = "says", 5000, None, frozenset()
-
-        def _go_on(self, ids, options, stop_ids, watch):
-            yield from (*chatty.encode("Yes."), ends, *chatty.encode("never said"))
-
-        def _logits(self, ids):
-            raise NotImplementedError
-
-        def _release(self):
-            pass
-
-    generator = TextGenerator(chatty, Says())
+    generator = TextGenerator(chatty, Parrot([*chatty.encode("Yes."), ends, *chatty.encode("never said")]))
     with serving(Served("says", generator, generator.chat())) as running, client_of(running) as client:
         answer = client.chat.completions.create(model="says", messages=HELLO)
         assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("Yes.", "stop")
@@ -272,25 +261,10 @@ def test_more_than_may_wait_are_told_to_come_back(endless):
 
 
 def test_a_model_that_fails_is_an_error_and_the_next_is_served(chatty, caplog):
-    class Failing(Engine):
-        name, vocab_size, context_length, stop_ids = "failing", 5000, None, frozenset()
-        error = None
-
-        def _go_on(self, ids, options, stop_ids, watch):
-            yield 65
-            if self.error:
-                raise self.error
-
-        def _logits(self, ids):
-            raise NotImplementedError
-
-        def _release(self):
-            pass
-
-    generator = TextGenerator(chatty, Failing())
+    generator = TextGenerator(chatty, Parrot([65]))
     with serving(Served("failing", generator, None)) as running, client_of(running) as client:
         for error, message in (
-            (RuntimeError("no memory"), r"failing cannot go on with this model \(no memory\)"),
+            (RuntimeError("no memory"), r"parrot cannot go on with this model \(no memory\)"),
             (TypeError("x"), "its own output says more"),
         ):
             generator.engine.error = error
@@ -312,7 +286,8 @@ def test_stopping_ends_what_is_answered_and_what_waits(endless):
         for stream in streams:
             with pytest.raises(openai.APIError, match="the server is shutting down"):
                 list(stream)
-    assert endless.generator.engine.begun == endless.generator.engine.ended == 1
+    engine = endless.generator.engine
+    assert len(engine.asked) == engine.ended == 1
 
 
 def post(running, path, record):
