@@ -23,7 +23,7 @@ from filelock import FileLock
 
 psutil = pytest.importorskip("psutil", reason="counting on disk needs psutil: pip install psutil")
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "count_corpus.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "count_corpus.py"
 CONFIG = TrainingConfig(vocab_size=999, scripts=["all"])
 
 

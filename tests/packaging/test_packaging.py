@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "hf_sgpe" / "csrc"
 
 
@@ -46,7 +46,7 @@ def test_contents(packages):
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     with tarfile.open(packages["sdist"]) as archive:
         inside = [name.partition("/")[2] for name in archive.getnames()]
-    for name in ("README.md", "LICENSE", "pyproject.toml", "scripts/test.sh", "tests/test_packaging.py"):
+    for name in ("README.md", "LICENSE", "pyproject.toml", "scripts/test.sh", "tests/packaging/test_packaging.py"):
         assert name in inside
     assert "hf_sgpe/csrc/CMakeLists.txt" in inside
     assert not [name for name in inside if name.endswith((".so", ".pyc", "_native.pyi"))]

@@ -23,7 +23,7 @@ pytest.importorskip("accelerate", reason="the scripts need accelerate: pip insta
 from tokenizers import Tokenizer, models  # noqa: E402
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
 
 
