@@ -1,0 +1,16 @@
+"""The benchmark of extending a tokenizer."""
+
+import re
+
+from support.command import script
+
+
+def test_extending_is_measured(tmp_path, sample, saved):
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8")
+    options = [saved, "si.txt", "--script", "si", "--new-tokens", "200", "--eval", "si.txt", "--other", "en.txt"]
+    done = script("benchmark_extension.py", *options, cwd=tmp_path)
+    measured = r"^hf_sgpe: [\d.]+ tokens a word, [\d.]+% of the syllables cut, 0 of \d+ other lines changed"
+    assert re.search(measured, done.stdout, re.MULTILINE)
+    refused = script("benchmark_extension.py", *options, "--peer", "nowhere", cwd=tmp_path, code=2)
+    assert refused.stderr.endswith("error: nowhere: no such folder\n")
