@@ -45,7 +45,11 @@ def script(
 ) -> CompletedProcess[str]:
     """Run a script of ``scripts/`` in this process. The arguments are those of `hf_sgpe`."""
     path = str(SCRIPTS / name)
-    work = lambda: runpy.run_path(path, run_name="__main__")  # noqa: E731
+
+    def work() -> None:
+        sys.path.insert(0, str(SCRIPTS))  # as Python does
+        runpy.run_path(path, run_name="__main__")
+
     return _checked(_run_here(work, [path, *map(str, arguments)], cwd, stdin, environment), code)
 
 

@@ -1,4 +1,4 @@
-"""Runs a notebook of examples/ as somebody would, but for its first line, which installs this package."""
+"""Run a notebook of examples/ as a reader would, but for its first line, which installs this package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[Any]:
-    """The outputs of a notebook's cells with code that runs in a folder, one after another.
+    """Return the outputs of a notebook's cells with code, run in a folder one after another.
 
     Args:
-        replaced: Patterns, and what takes their places in the code: what is to be had here, and smaller numbers. Each must
-            be there.
+        replaced: Patterns, and the code that takes their places: a model that is here, smaller numbers. Each must be there.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -32,5 +31,5 @@ def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[An
 
 
 def printed(outputs: list[Any]) -> str:
-    """What a notebook wrote to stdout."""
+    """Return the text that a notebook wrote to stdout."""
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")

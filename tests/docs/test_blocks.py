@@ -1,4 +1,4 @@
-"""The documentation: it builds without a warning, names all that there is, and every block of code in it runs, alone.
+"""Every block of code in the documentation runs, alone.
 
 A block runs in a folder that holds what its page speaks of: texts, a tokenizer, a model with one, and the scripts. All are
 small, and so are the numbers that a block asks for. One that is not run says in a comment before it why not.
@@ -6,20 +6,19 @@ small, and so are the numbers that a block asks for. One that is not run says in
 
 import os
 import re
+import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import CompletedProcess
 
 import pytest
+from support.command import hf_sgpe, process, script
+from support.pages import ROOT, Block, blocks
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast, WordCounts
 from trainers import ExtensionConfig, TokenizerExtender, TokenizerTrainer, TrainingConfig
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINE = 140
 SHORT = (
     (r"(--vocab-size) \d+", r"\1 1500"),
     (r"(--new-tokens) \d+", r"\1 200"),
@@ -30,25 +29,10 @@ SHORT = (
     (r"vocab_size=32_000", "vocab_size=1_500"),
     (r"new_tokens=16_000", "new_tokens=200"),
 )
-
-
-class Block(NamedTuple):
-    page: str
-    line: int
-    remark: str
-    language: str
-    code: str
-
-
-def blocks():
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        blocks = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"
-        for found in re.finditer(blocks, text, re.DOTALL | re.MULTILINE):
-            yield Block(page.name, text.count("\n", 0, found.start(2)) + 1, found[1] or "", found[2], found[3])
-
-
 RUN = [block for block in blocks() if not block.remark]
+EXTENDING = next(block for block in RUN if block.page == "extend.md" and "train_lm.py" in block.code)
+# Pipes; other programs; what adds to the tables of the process that it runs in, or starts others.
+NEEDS_A_PROCESS = re.compile(r"^[^#]* [|] |^python -c|\badd_\w+\(|__main__", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -89,21 +73,51 @@ def workplace(sample, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", RUN, ids=[f"{block.page}-{block.line}" for block in RUN])
-def test_every_block_runs_alone(block, workplace, tmp_path):
-    folder = shutil.copytree(workplace, tmp_path / "here", symlinks=True)
+@pytest.fixture
+def here(workplace, tmp_path):
+    """A copy of the workplace."""
+    return shutil.copytree(workplace, tmp_path / "here", symlinks=True)
+
+
+def run(block: Block, folder: Path) -> list[str]:
+    """Run a block with small numbers, and return what its program or each of its commands printed."""
     code = block.code.replace("\\\n", " ")
     for written in re.findall(r"--out (\S+)", code):
         path = folder / written
         (shutil.rmtree if path.is_dir() else Path.unlink)(path) if path.exists() else None
     for long, short in SHORT:
         code = re.sub(long, short, code)
-    command = ["bash", "-euo", "pipefail", "-c", code] if block.language == "bash" else [sys.executable, "-c", code]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "PATH": path})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    if block.language == "bash":
+        done = [run_command(command, folder) for command in code.splitlines()]
+    elif NEEDS_A_PROCESS.search(code):
+        done = [process(sys.executable, "-c", code, cwd=folder)]
+    else:
+        (folder / "block.py").write_text(code, encoding="utf-8", newline="\n")
+        done = [script(str(folder / "block.py"), cwd=folder)]
+    for one in done:
+        assert "Traceback" not in one.stderr
+    return [one.stdout for one in done]
+
+
+def run_command(command: str, folder: Path) -> CompletedProcess[str]:
+    if NEEDS_A_PROCESS.search(command):
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return process("bash", "-euo", "pipefail", "-c", command, cwd=folder, PATH=path)
+    program, *words = shlex.split(command, comments=True)
+    if program == "hf-sgpe":
+        return hf_sgpe(*words, cwd=folder)
+    assert program == "python"
+    return script(Path(words[0]).name, *words[1:], cwd=folder)
+
+
+def alone(block: Block):
+    marks = pytest.mark.slow if NEEDS_A_PROCESS.search(block.code) else ()
+    return pytest.param(block, id=f"{block.page}-{block.line}", marks=marks)
+
+
+@pytest.mark.parametrize("block", [alone(block) for block in RUN if block != EXTENDING])
+def test_every_block_runs_alone(block, here):
+    run(block, here)
 
 
 def test_blocks_that_are_not_run_say_why():
@@ -112,57 +126,22 @@ def test_blocks_that_are_not_run_say_why():
     assert len(RUN) > 25
 
 
-def test_lines_are_short():
-    """But for tables, which Markdown has in one line, and code."""
-    for page in PAGES:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-        long = [line for line in text.splitlines() if len(line) > LINE and not line.startswith("|")]
-        assert long == [], page
-    readme = PAGES[0].read_text(encoding="utf-8").splitlines()
-    assert len(readme) <= 150
-    assert max(map(len, readme)) <= LINE
+def test_the_page_on_extending_goes_from_a_corpus_to_a_model_that_knows_its_new_tokens(here, sample):
+    from transformers import LlamaForCausalLM
 
-
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path):
-    pytest.importorskip("mkdocs", reason="the site is built by MkDocs: pip install mkdocs-material 'mkdocstrings[python]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "WARNING" not in done.stderr
-    pages = {page.parent.name: page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*/index.html")}
-    assert len(pages) >= 16
-    for name in ("train", "tokenize", "extend", "transplant", "evaluate", "push", "counts add"):
-        assert f"hf-sgpe {name}" in pages["cli"]
-    assert "[bold]" not in pages["cli"]
-    assert "merge_init" not in pages["api"]
-    for name in ("BPETokenizer.encode_streaming", "transplant", "LinguisTrie.tokenize"):
-        assert re.search(rf'id="[\w.]+\.{re.escape(name)}"', pages["api"]), name
-    # Nothing is asked of others when a page is opened.
-    for name, page in pages.items():
-        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page), name
-
-
-def test_links_between_pages_lead_somewhere():
-    """In the files as they lie in the repository, where MkDocs does not look at README.md."""
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), (page.name, target)
-
-
-def test_all_that_there_is_has_a_name_in_the_documentation():
-    from hf_sgpe.formats.registry import FORMATS
-    from hf_sgpe.generation.engines import ENGINES
-    from hf_sgpe.splitting.patterns import PATTERNS
-    from hf_sgpe.splitting.scripts import SCRIPTS
-    from hf_sgpe.splitting.splitting import RECIPES
-    from trainers.token_files import TOKEN_FORMATS
-
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    missing = [name for name in (*FORMATS, *TOKEN_FORMATS, *PATTERNS, *RECIPES) if f"`{name}`" not in text]
-    missing += [name for name in (*SCRIPTS, *ENGINES) if name not in text.lower()]
-    assert missing == []
+    extended, compared, transplanted, trained = run(EXTENDING, here)
+    assert "200 tokens more than base-model" in extended
+    lines = len([line for line in sample["en"].splitlines() if line.strip()])
+    assert f"{lines:,} of {lines:,} lines have the same ids" in compared
+    assert "200 started from their pieces" in transplanted
+    assert re.search(r"^en\.txt +[\d.]+ → [\d.]+ ", transplanted, re.MULTILINE)
+    assert "700 rows kept" in trained
+    assert "20.0% of the rows are those of --keep" in trained
+    assert "held-out.txt" in trained
+    for name in ("my-base-si", "my-sinhala-model"):
+        assert len(LlamaForCausalLM.from_pretrained(here / name).get_input_embeddings().weight) == 700
+    before, after = (BPETokenizer.from_pretrained(here / name) for name in ("base-model", "base-model-si"))
+    assert after.encode(sample["en"]) == before.encode(sample["en"])
 
 
 def test_words_are_counted_for_spark(sample):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.data import DATA, needs_data
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure_tokenizers.py"), run_name="script")
 
 

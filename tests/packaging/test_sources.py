@@ -1,0 +1,55 @@
+"""The sources are fit for other compilers and systems."""
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "hf_sgpe" / "csrc"
+
+
+def test_kernels_are_standard_cpp_without_python(tmp_path):
+    compilers = {Path(path).resolve() for name in ("c++", "g++", "clang++") if (path := shutil.which(name))}
+    if not compilers:
+        pytest.skip("needs GCC or Clang")
+    source = tmp_path / "all.cpp"
+    source.write_text("".join(f'#include "{header.name}"\n' for header in sorted(KERNELS.glob("*.h"))), newline="\n")
+    strict = ["-std=c++20", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    for compiler in compilers:
+        done = subprocess.run([compiler, *strict, "-I", KERNELS, source], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_one_header_knows_the_compilers():
+    # GCC and Clang accept their own extensions however strict they are; other compilers do not.
+    own = re.compile(
+        r"\b(__builtin_\w+|__attribute__|__int128|__forceinline|__extension__|__restrict\w*|_MSC_VER|__GNUC__|__SSE2__)\b"
+    )
+    users = {file.name for file in KERNELS.rglob("*.*") if own.search(file.read_text(encoding="utf-8"))}
+    assert users == {"compiler.h"}
+
+
+def test_text_is_written_with_the_same_line_ends_on_every_system():
+    # Windows writes \r\n for \n in text unless the call says newline="\n".
+    def is_wrong(call):
+        name = getattr(call.func, "attr", getattr(call.func, "id", None))
+        modes = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        writes_text = name in ("write_text", "TextIOWrapper") or (
+            name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile")
+            and any(re.fullmatch("[wax]t?[+]?", mode) for mode in modes)
+        )
+        newlines = [
+            word.value.value for word in call.keywords if word.arg == "newline" and isinstance(word.value, ast.Constant)
+        ]
+        return writes_text and newlines != ["\n"]
+
+    wrong = []
+    for folder in ("hf_sgpe", "trainers", "hub_cards", "scripts"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            calls = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+            wrong += [f"{file.relative_to(ROOT)}:{call.lineno}" for call in calls if is_wrong(call)]
+    assert not wrong

@@ -1,0 +1,34 @@
+"""The pages of the documentation, and the blocks of code in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class Block(NamedTuple):
+    """A block of code.
+
+    Attributes:
+        remark: The comment of HTML before it; empty if there is none.
+    """
+
+    page: str
+    line: int
+    remark: str
+    language: str
+    code: str
+
+
+def blocks() -> Iterator[Block]:
+    """Yield the blocks of Python and of commands, page by page."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        pattern = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"
+        for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+            yield Block(page.name, text.count("\n", 0, found.start(2)) + 1, found[1] or "", found[2], found[3])
