@@ -12,9 +12,9 @@ import base64
 import fnmatch
 import hashlib
 import json
+import logging
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,10 +22,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pytest
+
+from support.command import hf_sgpe
+
 WRITE, READ, STRANGER = "hf_write", "hf_read", "hf_stranger"
+# Of the client itself, where it sends large files.
+of_the_client = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 TOKENS = {WRITE: ("me", "write"), READ: ("me", "read"), STRANGER: ("you", "write")}
 
 
@@ -100,6 +107,16 @@ class Hub:
         repository.commit("main", Commit(dict(files), large))
         return repository
 
+    def files(self, name: str = "me/tok", revision: str = "main") -> dict[str, bytes]:
+        """Return what a repository holds, but for what the real Hub itself puts there."""
+        commit = self.repositories[name].at(revision)
+        assert commit
+        return {path: content for path, content in commit.files.items() if path != ".gitattributes"}
+
+    def writes(self) -> list[str]:
+        """Return the requests that can change something."""
+        return [one for one in self.requests if not one.startswith(("GET", "HEAD")) and "/paths-info/" not in one]
+
     def fail(self, pattern: str, **how: int) -> None:
         self.faults.append(Fault(pattern, **how))
 
@@ -109,29 +126,55 @@ class Hub:
         found |= {"HF_HOME": str(self.home)} | dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         return {**os.environ, **found, **more}
 
-    def hf_sgpe(self, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-        """Runs the command line against this Hub, without the pauses between attempts."""
-        code = "import time; time.sleep = lambda seconds: None; from hf_sgpe.cli import main; main()"
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=self.environment(**more))
+    def hf_sgpe(self, *arguments: object, **more: str) -> CompletedProcess[str]:
+        """Run the command line in this process against this Hub, without the pauses between attempts.
 
-    def patch(self, monkeypatch: Any) -> None:
-        """Sends `huggingface_hub` in this process here."""
-        from huggingface_hub import close_session, constants
+        Args:
+            *arguments: Those of the command line.
+            **more: Environment variables.
+        """
+        with pytest.MonkeyPatch.context() as patch:
+            self.patch(patch, **more)
+            patch.setattr("time.sleep", lambda seconds: None)
+            # In a process of its own, the command sets variables that silence the client when it is imported.
+            for name, value in (("handlers", [logging.NullHandler()]), ("propagate", False)):
+                patch.setattr(logging.getLogger("huggingface_hub"), name, value)
+            return hf_sgpe(*arguments, code=None)
 
-        for name, value in self.environment().items():
+    def patch(self, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
+        """Send `huggingface_hub`, and what is built on it, in this process here.
+
+        Args:
+            monkeypatch: What takes it back.
+            **more: Environment variables, whose effects on a new process are repeated in this one.
+        """
+        from huggingface_hub import close_session
+
+        environment = self.environment(**more)
+        for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        pattern = self.address + "/{repo_id}/resolve/{revision}/{filename}"
-        for name, constant in (
-            ("ENDPOINT", self.address),
-            ("HUGGINGFACE_CO_URL_TEMPLATE", pattern),
-            ("HF_HUB_CACHE", str(self.home / "hub")),
-            ("HF_HUB_OFFLINE", False),
-            ("HF_HUB_DISABLE_XET", True),
-        ):
-            monkeypatch.setattr(constants, name, constant)
-        if transformers_hub := sys.modules.get("transformers.utils.hub"):
-            monkeypatch.setattr(transformers_hub, "_hf_api", None, raising=False)  # it remembers the address
+        address, home = environment["HF_ENDPOINT"], environment["HF_HOME"]
+        is_offline = environment["HF_HUB_OFFLINE"] == "1"
+        changed: dict[str, dict[str, object]] = {
+            "huggingface_hub.constants": {
+                "ENDPOINT": address,
+                "HUGGINGFACE_CO_URL_TEMPLATE": f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+                "HF_HUB_CACHE": f"{home}/hub",
+                "HF_TOKEN_PATH": f"{home}/token",
+                "HF_HUB_OFFLINE": is_offline,
+                "HF_HUB_DISABLE_XET": environment["HF_HUB_DISABLE_XET"] == "1",
+            },
+            "datasets.config": {
+                "HF_ENDPOINT": address,
+                "HUB_DATASETS_URL": f"{address}/datasets/{{repo_id}}/resolve/{{revision}}/{{path}}",
+                "HF_DATASETS_CACHE": Path(home, "datasets"),
+                "HF_HUB_OFFLINE": is_offline,
+            },
+            "transformers.utils.hub": {"_hf_api": None},  # it remembers the address
+        }
+        for module, values in changed.items():
+            for name, value in values.items() if module in sys.modules else ():
+                monkeypatch.setattr(sys.modules[module], name, value, raising=False)
         close_session()  # it remembers proxies
 
 
@@ -163,6 +206,11 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 def contents(folder: Path) -> dict[str, bytes]:
     """Path → content of the files in a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def changes(pushed: Any) -> dict[str, str]:
+    """Return path → what a push did with it."""
+    return {file.path: file.change for file in pushed.files}
 
 
 def git_oid(content: bytes) -> str:
