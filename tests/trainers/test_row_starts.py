@@ -1,14 +1,12 @@
 """What rows for new tokens begin from, compared with others, too, while a model trains."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
 
+from support.command import script  # noqa: E402
 from support.small_models import tensors_of  # noqa: E402
 
 from trainers.row_starts import by_pursuit  # noqa: E402
@@ -38,22 +36,10 @@ def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, t
         lines = sample[language].splitlines()
         (tmp_path / f"{language}.txt").write_text("\n".join(lines[:60]), encoding="utf-8", newline="\n")
         (tmp_path / f"held-{language}.txt").write_text("\n".join(lines[60:64]), encoding="utf-8", newline="\n")
-    script = Path(__file__).parents[2] / "scripts" / "benchmark_transplant.py"
     text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
     size = ["--steps", "8", "--batch", "64", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
-    size += ["--donor", str(extended[0])]
-    command = [
-        sys.executable,
-        str(script),
-        str(extended[0]),
-        str(tokenizer_folders / "extended"),
-        *text,
-        *size,
-        "--out",
-        "runs",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    names = [extended[0], tokenizer_folders / "extended", *text, *size, "--donor", extended[0], "--out", "runs"]
+    done = script("benchmark_transplant.py", *names, cwd=tmp_path)
     runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "runs").glob("*-[12].json")}
     assert len(runs) == 12
     for name, run in runs.items():
@@ -68,6 +54,6 @@ def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, t
     ]
     assert f" | {runs['mean-1']['points'][0]['bits_per_byte']['si']:.4f} | " in shown
     assert (tmp_path / "runs" / "transplant.svg").exists()
-    again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    again = script("benchmark_transplant.py", *names, cwd=tmp_path)
     assert "seed 1: " not in again.stdout  # finished runs are not repeated
     assert again.stdout in done.stdout

@@ -27,7 +27,6 @@ def test_where_to_write_is_looked_at_before_models_are_measured(tokenizer_folder
         )
 
 
-@pytest.mark.slow
 def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, sample):
     model = saved_model("llama", tokenizer_folders / "old", tmp_path / "model")
     text = tmp_path / "si.txt"
