@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support.browser import CHROMIUM, ask_page
 from support.ecosystems import NODE, needs_node
 from support.hub import contents
@@ -104,7 +104,6 @@ def site(tokenizer, cutting, tmp_path_factory):
 def test_the_browser_shows_what_python_shows(site, tokenizer, cutting):
     drawn = [*TELLING]
 
-    @settings(derandomize=True, database=None)
     @given(texts)
     def draw(text):
         drawn.append(text.encode(errors="replace").decode())  # no page holds half a character
@@ -123,7 +122,7 @@ def test_the_browser_shows_what_python_shows(site, tokenizer, cutting):
                 html = tokens_html(text, ours)
                 assert html.startswith(whole) and html.endswith(f'">{one["html"]}</span>'), text
                 compared += 1
-        assert compared > 150
+        assert compared > len(drawn) / 2
     assert {path.partition("?")[0] for path in asked} <= {
         f"/{file}" for file in [*playground_files(site), "asked.html", "texts.json", "favicon.ico"]
     }

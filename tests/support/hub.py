@@ -1,9 +1,9 @@
-"""A Hub of one's own: enough of the real one's HTTP interface to create, push to and load from repositories of models.
+"""A Hub for tests: enough of the real one's HTTP interface to create, push to and load from repositories of models.
 
 Those of datasets, which are called ``datasets/user/name`` here, can be read, and Spaces, ``spaces/user/name``, pushed to.
 
 It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
-files beside git (LFS), and it answers errors with the same codes. It can also be made to fail.
+files outside of git (LFS), and it answers errors with the same codes. It can also be made to fail.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOKENS = {WRITE: ("me", "write"), READ: ("me", "read"), STRANGER: ("you", "write
 
 @dataclass
 class Commit:
-    """What a repository holds at one point: path → content, and which paths are large files."""
+    """The content of a repository at one point: path → content, and which paths are large files."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     large: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Commit:
         return hashlib.sha1("\n".join(parts).encode()).hexdigest()
 
     def entry(self, path: str) -> dict[str, Any]:
-        """A file as listings of the real Hub show it."""
+        """Return a file as listings of the real Hub show it."""
         content = self.files[path]
         if path not in self.large:
             return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
@@ -79,7 +79,7 @@ class Repository:
 
 @dataclass
 class Fault:
-    """What goes wrong with requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
+    """A fault of requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
 
     pattern: str
     status: int | None = None
@@ -100,7 +100,7 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """A repository with one commit, in place of what there was."""
+        """Add a repository with one commit, in place of what there was."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
@@ -121,7 +121,7 @@ class Hub:
         self.faults.append(Fault(pattern, **how))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment variables that send `huggingface_hub` here, with a token that may write."""
+        """Return the environment variables that send `huggingface_hub` here, with a token that may write."""
         found = {"HF_ENDPOINT": self.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": WRITE}
         found |= {"HF_HOME": str(self.home)} | dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         return {**os.environ, **found, **more}
@@ -180,7 +180,7 @@ class Hub:
 
 @contextmanager
 def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """Serves folders as repositories: name → folder. Gives the address to put into ``HF_ENDPOINT``."""
+    """Serve folders as repositories: name → folder. Give the address to put into ``HF_ENDPOINT``."""
     with running() as hub:
         for name, folder in repositories.items():
             hub.add(name, contents(folder))
@@ -189,7 +189,7 @@ def serve(repositories: dict[str, Path]) -> Iterator[str]:
 
 @contextmanager
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
-    """An empty Hub, whose clients keep their cache in ``home``."""
+    """Run an empty Hub, whose clients keep their cache in ``home``."""
     hub = Hub(home=home)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
@@ -204,7 +204,7 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Path → content of the files in a folder."""
+    """Return path → content of the files in a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -288,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ who may do what
 
     def _user(self) -> tuple[str, str]:
-        """Who asks, and what the token allows; nobody without a token."""
+        """Return who asks, and what the token allows; nobody without a token."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and token not in TOKENS:
             raise _Refused(401, "", "Invalid credentials in Authorization header")
@@ -363,7 +363,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _object(self, oid: str) -> None:
         if "Authorization" in self.headers:
-            raise _Refused(400, "", "a token was sent to where large files lie")
+            raise _Refused(400, "", "a token was sent to where large files are")
         if self.command == "GET":
             return self._answer(self.hub.objects[oid])
         if sha256(self.body) != oid:

@@ -11,6 +11,8 @@ from hf_sgpe.fairness import gini
 from trainers import train_balanced
 from trainers.balance import Trial
 
+pytestmark = pytest.mark.kernels
+
 CODES = ("si", "hi", "en")
 
 
