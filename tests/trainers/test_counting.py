@@ -62,7 +62,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus():
     few, many = (
         int(subprocess.run([sys.executable, "-c", MEMORY, count], check=True, capture_output=True, text=True).stdout)

@@ -30,14 +30,13 @@ def test_a_donor_tells_what_new_tokens_are_made_of(extended):
         assert torch.allclose(made.apply(table)[id], expected, atol=0.02)
 
 
-@pytest.mark.slow
 def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, tmp_path, sample):
     for language in ("si", "en"):
         lines = sample[language].splitlines()
         (tmp_path / f"{language}.txt").write_text("\n".join(lines[:60]), encoding="utf-8", newline="\n")
         (tmp_path / f"held-{language}.txt").write_text("\n".join(lines[60:64]), encoding="utf-8", newline="\n")
     text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
-    size = ["--steps", "8", "--batch", "64", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
+    size = ["--steps", "4", "--batch", "32", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
     names = [extended[0], tokenizer_folders / "extended", *text, *size, "--donor", extended[0], "--out", "runs"]
     done = script("benchmark_transplant.py", *names, cwd=tmp_path)
     runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "runs").glob("*-[12].json")}
