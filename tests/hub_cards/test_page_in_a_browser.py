@@ -1,4 +1,4 @@
-"""The page of a card as a browser lays it out: nothing beside the window, nothing clipped, nothing on top of another."""
+"""The page of a card in a browser: nothing outside of the window, nothing clipped, nothing on top of another."""
 
 from itertools import combinations
 

@@ -195,7 +195,9 @@ ELEVEN = ["si", "en", "hi", "ta", "bn", "ml", "te", "gu", "mni", "mai", "nb"]
 
 
 @pytest.mark.parametrize("languages", [["si"], ELEVEN])
-@pytest.mark.parametrize("names", [["tok"], [LONG, "o200k", LONG + "-2"], [*"abcde"], [*"abcdefghijkl"]])
+@pytest.mark.parametrize(
+    "names", [["tok"], [LONG, "o200k", LONG + "-2"], [*"abcde"], pytest.param([*"abcdefghijkl"], marks=pytest.mark.slow)]
+)
 def test_texts_lie_inside_the_picture_and_not_on_each_other(languages, names):
     for paper, svg in drawn_for(languages, names):
         left, top, width, height = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())

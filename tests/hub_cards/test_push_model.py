@@ -1,13 +1,12 @@
 """Pushing models: weights, tokenizer and card in one commit, and the card that says what the model is made from."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 from huggingface_hub import metadata_load
-from support.command import hf_sgpe
-from support.hub import contents
+from support.command import hf_sgpe, process
+from support.hub import contents, of_the_client
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hub_cards.card_of_model import write_model_card
@@ -19,7 +18,6 @@ torch = pytest.importorskip("torch", reason="models are PyTorch's: pip install t
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 TEXT = "ශ්‍රී ලංකාව, hello"
-of_the_client = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 # Somebody without this package loads the model from the Hub and computes with it.
 STRANGER_CODE = """
@@ -29,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("me/model")
 ids = tokenizer(sys.argv[1], return_tensors="pt")["input_ids"]
 logits = AutoModelForCausalLM.from_pretrained("me/model")(input_ids=ids).logits
-json.dump([ids[0].tolist(), logits[0, -1, :5].tolist()], sys.stdout)
+json.dump([ids[0].tolist(), tokenizer.chat_template, logits[0, -1, :5].tolist()], sys.stdout)
 """
 
 
@@ -64,19 +62,13 @@ def model(tokenizer, tmp_path):
 LEFT_OUT = {"optimizer.pt", "settings.json", "checkpoint-1/model.safetensors"}
 
 
-def files_on(hub, name="me/model"):
-    files = dict(hub.repositories[name].at().files)
-    files.pop(".gitattributes", None)
-    return files
-
-
 @of_the_client
 def test_a_model_arrives_whole_in_one_commit_and_large_files_only_once(here, model):
     here.large = 10_000
     write_model_card(str(model), license="mit")
     pushed = push(model, "me/model")
     expected = {path: content for path, content in contents(model).items() if path not in LEFT_OUT}
-    assert files_on(here) == expected
+    assert here.files("me/model") == expected
     assert {"config.json", "generation_config.json", "model.safetensors.index.json", "LICENSE"} < expected.keys()
     assert set(pushed.left_out) == {"checkpoint-1/", "optimizer.pt", "settings.json"}
     commits = [commit.title for commit in here.repositories["me/model"].commits.values()]
@@ -103,12 +95,13 @@ def test_files_that_arrived_before_a_broken_upload_are_not_sent_again(here, mode
 
 
 def test_somebody_without_this_package_loads_the_pushed_model(here, model, tokenizer):
+    (model / "additional_chat_templates").mkdir()
+    (model / "chat_template.jinja").write_text("{{ messages }}")
+    (model / "additional_chat_templates" / "tools.jinja").write_text("{{ tools }}")
     push(model, "me/model")
-    command = [sys.executable, "-c", STRANGER_CODE, TEXT]
-    done = subprocess.run(command, capture_output=True, text=True, env=here.environment())
-    assert done.returncode == 0, done.stderr
-    ids, logits = json.loads(done.stdout)
+    ids, templates, logits = json.loads(process(sys.executable, "-c", STRANGER_CODE, TEXT, **here.environment()).stdout)
     assert ids == tokenizer.encode(TEXT)
+    assert templates == {"default": "{{ messages }}", "tools": "{{ tools }}"}
     expected = LlamaForCausalLM.from_pretrained(model)(input_ids=torch.tensor([ids])).logits[0, -1, :5]
     assert torch.allclose(torch.tensor(logits), expected, atol=1e-5)
 
@@ -148,7 +141,7 @@ def test_a_dry_run_of_a_transplanted_model_shows_its_weights(hub, tmp_path, samp
     assert f"{before['bits_per_byte']:.4f} →" in card
     done = hub.hf_sgpe("push", out, "me/model")
     assert (done.returncode, done.stderr) == (0, "")
-    assert files_on(hub)["README.md"].decode() == card
+    assert hub.files("me/model")["README.md"].decode() == card
 
 
 def test_the_metadata_of_a_base_on_the_hub_is_taken_from_its_card(here, tokenizer, saved, tmp_path):

@@ -1,10 +1,9 @@
 """Where tokenizers run: what is said of a runtime by its rules is what is found where it is installed."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from support.command import hf_sgpe
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hub_cards.facts import Facts
@@ -117,9 +116,7 @@ def test_the_command_line_shows_a_table(sample, tmp_path):
     (tmp_path / "empty.txt").touch()
 
     def check(*arguments, code=0):
-        command = [sys.executable, "-m", "hf_sgpe", "check", "tokenizer", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8")
-        assert done.returncode == code, done.stderr
+        done = hf_sgpe("check", "tokenizer", *arguments, cwd=tmp_path, code=code)
         return done.stdout or done.stderr
 
     table = check("text.txt")

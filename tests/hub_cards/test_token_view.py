@@ -1,12 +1,11 @@
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
+from support.command import hf_sgpe
 from support.texts import texts
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AddedToken, AutoTokenizer
@@ -426,21 +425,26 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
 # ---------------------------------------------------------------- on the command line
 
 
-def encode(*arguments, stdin="", cwd):
-    command = [sys.executable, "-m", "hf_sgpe", "encode", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", cwd=cwd)
-
-
 def test_the_command_line_writes_a_page(saved, tmp_path):
     (tmp_path / "page.html").write_text("an older one")
-    done = encode(
-        "-t", saved, "-t", saved / "tokenizer.json", "--html", "page.html", "--overwrite", "ශ්‍රී", "ලංකාව", cwd=tmp_path
+    done = hf_sgpe(
+        "encode",
+        "-t",
+        saved,
+        "-t",
+        saved / "tokenizer.json",
+        "--html",
+        "page.html",
+        "--overwrite",
+        "ශ්‍රී",
+        "ලංකාව",
+        cwd=tmp_path,
     )
-    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stderr == ""
     assert done.stdout == f"page.html: 2 texts as tokens of {saved}, {saved / 'tokenizer.json'}\n"
     names = {str(saved): saved, str(saved / "tokenizer.json"): saved}
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == TokenView(["ශ්‍රී", "ලංකාව"], names).to_html()
-    encode("-t", saved, "--html", "page.html", "--overwrite", stdin="one\ntwo\n", cwd=tmp_path)
+    hf_sgpe("encode", "-t", saved, "--html", "page.html", "--overwrite", stdin="one\ntwo\n", cwd=tmp_path)
     page = parse((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert [source.text for source in page.find(".sgpe-source")] == ["one\ntwo"]
 
@@ -456,8 +460,7 @@ def test_the_command_line_writes_a_page(saved, tmp_path):
 )
 def test_the_command_line_names_what_is_wrong_and_leaves_nothing(arguments, message, saved, tmp_path):
     (tmp_path / "tok").symlink_to(saved)
-    done = encode(*arguments.split(), cwd=tmp_path)
-    assert done.returncode == 2
+    done = hf_sgpe("encode", *arguments.split(), cwd=tmp_path, code=2)
     assert re.fullmatch(f"error: .*{message}.*\n", done.stderr)
     assert [file.name for file in tmp_path.iterdir()] == ["tok"]
 

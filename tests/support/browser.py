@@ -1,4 +1,4 @@
-"""What a page looks like in a browser, where one is installed: sizes and places of what it shows, in CSS pixels."""
+"""Pages in a browser, where one is installed: sizes and places of what they show, in CSS pixels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ onload = () => {
 
 
 def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
-    """How a page is laid out in windows of some widths: ``folder`` is for what the browser needs."""
+    """Lay out a page in windows of some widths; ``folder`` is for what the browser needs."""
     frames = folder / "frames.html"
     frames.write_text(_PAGE.replace("WIDTHS", json.dumps(widths)).replace("PAGE", page.resolve().as_uri()), encoding="utf-8")
     result: list[dict[str, Any]] = _result(frames.as_uri(), folder, "--allow-file-access-from-files")
@@ -89,7 +89,7 @@ def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
 
 
 def ask_page(folder: Path, script: str, *options: str) -> tuple[Any, list[str]]:
-    """What a module gives that runs beside a page's files, and the paths that the browser asked a server for.
+    """Run a module among a page's files, and return its answer and the paths that the browser asked a server for.
 
     Args:
         script: JavaScript that calls ``answer`` with a JSON value; it can import the modules in ``folder``.

@@ -1,9 +1,9 @@
-"""A Hub of one's own: enough of the real one's HTTP interface to create, push to and load from repositories of models.
+"""A Hub for tests: enough of the real one's HTTP interface to create, push to and load from repositories of models.
 
 Those of datasets, which are called ``datasets/user/name`` here, can be read, and Spaces, ``spaces/user/name``, pushed to.
 
 It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
-files beside git (LFS), and it answers errors with the same codes. It can also be made to fail.
+files outside of git (LFS), and it answers errors with the same codes. It can also be made to fail.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import base64
 import fnmatch
 import hashlib
 import json
+import logging
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,16 +22,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pytest
+
+from support.command import hf_sgpe
+
 WRITE, READ, STRANGER = "hf_write", "hf_read", "hf_stranger"
+# Of the client itself, where it sends large files.
+of_the_client = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 TOKENS = {WRITE: ("me", "write"), READ: ("me", "read"), STRANGER: ("you", "write")}
 
 
 @dataclass
 class Commit:
-    """What a repository holds at one point: path → content, and which paths are large files."""
+    """The content of a repository at one point: path → content, and which paths are large files."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     large: set[str] = field(default_factory=set)
@@ -44,7 +51,7 @@ class Commit:
         return hashlib.sha1("\n".join(parts).encode()).hexdigest()
 
     def entry(self, path: str) -> dict[str, Any]:
-        """A file as listings of the real Hub show it."""
+        """Return a file as listings of the real Hub show it."""
         content = self.files[path]
         if path not in self.large:
             return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
@@ -72,7 +79,7 @@ class Repository:
 
 @dataclass
 class Fault:
-    """What goes wrong with requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
+    """A fault of requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
 
     pattern: str
     status: int | None = None
@@ -93,51 +100,87 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """A repository with one commit, in place of what there was."""
+        """Add a repository with one commit, in place of what there was."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
         repository.commit("main", Commit(dict(files), large))
         return repository
 
+    def files(self, name: str = "me/tok", revision: str = "main") -> dict[str, bytes]:
+        """Return what a repository holds, but for what the real Hub itself puts there."""
+        commit = self.repositories[name].at(revision)
+        assert commit
+        return {path: content for path, content in commit.files.items() if path != ".gitattributes"}
+
+    def writes(self) -> list[str]:
+        """Return the requests that can change something."""
+        return [one for one in self.requests if not one.startswith(("GET", "HEAD")) and "/paths-info/" not in one]
+
     def fail(self, pattern: str, **how: int) -> None:
         self.faults.append(Fault(pattern, **how))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment variables that send `huggingface_hub` here, with a token that may write."""
+        """Return the environment variables that send `huggingface_hub` here, with a token that may write."""
         found = {"HF_ENDPOINT": self.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": WRITE}
         found |= {"HF_HOME": str(self.home)} | dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         return {**os.environ, **found, **more}
 
-    def hf_sgpe(self, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-        """Runs the command line against this Hub, without the pauses between attempts."""
-        code = "import time; time.sleep = lambda seconds: None; from hf_sgpe.cli import main; main()"
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=self.environment(**more))
+    def hf_sgpe(self, *arguments: object, **more: str) -> CompletedProcess[str]:
+        """Run the command line in this process against this Hub, without the pauses between attempts.
 
-    def patch(self, monkeypatch: Any) -> None:
-        """Sends `huggingface_hub` in this process here."""
-        from huggingface_hub import close_session, constants
+        Args:
+            *arguments: Those of the command line.
+            **more: Environment variables.
+        """
+        with pytest.MonkeyPatch.context() as patch:
+            self.patch(patch, **more)
+            patch.setattr("time.sleep", lambda seconds: None)
+            # In a process of its own, the command sets variables that silence the client when it is imported.
+            for name, value in (("handlers", [logging.NullHandler()]), ("propagate", False)):
+                patch.setattr(logging.getLogger("huggingface_hub"), name, value)
+            return hf_sgpe(*arguments, code=None)
 
-        for name, value in self.environment().items():
+    def patch(self, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
+        """Send `huggingface_hub`, and what is built on it, in this process here.
+
+        Args:
+            monkeypatch: What takes it back.
+            **more: Environment variables, whose effects on a new process are repeated in this one.
+        """
+        from huggingface_hub import close_session
+
+        environment = self.environment(**more)
+        for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        pattern = self.address + "/{repo_id}/resolve/{revision}/{filename}"
-        for name, constant in (
-            ("ENDPOINT", self.address),
-            ("HUGGINGFACE_CO_URL_TEMPLATE", pattern),
-            ("HF_HUB_CACHE", str(self.home / "hub")),
-            ("HF_HUB_OFFLINE", False),
-            ("HF_HUB_DISABLE_XET", True),
-        ):
-            monkeypatch.setattr(constants, name, constant)
-        if transformers_hub := sys.modules.get("transformers.utils.hub"):
-            monkeypatch.setattr(transformers_hub, "_hf_api", None, raising=False)  # it remembers the address
+        address, home = environment["HF_ENDPOINT"], environment["HF_HOME"]
+        is_offline = environment["HF_HUB_OFFLINE"] == "1"
+        changed: dict[str, dict[str, object]] = {
+            "huggingface_hub.constants": {
+                "ENDPOINT": address,
+                "HUGGINGFACE_CO_URL_TEMPLATE": f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+                "HF_HUB_CACHE": f"{home}/hub",
+                "HF_TOKEN_PATH": f"{home}/token",
+                "HF_HUB_OFFLINE": is_offline,
+                "HF_HUB_DISABLE_XET": environment["HF_HUB_DISABLE_XET"] == "1",
+            },
+            "datasets.config": {
+                "HF_ENDPOINT": address,
+                "HUB_DATASETS_URL": f"{address}/datasets/{{repo_id}}/resolve/{{revision}}/{{path}}",
+                "HF_DATASETS_CACHE": Path(home, "datasets"),
+                "HF_HUB_OFFLINE": is_offline,
+            },
+            "transformers.utils.hub": {"_hf_api": None},  # it remembers the address
+        }
+        for module, values in changed.items():
+            for name, value in values.items() if module in sys.modules else ():
+                monkeypatch.setattr(sys.modules[module], name, value, raising=False)
         close_session()  # it remembers proxies
 
 
 @contextmanager
 def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """Serves folders as repositories: name → folder. Gives the address to put into ``HF_ENDPOINT``."""
+    """Serve folders as repositories: name → folder. Give the address to put into ``HF_ENDPOINT``."""
     with running() as hub:
         for name, folder in repositories.items():
             hub.add(name, contents(folder))
@@ -146,7 +189,7 @@ def serve(repositories: dict[str, Path]) -> Iterator[str]:
 
 @contextmanager
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
-    """An empty Hub, whose clients keep their cache in ``home``."""
+    """Run an empty Hub, whose clients keep their cache in ``home``."""
     hub = Hub(home=home)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
@@ -161,8 +204,13 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Path → content of the files in a folder."""
+    """Return path → content of the files in a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def changes(pushed: Any) -> dict[str, str]:
+    """Return path → what a push did with it."""
+    return {file.path: file.change for file in pushed.files}
 
 
 def git_oid(content: bytes) -> str:
@@ -240,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ who may do what
 
     def _user(self) -> tuple[str, str]:
-        """Who asks, and what the token allows; nobody without a token."""
+        """Return who asks, and what the token allows; nobody without a token."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and token not in TOKENS:
             raise _Refused(401, "", "Invalid credentials in Authorization header")
@@ -315,7 +363,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _object(self, oid: str) -> None:
         if "Authorization" in self.headers:
-            raise _Refused(400, "", "a token was sent to where large files lie")
+            raise _Refused(400, "", "a token was sent to where large files are")
         if self.command == "GET":
             return self._answer(self.hub.objects[oid])
         if sha256(self.body) != oid:

@@ -10,6 +10,8 @@ from hf_sgpe import kernel
 from hf_sgpe.counts.counters import NativeWordCounter, make_word_counter
 from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts, find_files
 
+pytestmark = pytest.mark.kernels
+
 CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
 
 
@@ -17,7 +19,7 @@ CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
 @pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
 def test_files_are_counted_as_their_whole_text(tmp_path, recipe):
     config = TrainingConfig(vocab_size=1000, recipe=recipe)
-    text = corpus("si", 1_500_000) + "<|endoftext|>" + corpus("en", 1_500_000)
+    text = corpus("si", 400_000) + "<|endoftext|>" + corpus("en", 400_000)
     (tmp_path / "a.txt").write_text(text, encoding="utf-8", newline="")
     whole = WordCounts.from_texts([text], config)
     for workers in (1, 3):
@@ -63,9 +65,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_memory_does_not_grow_with_the_corpus():
     few, many = (
         int(subprocess.run([sys.executable, "-c", MEMORY, count], check=True, capture_output=True, text=True).stdout)
-        for count in ("10", "120")
+        for count in ("5", "60")
     )
-    assert many < few * 1.3  # held all at once, the texts alone would take 130 MB
+    assert many < few * 1.3  # held all at once, the texts alone would take 60 MB
 
 
 def test_bad_arguments():

@@ -12,6 +12,8 @@ from hf_sgpe.formats.tokenizer_json import to_dict
 from trainers import ExtensionConfig, TokenizerExtender, WordCounts
 from trainers.extension import cost_of, save_extended
 
+pytestmark = pytest.mark.kernels
+
 ENGLISH = "It's “low”, lower—lowest… <think>12 34</think> newest  <|im_end|> "
 SI = ExtensionConfig(["sinhala"], new_tokens=400)
 

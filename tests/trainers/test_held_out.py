@@ -2,13 +2,10 @@
 
 import json
 import re
-import runpy
-import subprocess
-import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
+from support.command import hf_sgpe, script
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, SGPETokenizerFast
 from hf_sgpe.measured_text import normalized, words_of
@@ -16,8 +13,6 @@ from hub_cards import evaluate
 from hub_cards.comparison import compare, texts_of
 from trainers import TokenizerExtender
 from trainers.held_out import HeldOut, read_held_out
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def test_texts_keep_their_line_ends_and_lines_do_not(tmp_path):
@@ -69,13 +64,6 @@ def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
 # ---------------------------------------------------------------- one value everywhere
 
 
-def hf_sgpe(*arguments, cwd):
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory, sample):
     """A model with a tokenizer that does not normalize, one extended from it, and text that is not in NFC everywhere."""
@@ -100,19 +88,18 @@ def workplace(tmp_path_factory, sample):
     return folder
 
 
-@pytest.mark.slow
-def test_every_command_has_the_same_numbers_of_a_file(workplace, monkeypatch, capsys):
+def test_every_command_has_the_same_numbers_of_a_file(workplace):
     text = workplace / "text.txt"
-    printed = hf_sgpe("transplant", "old", "-t", "new", "-o", "model", "--eval", "si=text.txt", cwd=workplace)
+    printed = hf_sgpe("transplant", "old", "-t", "new", "-o", "model", "--eval", "si=text.txt", cwd=workplace).stdout
     report = json.loads((workplace / "model" / "transplant.json").read_text(encoding="utf-8"))["texts"]["si"]
     assert re.search(r"^si +\d", printed, re.MULTILINE)
 
     pairs = ["--baseline", "old=old", "--model", "model", "--model", "old=old"]
-    rows = json.loads(hf_sgpe("evaluate", "model", "text.txt", *pairs, "--json", cwd=workplace))
+    rows = json.loads(hf_sgpe("evaluate", "model", "text.txt", *pairs, "--json", cwd=workplace).stdout)
     for row, measured in zip(rows, (report["after"], report["before"]), strict=True):
         for name in ("tokens_per_word", "bits_per_byte"):
             assert row[name] == measured[name], name
-    shown = hf_sgpe("evaluate", "model", "text.txt", "--model", "model", cwd=workplace)
+    shown = hf_sgpe("evaluate", "model", "text.txt", "--model", "model", cwd=workplace).stdout
     per_word, bits = f"{report['after']['tokens_per_word']:.3f}", f"{report['after']['bits_per_byte']:.4f}"
     assert per_word in shown.split()
     assert bits in shown.split()
@@ -130,9 +117,7 @@ def test_every_command_has_the_same_numbers_of_a_file(workplace, monkeypatch, ca
 
     # Rows of 16 tokens, and yet the model is measured as everywhere.
     options = ["si.txt", "--model", "model", "--length", "16", "--batch-size", "2", "--steps", "2", "--eval", "si=text.txt"]
-    monkeypatch.chdir(workplace)
-    monkeypatch.setattr(sys, "argv", ["train_lm.py", *options, "--out", "trained"])
-    assert runpy.run_path(str(SCRIPTS / "train_lm.py"), run_name="script")["main"]() == 0
-    (before, after), *_ = re.findall(r"^si: ([\d.]+) bits per byte before, ([\d.]+) after$", capsys.readouterr().out, re.M)
+    printed = script("train_lm.py", *options, "--out", "trained", cwd=workplace).stdout
+    (before, after), *_ = re.findall(r"^si: ([\d.]+) bits per byte before, ([\d.]+) after$", printed, re.MULTILINE)
     assert before == bits
-    assert after in hf_sgpe("evaluate", "trained", "text.txt", "--model", "trained", cwd=workplace).split()
+    assert after in hf_sgpe("evaluate", "trained", "text.txt", "--model", "trained", cwd=workplace).stdout.split()

@@ -1,12 +1,10 @@
 """Datasets in folders; the Hub's own interface for them is the business of the ``datasets`` library."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
+from support.command import COMMAND, hf_sgpe, process
 
 from hf_sgpe import SGPEError, TrainingConfig
 from trainers import TokenizerTrainer, read_dataset
@@ -111,32 +109,20 @@ def test_what_is_not_there_is_named(folder, tmp_path, streaming):
         read_dataset(next(folder.rglob("*.parquet")), streaming=streaming)
 
 
-def cli(*arguments, **options):
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    environment = {**options.pop("env"), "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
-
-
-@pytest.fixture
-def environment(tmp_path):
-    return {**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache")}
-
-
-def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environment):
+def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path):
     (tmp_path / "same.txt").write_text("\n\n".join(texts_of(lines)), encoding="utf-8")
     options = ["--vocab-size", "1500", "--script", "sinhala", "--script", "devanagari"]
     into = ["--out", "out", "--overwrite"]
     for more in (["--streaming"], ["--split", "train", "--text-column", "text"]):
-        done = cli("train", "--dataset", "set", *more, *options, *into, cwd=tmp_path, env=environment)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = hf_sgpe("train", "--dataset", "set", *more, *options, *into, cwd=tmp_path)
+        assert done.stderr == ""
     files = TokenizerTrainer(CONFIG).train(iterator=texts_of(lines))
     written = json.loads((tmp_path / "out" / "tokenizer.json").read_text(encoding="utf-8"))
     assert written["model"]["vocab"] == files.get_vocab()
-    both = cli("train", "same.txt", "--dataset", "set", *options, "--out", "both", cwd=tmp_path, env=environment)
-    assert both.returncode == 0, both.stderr
+    both = hf_sgpe("train", "same.txt", "--dataset", "set", *options, "--out", "both", cwd=tmp_path)
     words = [int(done.stdout.split("learned from ")[1].split()[0].replace(",", "")) for done in (both, done)]
     assert words[0] > 1.9 * words[1]
-    twice = cli("train", "--dataset", "set", "--dataset", "set", *options, "--out", "twice", cwd=tmp_path, env=environment)
+    twice = hf_sgpe("train", "--dataset", "set", "--dataset", "set", *options, "--out", "twice", cwd=tmp_path)
     assert int(twice.stdout.split("learned from ")[1].split()[0].replace(",", "")) == 2 * words[1]
 
 
@@ -147,16 +133,21 @@ def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path, environme
         (["--dataset", "set", "--text-column", "body"], "no column 'body'"),
         (["--dataset", "nobody/nothing"], "dataset nobody/nothing: "),
         (["--dataset", "set", "--weight", "set=2"], "--weight is for files"),
-        (["--dataset", "damaged", "--streaming"], "damaged: .*Parquet"),
         ([], "nothing to train on"),
         (["set", "--streaming"], "--streaming is for a dataset"),
     ],
 )
-def test_bad_input_ends_in_one_line(folder, tmp_path, environment, arguments, message):
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "train.parquet").write_bytes(b"PAR1xxxxxxxx")
-    done = cli("train", *arguments, "--out", "out", cwd=tmp_path, env=environment)
-    assert done.returncode == 2
+def test_bad_input_ends_in_one_line(folder, tmp_path, arguments, message):
+    done = hf_sgpe("train", *arguments, "--out", "out", cwd=tmp_path, code=2)
     assert done.stderr.count("\n") == 1, done.stderr
     assert re.search(message, done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_process_shows_no_log_of_the_library(tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "train.parquet").write_bytes(b"PAR1xxxxxxxx")
+    command = [*COMMAND, "train", "--dataset", "damaged", "--streaming", "--out", "out"]
+    done = process(*command, cwd=tmp_path, code=2, HF_DATASETS_CACHE=str(tmp_path / "cache"))
+    assert re.fullmatch(r"error: .*damaged: .*Parquet.*\n", done.stderr)
     assert not (tmp_path / "out").exists()

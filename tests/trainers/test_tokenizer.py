@@ -7,6 +7,8 @@ from hf_sgpe import SGPETokenizerFast
 from hf_sgpe.byte_strings import string_to_bytes
 from trainers import SGPEError, TokenizerTrainer, TrainingConfig, train_bpe
 
+pytestmark = pytest.mark.kernels
+
 
 def reference(name):
     return DATA / "suites" / "cs336" / name

@@ -20,6 +20,8 @@ from hf_sgpe.atomic import alone_in
 from trainers import SGPEError, token_shards, tokenize_corpus, tokenizing
 from trainers.corpora import read_documents
 
+pytestmark = pytest.mark.kernels
+
 END = "<|endoftext|>"
 
 
