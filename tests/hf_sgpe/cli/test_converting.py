@@ -1,8 +1,6 @@
 """``hf-sgpe convert-zawgyi``, and the warnings of other commands that lead to it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from support.command import hf_sgpe
@@ -68,11 +66,9 @@ def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
     """Of Sinhala's tokenizer nothing is to be had from Burmese, so what else commands say differs."""
     share = "100% of its lines in Burmese are in Zawgyi, not in Unicode: convert them by hf-sgpe convert-zawgyi"
     for file, warnings in (("my.txt", [f"warning: my.txt: {share}"]), ("unicode.txt", [])):
-        command = [sys.executable, "-m", "hf_sgpe", *arguments.format(file).split()]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=workplace)
+        done = hf_sgpe(*arguments.format(file).split(), cwd=workplace, code=None)
         assert [line for line in done.stderr.splitlines() if "Zawgyi" in line] == warnings, done.stderr
-    command = [part.replace("unicode.txt", "my.txt") for part in command]
-    done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, cwd=workplace)
+    done = hf_sgpe(*arguments.format("my.txt").split(), "--quiet", cwd=workplace, code=None)
     assert "warning" not in done.stderr
 
 

@@ -1,9 +1,13 @@
 """The help of every command at usual widths of a terminal: options whole, and nothing that one does not type."""
 
+import lzma
 import re
+import shlex
+from functools import cache
 
 import pytest
 import typer
+from support.command import hf_sgpe
 
 from hf_sgpe.cli import app
 from hf_sgpe.splitting.scripts import SCRIPTS
@@ -18,19 +22,14 @@ def commands(command, names=()):
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
-@pytest.fixture
-def help_of(monkeypatch, capsys):
-    def shown(names, width=80):
-        monkeypatch.setenv("COLUMNS", str(width))
-        app([*names, "--help"], standalone_mode=False)
-        return capsys.readouterr().out
-
-    return shown
+@cache
+def help_of(names, width=80):
+    return hf_sgpe(*names, "--help", COLUMNS=str(width)).stdout
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_options_are_whole_and_nothing_is_cut(names, width, help_of):
+def test_options_are_whole_and_nothing_is_cut(names, width):
     shown = help_of(names, width)
     listed = {name for line in shown.splitlines() for name in re.findall(r"^  (-.*?)(?:  |$)", line)}
     listed = {name for each in listed for name in re.findall(r"--?[a-z][a-z-]*", each)}
@@ -39,35 +38,54 @@ def test_options_are_whole_and_nothing_is_cut(names, width, help_of):
             assert listed.issuperset((*option.opts, *option.secondary_opts))
     assert not re.search(r"…|(?<!\])\.\.\.$|<[a-z[]", shown.partition("\n\n")[2], re.MULTILINE)
     assert max(map(len, shown.splitlines())) <= width
-
-
-@pytest.mark.parametrize("width", [60, 80, 100])
-@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_no_line_ends_inside_a_word_with_a_hyphen(names, width, help_of):
-    assert not re.search(r"\w-$", help_of(names, width), re.MULTILINE)
+    assert not re.search(r"\w-$", shown, re.MULTILINE)  # no line ends inside a word with a hyphen
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_no_option_takes_more_than_twelve_lines(names, help_of):
+def test_no_option_takes_more_than_twelve_lines(names):
     for option in re.split(r"\n  (?=-)", help_of(names).partition("Options:")[2].partition("\n\n")[0]):
         assert option.count("\n") < 12, option
 
 
-def test_what_the_options_take_has_one_name(help_of):
-    shown = help_of(["train"])
+def test_what_the_options_take_has_one_name():
+    shown = help_of(("train",))
     assert "  --vocab-size NUMBER " in shown
     assert "  --script TEXT " in shown
     if "[CORPUS]" not in shown:  # as Typer before 0.26 writes it, without its help
         assert "  corpus...  Files" in shown
 
 
-def test_all_scripts_are_listed_by_info(help_of, capsys):
-    assert "hf-sgpe info lists" in " ".join(help_of(["train"]).split())
-    app(["info"], standalone_mode=False)
-    shown = capsys.readouterr().out
+def test_all_scripts_are_listed_by_info():
+    assert "hf-sgpe info lists" in " ".join(help_of(("train",)).split())
+    shown = hf_sgpe("info").stdout
     assert all(f'"{name}"' in shown for name in SCRIPTS)
 
 
-def test_a_cut_cost_that_differs_has_a_reason(help_of):
+def test_a_cut_cost_that_differs_has_a_reason():
     for command, reason in {"train": "extend has its own scale", "extend": "Lower than that of train"}.items():
-        assert reason in " ".join(help_of([command]).split())
+        assert reason in " ".join(help_of((command,)).split())
+
+
+def example_of(command):
+    return re.search(r"Examples?: (.+)", " ".join(help_of((command,), 300).split()))[1]
+
+
+@pytest.mark.parametrize("command", [names[0] for names in COMMANDS if names and names[0] != "counts"])
+def test_an_example_names_real_options(command):
+    for option in re.findall(r"(?<= )--?[a-z][a-z-]*", example_of(command)):
+        assert option in help_of((command,), 300).split("Example")[0]
+
+
+@pytest.mark.parametrize("command", ["train", "encode", "decode", "info", "evaluate", "tokenize"])
+def test_an_example_runs(command, workplace, sample):
+    (workplace / "corpora").mkdir()
+    for name, text in {"si.txt": sample["si"], "en.jsonl": '{"text": "low lower"}', "si.jsonl": '{"text": "ක"}'}.items():
+        (workplace / "corpora" / name).write_text(text, encoding="utf-8")
+        (workplace / "corpora" / f"{name}.xz").write_bytes(lzma.compress(text.encode()))
+    for name in ("llama3-hf", "my-tokenizer"):
+        if command != "train":
+            (workplace / name).symlink_to("tok")
+    said = ""
+    for part in map(shlex.split, example_of(command).split(" | ")):
+        said = f"{part[1]}\n" if part[0] == "echo" else hf_sgpe(*part[1:], stdin=said, cwd=workplace).stdout
+    assert said

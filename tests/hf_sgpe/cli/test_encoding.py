@@ -1,0 +1,79 @@
+"""``hf-sgpe encode``, ``decode`` and ``info``."""
+
+import json
+import os
+from importlib.metadata import version
+
+import pytest
+from support.command import hf_sgpe
+
+from hf_sgpe import BPETokenizer
+
+
+def test_ids_of_lines_and_of_arguments_come_back(saved):
+    text = "ශ්‍රී ලංකාව\n\nhello <|endoftext|>\n"
+    ids = hf_sgpe("encode", saved, stdin=text).stdout
+    tokenizer = BPETokenizer.from_pretrained(saved)
+    assert ids == "".join(" ".join(map(str, tokenizer.encode(line))) + "\n" for line in text.splitlines())
+    assert hf_sgpe("decode", saved, stdin=ids).stdout == text
+    lines = hf_sgpe("encode", saved, "--json", "--special", "all", stdin=text).stdout
+    assert json.loads(lines.splitlines()[2])["ids"][-1] == tokenizer.special_tokens["<|endoftext|>"]
+    assert "".join(json.loads(lines.splitlines()[0])["tokens"]) == "ශ්‍රී ලංකාව"
+    assert hf_sgpe("decode", saved, stdin=lines).stdout == text
+    assert hf_sgpe("decode", saved, "--skip-special-tokens", stdin=lines).stdout == text.replace("<|endoftext|>", "")
+    assert hf_sgpe("decode", saved, *ids.split()[:2]).stdout == tokenizer.decode(map(int, ids.split()[:2])) + "\n"
+    assert hf_sgpe("encode", saved, "ක", "හ").stdout.count("\n") == 2
+
+
+def test_a_file_to_encode_that_is_a_pointer_is_named(tmp_path, saved):
+    (tmp_path / "a.txt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n")
+    (tmp_path / "crlf.txt").write_bytes(b"a\r\nb")
+    done = hf_sgpe("encode", saved, "--file", "a.txt", cwd=tmp_path, code=2)
+    assert "a.txt: a Git LFS pointer" in done.stderr
+    ids = hf_sgpe("encode", saved, "--file", "crlf.txt", cwd=tmp_path).stdout.split()
+    assert BPETokenizer.from_pretrained(saved).decode(map(int, ids)) == "a\r\nb"
+
+
+def test_text_that_is_not_valid_in_the_locale(saved):
+    done = hf_sgpe("encode", "-t", saved, os.fsdecode(b"caf\xe9"), code=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: text 1 is not valid in this locale's encoding")
+
+
+def test_stdin_that_is_not_utf8(saved):
+    done = hf_sgpe("encode", "-t", saved, stdin=b"fine\n\xff\n", code=2)
+    assert done.stderr == "error: stdin, line 2: not UTF-8 (byte 0 of the line)\n"
+
+
+@pytest.mark.parametrize(
+    "line", ['{"ids": "x"}', "[" * 100_000, "1_0", '{"tokens": []}', "[1.5]", "[1, [2]]", "1 2 x", "[1"]
+)
+def test_lines_that_are_no_ids(saved, line):
+    done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", code=2)
+    assert done.stderr == "error: stdin, line 2: expected token ids such as '12 345', a JSON list or an object with ids\n"
+
+
+def test_info_without_a_tokenizer_shows_versions():
+    assert "tokenizers" in hf_sgpe("info").stdout
+    assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("encode -t '' x", "the tokenizer must have a name"),
+        ("encode -t damaged x", r"damaged/tokenizer\.json: not valid JSON"),
+        ("encode -t nowhere x", "nowhere: no such file or folder"),
+        ("encode tok x --html page.html --baseline tok=damaged", "two tokenizers are called tok"),
+        ("encode tok x --html page.html --baseline tok", "two tokenizers are called tok"),
+        ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
+        ("decode -t tok -- -5", "id -5"),
+        ("decode -t tok twelve", "arguments: expected token ids"),
+        ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
+        ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
+        ("info vocab.json", "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
+        ("info x.tiktoken", r"a \.tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern"),
+    ],
+)
+def test_bad_input_is_one_line(refuses, arguments, message):
+    refuses(arguments, message)

@@ -1,0 +1,87 @@
+"""``hf-sgpe extend`` and ``compare-ids``."""
+
+import json
+import re
+
+import pytest
+from support.command import hf_sgpe
+
+from hf_sgpe import BPETokenizer
+
+
+@pytest.fixture(scope="module")
+def english(sample, tmp_path_factory):
+    """A folder with a small tokenizer of English."""
+    folder = tmp_path_factory.mktemp("english") / "base"
+    BPETokenizer.train_from_iterator([sample["en"]], 300, pattern="gpt2").save(folder)
+    return folder
+
+
+def test_extend_and_compare_ids(tmp_path, sample):
+    base, out = tmp_path / "base", tmp_path / "out"
+    BPETokenizer.train_from_iterator([sample["en"]], 600, pattern="gpt2", special_tokens=["<|end|>"]).save(base)
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="")
+    corpus = tmp_path / "si.txt"
+    # Its --balance is a number, and what follows it a file.
+    done = hf_sgpe("extend", base, "--balance", 0.4, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
+    assert re.match(
+        r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala, "
+        r"whose words in this text have "
+        r"\d+\.\d\d tokens now, and had \d+\.\d\d; a split for their words stands in front\. Text without a character of "
+        r"these scripts has its old ids\.\n"
+        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs",
+        done.stdout,
+    )
+    assert done.stderr == ""
+    curve = json.loads((out / "extension.json").read_text())
+    assert (curve["new_tokens"][0], curve["new_tokens"][-1]) == (0, 500)
+    assert curve["tokens_per_word"]["si"] == sorted(curve["tokens_per_word"]["si"], reverse=True)
+    assert f"{curve['tokens_per_word']['si'][-1]:.3f}" in done.stdout.splitlines()[-1]
+    assert "Sinhala" in (out / "extension.svg").read_text(encoding="utf-8")
+    assert "extended from" in hf_sgpe("info", out).stdout
+
+    compared = hf_sgpe("compare-ids", base, out, tmp_path / "en.txt", corpus).stdout.splitlines()
+    lines = len([line for line in sample["en"].splitlines() if line.strip()])
+    assert compared[0].startswith(f"{tmp_path / 'en.txt'}: {lines:,} of {lines:,} lines have the same ids")
+    assert f"{corpus}: 0 of" in compared[1]
+    assert "is the first that differs, after 0 tokens" in compared[2]
+    first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
+    assert first["difference"]["new"][0][1] >= 601
+
+    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", "auto", "--out", out, "--overwrite", "--json")
+    facts = json.loads(done.stdout)
+    assert facts["own_split"] is True
+    assert facts["new_tokens"] > 100
+    hf_sgpe("count", corpus, "--script", "si", "--normalization", "none", "--out", tmp_path / "c.parquet")
+    done = hf_sgpe("extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted")
+    assert re.search(r"sinhala, whose pieces, as the split cuts words, have \d\.\d\d tokens now, and had ", done.stdout)
+    done = hf_sgpe("extend", base, corpus, "--base-split", "--new-tokens", 500, "--out", tmp_path / "cut")
+    assert "; the split is the old one, which cuts words of sinhala: --own-split keeps them whole. Text" in done.stdout
+    assert float(re.search(r"words in this text have (\d+\.\d\d) tokens now", done.stdout)[1]) > 2
+    assert hf_sgpe("compare-ids", tmp_path / "counted", out, tmp_path / "en.txt").stdout.count("same ids") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "nothing to learn from: give text, a dataset, or words counted before by --counts"),
+        ("si.txt --new-tokens many", "--new-tokens many: give a number, or auto"),
+        ("si.txt --new-tokens 0", "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
+        ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
+        (
+            "en.txt",
+            r"en\.txt: begins with text in latin, which has nothing to keep whole.*"
+            ": name the scripts of the whole corpus by --script, or give text in a script to add$",
+        ),
+        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or give other text"),
+        ("si.txt --out base", "--out base is the tokenizer that is extended: give another folder"),
+        ("si.txt --reuse-ids", r"base: there is no config\.json beside it that says how many rows the model has"),
+        ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
+        ("si.txt --split train", "--split is for a dataset: name one by --dataset"),
+    ],
+)
+def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):
+    (workplace / "base").symlink_to(english)
+    out = "" if "--out" in arguments else "--out new/out"
+    refuses(f"extend base {arguments} {out}", message)

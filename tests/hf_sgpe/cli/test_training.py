@@ -1,0 +1,168 @@
+"""``hf-sgpe train`` and ``train-sgpe``."""
+
+import json
+import re
+
+import pytest
+from support.command import hf_sgpe
+
+from hf_sgpe import BPETokenizer
+
+
+def test_a_folder_of_text_becomes_a_tokenizer(tmp_path, sample):
+    (tmp_path / "corpus").mkdir()
+    for name, text in sample.items():
+        (tmp_path / "corpus" / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    out = tmp_path / "out"
+    scripts = ["--script", "sinhala", "--script", "devanagari", "--script", "tamil"]
+    done = hf_sgpe("train", tmp_path / "corpus", "--out", out, "--vocab-size", 5000, *scripts)
+    assert re.match(
+        r".*out: 5,000 tokens, learned from [\d,]+ words \([\d,]+ distinct\); syllables of .*tamil stay whole \(.+\)\n",
+        done.stdout,
+    )
+    assert done.stderr == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "out"]
+    assert re.search(r"^recipe +hybrid$", hf_sgpe("info", out).stdout, re.MULTILINE)
+    assert json.loads(hf_sgpe("info", out, "--json").stdout)["scripts"] == ["sinhala", "devanagari", "tamil"]
+
+
+@pytest.mark.parametrize("script", ["Sinhala,Hindi", "si, hi", "SINH,Deva"])
+def test_scripts_by_any_name(workplace, script):
+    hf_sgpe("train", "good.txt", "--out", "out", "--vocab-size", 400, "--script", script, cwd=workplace)
+    assert json.loads(hf_sgpe("info", "out", "--json", cwd=workplace).stdout)["scripts"] == ["sinhala", "devanagari"]
+
+
+def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path, sample):
+    (tmp_path / "hi.txt").write_text(sample["hi"] + sample["en"], encoding="utf-8")
+    (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
+    done = hf_sgpe("train", "hi.txt", "--out", "a", "--vocab-size", 3000, "--recipe", "hybrid", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["scripts"] == ["devanagari"]
+    assert done.stderr == ""
+    hf_sgpe("count", "hi.txt", "--out", "counts", cwd=tmp_path)
+    hf_sgpe("train", "--counts", "counts", "--out", "b", "--vocab-size", 3000, cwd=tmp_path)
+    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
+    for command in ("train", "count"):
+        done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, code=2)
+        assert re.fullmatch(
+            r"error: en\.txt: begins with text in latin, which has nothing to keep whole, .*"
+            r": name the scripts of the whole corpus by --script, or give --recipe bpe\n",
+            done.stderr,
+        )
+    hf_sgpe("train", "en.txt", "--out", "d", "--recipe", "bpe", "--vocab-size", 400, cwd=tmp_path)
+
+
+def test_a_portable_pattern_that_cuts_words_is_named(tmp_path, sample):
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8", newline="\n")
+    options = ["--vocab-size", 600, "--recipe", "portable", "--script", "sinhala", "--pattern"]
+    done = hf_sgpe("train", "si.txt", "--out", "cut", *options, "gpt2", cwd=tmp_path)
+    assert "stay whole (recipe portable) but where pattern gpt2 cuts words of sinhala" in done.stdout
+    done = hf_sgpe("train", "si.txt", "--out", "whole", *options, "bloom", cwd=tmp_path)
+    assert "cuts words" not in done.stdout
+
+
+def test_the_folder_that_one_stands_in_can_be_written_to(workplace):
+    (workplace / "here").mkdir()
+    hf_sgpe("train", "../good.txt", "--out", ".", "--vocab-size", 400, cwd=workplace / "here")
+    hf_sgpe("export", "../tok", "--out", ".", "--overwrite", cwd=workplace / "here")
+    hf_sgpe("card", ".", cwd=workplace / "here")
+    assert {file.name for file in (workplace / "here").iterdir()} >= {"tokenizer.json", "README.md"}
+
+
+def test_parts_of_special_tokens_and_length_are_options(workplace):
+    roles = ["--eos-token", "<|end|>", "--pad-token", "<|pad|>", "--model-max-length", 512]
+    hf_sgpe("train", "good.txt", "--out", "a", "--vocab-size", 400, "--chat-template", "chatml", *roles, cwd=workplace)
+    tokenizer = BPETokenizer.from_pretrained(workplace / "a")
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<|endoftext|>", "<|end|>", "<|pad|>")
+    assert list(tokenizer.special_tokens) == ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|end|>", "<|pad|>"]
+    assert tokenizer.model_max_length == 512
+
+
+def test_a_target_above_what_the_corpus_gives_finishes(workplace):
+    for size in (9999, 10**30):
+        done = hf_sgpe("train", "good.txt", "--out", "out", "--overwrite", "--vocab-size", size, cwd=workplace)
+        assert re.match(rf"warning: the corpus gives \d+ tokens of the {size} asked for", done.stderr)
+        assert (workplace / "out" / "tokenizer.json").exists()
+    done = hf_sgpe("train-sgpe", "good.txt", "--out", "v", "--min-freq", 10**30, "--prune-freq", 2, cwd=workplace)
+    assert done.stderr.startswith("warning: the corpus gives 0 of")
+
+
+def test_weights_of_files(tmp_path):
+    (tmp_path / "a.txt").write_text("low low lower\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("newest widest\n", encoding="utf-8")
+    options = ["--recipe", "bpe", "--vocab-size", 262]
+    done = hf_sgpe("train", "a.txt", "b.txt", "-o", "t", *options, "--weight", "a*=0.5", "--weight", "b.txt=3", cwd=tmp_path)
+    assert done.stdout == "t: 262 tokens, learned from 11 words (6 distinct)\n"
+    assert json.loads(hf_sgpe("info", tmp_path / "t", "--format", "json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
+    for weight in ("a.txt", "=2", "a.txt=x"):
+        done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, code=2, cwd=tmp_path)
+        assert done.stderr == f"error: --weight {weight!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
+
+
+def test_sgpe_is_resumed_and_exported(tmp_path, sample):
+    text = tmp_path / "si.txt"
+    text.write_text(sample["si"], encoding="utf-8")
+    out = tmp_path / "out"
+    options = [text, "--out", out, "--vocab-size", 800, "--prune-freq", 2, "--checkpoint-every", 100]
+    done = hf_sgpe("train-sgpe", *options, "--verbose")
+    assert re.match(r".*out: 800 tokens, \d+ merges\n", done.stdout)
+    steps = re.findall(r"^info: step (\d+) of \d+: '.*' \+ '.*', \d+ times$", done.stderr, re.MULTILINE)
+    assert steps == list(map(str, range(1, 11)))
+    done = hf_sgpe("train-sgpe", *options, code=2)
+    assert done.stderr.endswith("left by an earlier run: resume it, or choose another folder\n")
+    vocab = (out / "vocab.json").read_bytes()
+    assert hf_sgpe("train-sgpe", *options, "--resume").stderr == ""
+    assert (out / "vocab.json").read_bytes() == vocab
+
+    hf_sgpe("export", out / "vocab.json", "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
+    done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", code=2)
+    assert done.stderr.count("\n") == 1
+    assert "ids are not in the order of its merges" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("empty.txt --out out", r"empty\.txt: no words to learn from"),
+        ("empty.txt --out new/folder/out", r"empty\.txt: no words to learn from"),
+        ("latin1.txt --out out", r"latin1\.txt: not UTF-8 at byte offset 3"),
+        ("bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
+        ("deep.jsonl --out out", r"deep\.jsonl, line 1: not valid JSON"),
+        ("nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
+        ("'' --out out", "the name of a corpus must not be empty"),
+        ("--out out", "nothing to train on"),
+        ("--out out --counts good.txt", r"good\.txt: not a file of word counts"),
+        ("--counts kept --out u --pattern gpt2", 'kept: counted with pattern "o200k", but "gpt2" is'),
+        ("good.txt", "Missing option '--out'"),
+        ("good.txt --out good.txt", r"good\.txt is a file: give a folder"),
+        ("good.txt --out good.txt/sub", r"good\.txt is a file"),
+        ("good.txt --out /proc/nothing/out", "/proc/nothing"),
+        ("good.txt --out dangling", "dangling is a broken link"),
+        ("good.txt --out ''", "the folder to write to must have a name"),
+        ("good.txt --out stale", r"stale/added_tokens\.json: is of another tokenizer"),
+        ("good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),
+        # Before anything is read.
+        ("nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
+        ("good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
+        ("good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
+        ("good.txt --out out --recipe x", "--recipe x: known are auto, hybrid, portable, sgpe, bpe$"),
+        ("good.txt --out out --script x", "unknown script 'x': give the name that Unicode has for it"),
+        ("good.txt --out out --pattern x", "unknown split pattern 'x': known are gpt2, cl100k"),
+        ("aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on some text"),
+        ("good.txt --out out --special-token Ġt", "special token 'Ġt' is written in tokenizer.json like the ordinary"),
+        ("good.txt --out out --pad-token x", "special token 'x' is written in tokenizer.json like the ordinary"),
+        ("good.txt --out out --model-max-length 0", "model_max_length must be a whole number of at least 1, not 0"),
+        (f"good.txt --out out --workers {10**20}", "workers must be a number from 1 to 1024"),
+        (r"good.txt --out out --weight good*=1 --weight good*=2", r"'good\*' has a number already"),
+    ],
+)
+def test_bad_input_of_train_is_one_line(refuses, arguments, message):
+    refuses(f"train {arguments}", message)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("''", "the folder to write to must have a name"), ("in-the-way-vocab.json", r"vocab\.json is a folder")],
+)
+def test_bad_input_of_train_sgpe_is_one_line(refuses, out, message):
+    refuses(f"train-sgpe good.txt --out {out}", message)
