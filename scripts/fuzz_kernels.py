@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, kernel
+from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, Splitting, kernel
 from hf_sgpe.bpe.encoder import MergeTable, apply_merges
 from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
@@ -28,7 +28,6 @@ from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import every_script
-from hf_sgpe.splitting.words import LinguisTriePreTokenizer
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (
@@ -68,13 +67,12 @@ class Fuzzer:
         self.native = native
         self.source = random.Random(seed)
         every = tuple(name for name, script in every_script().items() if script.own_words)
-        pre_tokenizers = [RegexPreTokenizer(name) for name in SPLIT_PATTERNS]
-        for name in SPLIT_PATTERNS:
-            pre_tokenizers.append(RegexPreTokenizer(*LinguisTriePreTokenizer(every, name).patterns))
-        pre_tokenizers.append(RegexPreTokenizer(*LinguisTriePreTokenizer([script.name for script in TEN], None).patterns))
-        self.pre_tokenizers = pre_tokenizers
+        splittings = [Splitting("bpe", pattern=name, normalization="none") for name in SPLIT_PATTERNS]
+        splittings += [Splitting("hybrid", every, name, "none") for name in SPLIT_PATTERNS]
+        splittings.append(Splitting("sgpe", [script.name for script in TEN], normalization="none"))
+        self.pre_tokenizers = list(map(RegexPreTokenizer.of, splittings))
         with kernel.readable_only():
-            self.readable = [RegexPreTokenizer(*pre_tokenizer.patterns) for pre_tokenizer in pre_tokenizers]
+            self.readable = list(map(RegexPreTokenizer.of, splittings))
             self.readable_trie = LinguisTrie(every, whole_clusters=True)
         self.trie = LinguisTrie(every, whole_clusters=True)
         self.new_encoder()
