@@ -1,11 +1,13 @@
 """A script, a split pattern and a format that are added from outside appear wherever there are any."""
 
-import json
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support.command import process
+
+pytestmark = pytest.mark.kernels
 
 PROGRAM = """
 import sys
@@ -31,39 +33,29 @@ def write(tokenizer, out):
     return Written("one token a line", {"lines": len(tokenizer)})
 add_format(Format("lines", ".lines", "its tokens, one a line", write=write))
 """
-COMMAND = PROGRAM + "from hf_sgpe.cli import main; main()"
 TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue045\ue003 hello world\nතව ලංකාව "
 
 
 @pytest.fixture
 def there(tmp_path):
+    """Run code in a process in which all three were added, with `hf_sgpe`, which gives what a command prints."""
     (tmp_path / "jv.txt").write_text(TEXT * 20, encoding="utf-8", newline="\n")
+    command = "import support.command\nhf_sgpe = lambda line: support.command.hf_sgpe(*line.split(), COLUMNS='400').stdout\n"
 
-    def run(*arguments, code=COMMAND, **environment):
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "COLUMNS": "400", **environment}, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def run(code):
+        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        program = f"{PROGRAM}{command}TEXT = {TEXT!r}\n{code}"
+        return process(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=path).stdout
 
     return run
 
 
-def test_they_are_listed(there):
-    help_text = there("train", "--help")
-    assert '"tengwar"' in there("info")
-    assert "no-spaces" in help_text
-    assert "lines: its tokens, one a line" in there("export", "--help")
-
-
-@pytest.mark.parametrize("kernel", ["", "python"])
-def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there, tmp_path, kernel):
-    environment = {"HF_SGPE_KERNEL": kernel}
-    train = ("train", "jv.txt", "--out", "t", "--script", "qya", "--pattern", "no-spaces", "--vocab-size", "420")
-    there(*train, "--min-frequency", "1", "--syllable-coverage", "1", "--letter-coverage", "1", **environment)
-    assert json.loads(there("info", "t", "--json", **environment))["scripts"] == ["tengwar"]
+def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there):
     code = """
+import json
+options = "--min-frequency 1 --syllable-coverage 1 --letter-coverage 1"
+hf_sgpe(f"train jv.txt --out t --script qya --pattern no-spaces --vocab-size 420 {options}")
+assert json.loads(hf_sgpe("info t --json"))["scripts"] == ["tengwar"]
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPETokenizerFast
 text = TEXT + "ලංකාව helloworld \\u200d\\n\\n x"
 tokenizer = BPETokenizer.from_pretrained("t")
@@ -73,27 +65,7 @@ assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
 assert tokenizer.splitting.scripts == ("tengwar",) and tokenizer.splitting.pattern == "no-spaces"
 assert LinguisTrie("all").tokenize("\ue000\ue046\ue010\ue044\ue001") == ["\ue000\ue046", "\ue010\ue044", "\ue001"]
 assert tokenizer.pre_tokenizer.split("ලංකාවhello \ue001\ue040 world") == ["ලංකාවhello", " \ue001\ue040", " ", "world"]
-"""
-    there(code=f"{PROGRAM}\nTEXT = {TEXT!r}\n{code}", **environment)
-
-
-def test_a_format_is_written(there, tmp_path):
-    there("train", "jv.txt", "--out", "t", "--script", "Teng", "--vocab-size", "420")
-    said = json.loads(there("export", "t", "--format", "lines", "--out", "t.lines", "--json"))
-    assert said["lines"] == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
-
-
-def test_a_script_has_its_greeting_and_font_on_cards(there, tmp_path):
-    there("train", "jv.txt", "--out", "t", "--script", "Teng", "--vocab-size", "420")
-    there("card", "t")
-    assert "\ue000\ue046\ue010\ue044" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
-    assert "Tengwar Telcontar" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
-
-
-def test_there_can_be_many_scripts(there):
-    code = """
-from dataclasses import replace
-from hf_sgpe import LinguisTrie
+# There can be many scripts.
 for number in range(20):
     first = 0xF0000 + 16 * number
     script = Script(f"s{number}", (first, first + 15), f"{first:X}-{first + 9:X}", "", f"{first + 10:X}", "", "")
@@ -102,31 +74,53 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
     "".join(map(chr, (first, first + 10, first + 1))), chr(first)
 ]
 """
-    there(code=PROGRAM + code)
-    there(code=PROGRAM + code, HF_SGPE_KERNEL="python")
+    there(code)
 
 
-@pytest.mark.parametrize(
-    ("addition", "message"),
-    [
-        ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': that is javanese"),
-        ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
-        ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
-        ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
-        ("add_script(Script('x', (1, 2), '5B-5E'))", "script x: U\\+005B cannot be a letter"),
-        ("add_script(Script('x', (1, 2), '5D0'))", "letter or mark of hebrew already .to take its place, call it hebrew"),
-        ("add_script(Script('x', (1, 2), 'E100', also='ja'))", "cannot be called 'ja': that is several scripts"),
-        ("add_script(Script('x', (1, 2), 'E100', also='zh'))", "cannot be called 'zh': that is han"),
-        ("add_script(Script('x', (1, 2), ''))", "script x: it has no letters"),
-        ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is a letter or mark of thai already"),
-        ("add_script(Script('x', (1, 2), 'E100', syllable={'start': {'C': 'q'}}))", "its grammar syllable has no state 'q'"),
-        ("add_script(Script('x', (1, 2), 'E100', ends={'q'}))", "its grammar syllable has no state 'q'"),
-        ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "at most 30"),
-        ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
-        ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
-        ("add_format(Format('lines', '.x', 'x'))", "cannot be called 'lines'"),
-    ],
-)
-def test_a_name_that_is_taken_is_refused(there, addition, message):
-    code = f"import re\ntry:\n    {addition}\nexcept ValueError as error:\n    assert re.search({message!r}, str(error))\n"
-    there(code=f"{PROGRAM}\n{code}else:\n    sys.exit('nothing was refused')")
+def test_they_are_listed_written_and_on_cards(there, tmp_path):
+    code = """
+import json
+assert '"tengwar"' in hf_sgpe("info")
+assert "no-spaces" in hf_sgpe("train --help")
+assert "lines: its tokens, one a line" in hf_sgpe("export --help")
+hf_sgpe("train jv.txt --out t --script Teng --vocab-size 420")
+print(json.loads(hf_sgpe("export t --format lines --out t.lines --json"))["lines"])
+hf_sgpe("card t")
+"""
+    assert int(there(code)) == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
+    assert "\ue000\ue046\ue010\ue044" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
+    assert "Tengwar Telcontar" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
+
+
+REFUSED = [
+    ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': that is javanese"),
+    ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
+    ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
+    ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
+    ("add_script(Script('x', (1, 2), '5B-5E'))", "script x: U\\+005B cannot be a letter"),
+    ("add_script(Script('x', (1, 2), '5D0'))", "letter or mark of hebrew already .to take its place, call it hebrew"),
+    ("add_script(Script('x', (1, 2), 'E100', also='ja'))", "cannot be called 'ja': that is several scripts"),
+    ("add_script(Script('x', (1, 2), 'E100', also='zh'))", "cannot be called 'zh': that is han"),
+    ("add_script(Script('x', (1, 2), ''))", "script x: it has no letters"),
+    ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is a letter or mark of thai already"),
+    ("add_script(Script('x', (1, 2), 'E100', syllable={'start': {'C': 'q'}}))", "its grammar syllable has no state 'q'"),
+    ("add_script(Script('x', (1, 2), 'E100', ends={'q'}))", "its grammar syllable has no state 'q'"),
+    ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "at most 30"),
+    ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
+    ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
+    ("add_format(Format('lines', '.x', 'x'))", "cannot be called 'lines'"),
+]
+
+
+def test_a_name_that_is_taken_is_refused(there):
+    code = f"""
+import re
+for addition, message in {REFUSED!r}:
+    try:
+        eval(addition)
+    except ValueError as error:
+        assert re.search(message, str(error)), (addition, error)
+    else:
+        sys.exit(f"{{addition}} was not refused")
+"""
+    there(code)

@@ -10,6 +10,8 @@ from hf_sgpe import BPETokenizer, SGPEError, kernel
 from hf_sgpe.batch import make_batch
 from hf_sgpe.special_tokens import Template
 
+pytestmark = pytest.mark.kernels
+
 # Remove the mark where one of these begins to pass.
 
 BYTES = {bytes([byte]): byte for byte in range(256)}

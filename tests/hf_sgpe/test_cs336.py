@@ -1,12 +1,12 @@
 """The fixtures of the BPE assignment of Stanford's CS336, through GPT-2's vocabulary: the ids of tiktoken, and back."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 import tiktoken
 from hypothesis import given, strategies as st
+from support.command import process
 from support.data import DATA, needs_data
 from support.texts import texts
 
@@ -156,11 +156,11 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(ours):
     tokens, memory = [], []
     for times in (20, 5000):
-        command = [sys.executable, "-c", MEMORY, str(FILES), str(times)]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        printed = process(sys.executable, "-c", MEMORY, FILES, times).stdout.split()
         tokens.append(int(printed[0]))
         memory.append(int(printed[1]))
     assert tokens[1] == 250 * tokens[0] > 4_000_000

@@ -1,23 +1,20 @@
-import os
-import subprocess
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from support.command import COMMAND, process
 
 import hf_sgpe
 
 
 def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return process(sys.executable, "-c", code).stdout
 
 
-@pytest.mark.parametrize("statement", ["import hf_sgpe", "import trainers", "import hub_cards"])
-def test_importing_pulls_in_no_heavy_package(statement):
-    heavy = run(
-        f"import sys; {statement}; print([name for name in ('torch', 'transformers', 'pyarrow') if name in sys.modules])"
-    )
-    assert heavy.strip() == "[]"
+def test_importing_pulls_in_no_heavy_package():
+    code = "import sys, hf_sgpe, trainers, hub_cards; print(*{'torch', 'transformers', 'pyarrow'} & set(sys.modules))"
+    assert run(code) == "\n"
 
 
 def test_importing_the_library_loads_nothing_but_itself():
@@ -34,76 +31,64 @@ def test_every_public_name_is_there():
         _ = hf_sgpe.nothing
 
 
-def test_python_dash_m_runs_the_command_line():
-    assert "train" in run(
-        "import runpy, sys; sys.argv = ['hf-sgpe', '--help']; runpy.run_module('hf_sgpe', run_name='__main__')"
-    )
-
-
-@pytest.mark.parametrize("installed", ["beside", "in the path"])
+@pytest.mark.parametrize("installed", [pytest.param("beside", marks=pytest.mark.slow), "in the path"])
 def test_a_project_with_packages_of_the_same_names_breaks_nothing(tmp_path, sample, installed):
     for name in ("trainers", "hub_cards"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("NAME = 'of the project'", encoding="utf-8", newline="\n")
     (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8", newline="\n")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)} if installed == "in the path" else None
+    environment = {"PYTHONPATH": str(tmp_path)} if installed == "in the path" else {}
 
-    def run_there(*arguments: str) -> str:
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def run_there(*command: object) -> str:
+        return process(*command, cwd=tmp_path, **environment).stdout
 
-    train = ("train", "si.txt", "--out", "tokenizer", "--vocab-size", "1500", "--workers", "2")
-    assert "1,500 tokens" in run_there("-m", "hf_sgpe", *train)
-    assert "tokens/word" in run_there("-m", "hf_sgpe", "evaluate", "tokenizer", "si.txt")
+    train = ("train", "si.txt", "--out", "tokenizer", "--vocab-size", 1500, "--workers", 2)
+    assert "1,500 tokens" in run_there(*COMMAND, *train)
+    assert "tokens/word" in run_there(*COMMAND, "evaluate", "tokenizer", "si.txt")
     code = "import hf_sgpe; print(hf_sgpe.SGPETokenizerFast.from_pretrained('tokenizer')('ක').input_ids)"
-    assert run_there("-c", code).startswith("[")
+    assert run_there(sys.executable, "-c", code).startswith("[")
 
 
-@pytest.fixture(scope="module")
-def without_transformers(tmp_path_factory):
-    """Calls the command line, or runs code, as where transformers is not installed."""
-    folder = tmp_path_factory.mktemp("alone")
-    block = "import sys; sys.modules['transformers'] = None; sys.argv[0] = 'hf-sgpe'\n"
-
-    def run_there(*arguments, code="from hf_sgpe.cli import main; main()"):
-        command = [sys.executable, "-c", block + code, *map(str, arguments)]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True)
-
-    return run_there
-
-
-def test_transformers_is_needed_for_its_own_things_only(without_transformers, tmp_path, sample):
-    """Training, encoding, measuring, extending, counting, exporting and cards do without."""
-    for language in ("si", "ta", "en"):
-        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="\n")
-    si, ta, en, tok = (tmp_path / name for name in ("si.txt", "ta.txt", "en.txt", "tok"))
-    for arguments in (
-        ["train", si, en, "--out", tok, "--vocab-size", "1500", "--script", "si", "--chat-template", "chatml"],
-        ["train-sgpe", si, "--out", tmp_path / "sgpe", "--vocab-size", "1000", "--prune-freq", "2"],
-        ["info", tok],
-        ["encode", tok, "ශ්‍රී ලංකාව", "--html", tmp_path / "page.html"],
-        ["decode", tok, "300", "301"],
-        ["evaluate", tok, si, "--baseline", f"again={tok}"],
-        ["extend", tok, ta, "--script", "ta", "--new-tokens", "50", "--out", tmp_path / "more"],
-        ["compare-ids", tok, tmp_path / "more", en],
-        ["export", tok, "--format", "tiktoken", "--out", tmp_path / "tok.tiktoken"],
-        ["card", tok, "--eval", si],
-    ):
-        done = without_transformers(*arguments)
-        assert done.returncode == 0, (arguments, done.stderr)
-    code = f"""
+WITHOUT_TRANSFORMERS = "import sys; sys.modules['transformers'] = None\n"
+RUN_ALL = """
+import json
+from hf_sgpe.cli import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["hf-sgpe", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, arguments
+"""
+USE_CLASSES = """
 from hf_sgpe import BPETokenizer
 from trainers import TokenizerTrainer, TrainingConfig
-tokenizer = BPETokenizer.from_pretrained({str(tok)!r})
+tokenizer = BPETokenizer.from_pretrained("tok")
 assert tokenizer.decode(tokenizer.encode("ශ්‍රී ලංකාව")) == "ශ්‍රී ලංකාව"
-assert tokenizer.apply_chat_template([{{"role": "user", "content": "hi"}}])
+assert tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
 trainer = TokenizerTrainer(TrainingConfig(300, "bpe"))
 assert trainer.learn(trainer.count(text="low lower")).encode("low")
 """
-    done = without_transformers(code=code)
-    assert done.returncode == 0, done.stderr
+
+
+def test_transformers_is_needed_for_its_own_things_only(tmp_path, sample):
+    """Training, encoding, measuring, extending, counting, exporting and cards do without."""
+    for language in ("si", "ta", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8", newline="\n")
+    commands = [
+        "train si.txt en.txt --out tok --vocab-size 1500 --script si --chat-template chatml",
+        "train-sgpe si.txt --out sgpe --vocab-size 1000 --prune-freq 2",
+        "info tok",
+        "encode tok ශ්‍රී --html page.html",
+        "decode tok 300 301",
+        "evaluate tok si.txt --baseline again=tok",
+        "extend tok ta.txt --script ta --new-tokens 50 --out more",
+        "compare-ids tok more en.txt",
+        "export tok --format tiktoken --out tok.tiktoken",
+        "card tok --eval si.txt",
+    ]
+    arguments = json.dumps([command.split() for command in commands])
+    process(sys.executable, "-c", WITHOUT_TRANSFORMERS + RUN_ALL + USE_CLASSES, arguments, cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +100,8 @@ assert trainer.learn(trainer.count(text="low lower")).encode("low")
         ("from hf_sgpe.command import exit_code; sys.exit(exit_code(lambda: __import__('transformers')))", "this needs"),
     ],
 )
-def test_what_needs_transformers_says_so_in_one_line(code, what, without_transformers):
-    done = without_transformers(code=code)
+def test_what_needs_transformers_says_so_in_one_line(code, what):
+    done = process(sys.executable, "-c", WITHOUT_TRANSFORMERS + code, code=None)
     assert done.returncode != 0
     assert what in done.stderr.splitlines()[-1]
     assert done.stderr.endswith("pip install transformers (or the extra [transformers])\n")

@@ -10,6 +10,8 @@ from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.training import learn_vocabulary
 from trainers import read_texts
 
+pytestmark = pytest.mark.kernels
+
 
 def config(*, vocab_size=2000, prune_freq=1, min_freq=1, **options):
     """The document's settings, by its names."""

@@ -21,6 +21,8 @@ from hf_sgpe.bpe.unit_choice import ChosenUnits, choose_units
 from hf_sgpe.bpe.unit_tier import order_units
 from hf_sgpe.splitting.normalization import prepare
 
+pytestmark = pytest.mark.kernels
+
 
 def train(text, **options):
     config = TrainingConfig(**{"vocab_size": 1000, **options})

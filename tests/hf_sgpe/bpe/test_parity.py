@@ -9,6 +9,8 @@ from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
 
+pytestmark = pytest.mark.kernels
+
 LETTERS = [b"b", b"a", b"\xff", b"c"]
 words = st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 5)), min_size=1, max_size=6)
 languages = st.lists(st.tuples(words, words), min_size=1, max_size=4)

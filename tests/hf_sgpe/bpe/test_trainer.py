@@ -8,6 +8,8 @@ from hf_sgpe import kernel
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
 
+pytestmark = pytest.mark.kernels
+
 LETTERS = [b"b", b"a", b"\xff", b"c"]
 corpora = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=12), st.integers(1, 5)), min_size=1, max_size=12)
 

@@ -11,6 +11,8 @@ from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts import files as counts_file
 from hf_sgpe.counts.words import bucket_of
 
+pytestmark = pytest.mark.kernels
+
 pa = pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 

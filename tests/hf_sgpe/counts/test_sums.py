@@ -10,6 +10,8 @@ from hf_sgpe import SGPEError, TrainingConfig, WordCounts
 from hf_sgpe.counts import files
 from hf_sgpe.counts.sums import added, check_same_settings
 
+pytestmark = pytest.mark.kernels
+
 pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 
 BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())

@@ -1,6 +1,5 @@
 import contextlib
 import json
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,11 +10,12 @@ import pytest
 from hypothesis import given, strategies as st
 from support.texts import texts
 
-from hf_sgpe import RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.counts.counters import LONGEST_WORD, pieces_of
+from hf_sgpe import SGPEError, Splitting, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.counts.files import read_info, table_of, write
 from hf_sgpe.counts.words import Words, bucket_of
 from trainers.counting_on_disk import add_files
+
+pytestmark = pytest.mark.kernels
 
 
 @given(st.lists(texts, max_size=6), st.integers(0, 6))
@@ -143,41 +143,6 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "more")):
         with pytest.raises(SGPEError, match=r"counts: not a file of word counts, or damaged \(its words are not those"):
             use(path)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "letter"),
-    [("sgpe", "ක"), *((recipe, letter) for recipe in ("hybrid", "bpe") for letter in ("a", "ක", "\0", "😀"))],
-)
-@pytest.mark.parametrize("beyond", [-1, 0, 1, 70_000])
-def test_words_beyond_any_length_count_in_pieces(recipe, letter, beyond):
-    size = len(letter.encode())
-    word = letter * (LONGEST_WORD // size + beyond)
-    config = TrainingConfig(vocab_size=999, recipe=recipe, pattern=r".+" if recipe == "bpe" else "o200k")
-    counts = WordCounts.from_texts(["b " + word] if recipe != "bpe" else [word], config)
-    assert max(map(len, counts)) <= LONGEST_WORD
-    assert sum(len(piece) * times for piece, times in counts.items()) == len(word.encode()) + 2 * (recipe != "bpe")
-    if beyond > 0:
-        assert sum(times for piece, times in counts.items() if letter.encode() in piece) == -(
-            -len(word.encode()) // LONGEST_WORD
-        )
-
-
-@given(st.text("aක😀 ", max_size=60), st.integers(4, 30))
-def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
-    pieces = list(pieces_of(word, longest))
-    assert "".join(pieces) == word
-    assert all(longest - 4 < len(piece.encode()) <= longest for piece in pieces[:-1])
-    assert len(pieces[-1].encode()) <= longest
-    splitter = RegexPreTokenizer("o200k")
-    if splitter.scanner is not None:
-        import hf_sgpe._native as _native
-
-        native = _native.WordCounter(splitter.scanner, False, [], longest)
-        native.add([word])
-        assert native.counts() == Counter(
-            piece.encode() for part in splitter.split(word) for piece in pieces_of(part, longest)
-        )
 
 
 def test_any_damage_to_counts_is_named(tmp_path, sample, config):

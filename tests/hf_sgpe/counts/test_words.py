@@ -12,6 +12,8 @@ from hf_sgpe.counts import words as words_module
 from hf_sgpe.counts.words import BUCKETS, Words, added, bucket_of, in_order
 from hf_sgpe.splitting.syllables import LinguisTrie
 
+pytestmark = pytest.mark.kernels
+
 BYTES = [bytes([byte]) for byte in range(256)]
 SPLITTING = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=()).splitting
 # Zero bytes and words that only differ far behind are what an order of bytes goes wrong with.

@@ -22,6 +22,8 @@ from hf_sgpe.splitting.script import shared_marks, unicode_says
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in
 
+pytestmark = pytest.mark.kernels
+
 EVERY = sorted(every_script())
 CLUSTER = regex.compile(r"\X")
 WORDS = [
@@ -162,7 +164,7 @@ def is_mark(character):
 
 
 @needs_data
-@pytest.mark.parametrize("names", [("all",), tuple(EVERY)])
+@pytest.mark.parametrize("names", [pytest.param(("all",), marks=pytest.mark.slow), tuple(EVERY)], ids=["all", "every"])
 def test_no_cluster_of_unicodes_own_tests_is_cut(names):
     trie = LinguisTrie(names, whole_clusters=True)
     for file in sorted((DATA / "unicode").iterdir()):
@@ -177,11 +179,11 @@ def test_no_cluster_of_unicodes_own_tests_is_cut(names):
 
 
 @needs_data
+@pytest.mark.parametrize("characters", [20_000, pytest.param(300_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("language", sorted(file.name.split(".")[0] for file in (DATA / "corpora").glob("*.txt.xz")))
-def test_no_cluster_of_real_text_is_cut(language):
-    text = corpus(language, 300_000)
-    for trie in (LinguisTrie("all", whole_clusters=True), LinguisTrie(EVERY, whole_clusters=True)):
-        assert not cut_clusters(trie, text)
+def test_no_cluster_of_real_text_is_cut(language, characters):
+    for trie in (trie_of("all"), trie_of(*EVERY)):
+        assert not cut_clusters(trie, corpus(language, characters))
 
 
 @pytest.mark.parametrize("name", EVERY)

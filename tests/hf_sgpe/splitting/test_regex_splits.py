@@ -1,3 +1,5 @@
+from functools import cache
+
 import pytest
 from hypothesis import given
 from support.data import corpus, needs_data
@@ -7,33 +9,39 @@ from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import SPLIT_PATTERNS, RegexPreTokenizer, SGPEError
 
+pytestmark = pytest.mark.kernels
 
-def native_words(pre_tokenizer, text):
-    return [word for word, _ in pre_tokenizer.to_native().pre_tokenize_str(text)]
+
+@cache
+def forms(*patterns):
+    """The split by patterns, here and natively."""
+    pre_tokenizer = RegexPreTokenizer(*patterns)
+    theirs = pre_tokenizer.to_native()
+    return pre_tokenizer.split, lambda text: [word for word, _ in theirs.pre_tokenize_str(text)]
 
 
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @given(text=texts)
 def test_named_patterns_split_as_the_engine_does_on_random_text(name, text):
-    pre_tokenizer = RegexPreTokenizer(name)
-    assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
+    split, native_words = forms(name)
+    assert split(text) == native_words(text)
 
 
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @given(text=newest)
 def test_characters_newer_than_the_engine_make_no_difference(name, text):
-    pre_tokenizer = RegexPreTokenizer(name)
-    assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
+    split, native_words = forms(name)
+    assert split(text) == native_words(text)
 
 
 @needs_data
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @pytest.mark.parametrize("language", ["si", "si_noisy_pdf", "hi", "en", "zh", "ar", "th"])
 def test_named_patterns_split_as_the_engine_does_on_real_text(name, language):
-    pre_tokenizer = RegexPreTokenizer(name)
+    split, native_words = forms(name)
     text = corpus(language, 40_000)
-    words = pre_tokenizer.split(text)
-    assert words == native_words(pre_tokenizer, text)
+    words = split(text)
+    assert words == native_words(text)
     assert "".join(words) == text
 
 
@@ -46,9 +54,9 @@ def test_gpt2_pattern_by_example():
 @given(texts)
 def test_any_pattern_of_ones_own_splits_as_the_engine_does(text):
     for pattern in (r"\w+|\d", r"(a)|(b+)", r"[[:alpha:]]+", r"\s+|\S+", r"^.", r"x*+y", "ක්?", "[a]*", r"\p{N}*"):
-        pre_tokenizer = RegexPreTokenizer(pattern)
-        assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
-        assert "".join(pre_tokenizer.split(text)) == text
+        split, native_words = forms(pattern)
+        assert split(text) == native_words(text)
+        assert "".join(split(text)) == text
 
 
 @given(texts)
@@ -61,8 +69,8 @@ def test_patterns_apply_one_after_another(text):
         ("[ab] ?", gpt2),
         (gpt2, f"{gpt2}|{bloom}", bloom),
     ):
-        pre_tokenizer = RegexPreTokenizer(*patterns)
-        assert pre_tokenizer.split(text) == native_words(pre_tokenizer, text)
+        split, native_words = forms(*patterns)
+        assert split(text) == native_words(text)
 
 
 @given(texts)

@@ -8,6 +8,8 @@ from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, kernel
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS
 
+pytestmark = pytest.mark.kernels
+
 TEN_SCRIPTS = [script.name for script in TEN]
 
 ROLES = {

@@ -10,6 +10,8 @@ from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, SGPEError, 
 from hf_sgpe.splitting import scripts as tables
 from hf_sgpe.splitting.scripts import SCRIPTS, every_script
 
+pytestmark = pytest.mark.kernels
+
 OF_THE_DOCUMENT = [name for name, script in SCRIPTS.items() if script.document]
 WITH_WORDS = [name for name, script in every_script().items() if script.own_words]
 

@@ -11,6 +11,8 @@ from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.streams import cut_stream, whole_letters
 
+pytestmark = pytest.mark.kernels
+
 SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
 SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k").patterns)
 SPLITTERS["sgpe"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala"], None).patterns)

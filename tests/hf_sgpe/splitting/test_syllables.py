@@ -1,12 +1,17 @@
+from functools import cache
+
 import pytest
 import regex
 from hypothesis import given
 from support.data import corpus, needs_data
-from support.texts import texts
+from support.kernels import EVERY_KIND, needs_native
+from support.texts import indic, texts
 
-from hf_sgpe import LinguisTrie, SGPEError, segment_into_words
+from hf_sgpe import LinguisTrie, SGPEError, kernel, segment_into_words
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS
+
+pytestmark = pytest.mark.kernels
 
 TEN_SCRIPTS = [script.name for script in TEN]
 
@@ -93,6 +98,30 @@ def test_equals_the_documents_grammar_on_real_text(language):
     text = corpus(language, 300_000)
     assert LinguisTrie().tokenize(text) == ORACLE.findall(text)
     assert LinguisTrie().tokenize(text, leading_space=True) == SPACED_ORACLE.findall(text)
+
+
+@cache
+def tries():
+    """Native and readable ones, in pairs."""
+    which = ((EVERY_KIND, True), (EVERY_KIND, False), (("sinhala",), False))
+    with kernel.readable_only():
+        readable = [LinguisTrie(*one) for one in which]
+    return [(LinguisTrie(*one), other) for one, other in zip(which, readable, strict=True)]
+
+
+@needs_native
+@given(text=texts | indic)
+def test_linguis_trie_is_the_readable_one(text):
+    for one, other in tries():
+        for leading_space in (False, True):
+            units = other.tokenize(text, leading_space)
+            assert one.tokenize(text, leading_space) == units
+            assert one.ends(text, leading_space).tolist() == other.ends(text, leading_space).tolist()
+        words = [word.encode() for word in text.split("a") if word]
+        for every_word in (False, True):
+            expected = other.count_units(words, range(1, len(words) + 1), every_word=every_word)
+            assert one.count_units(words, range(1, len(words) + 1), every_word=every_word) == expected
+        assert one.count_scripts(words, [2] * len(words)) == other.count_scripts(words, [2] * len(words))
 
 
 @pytest.mark.parametrize("name", [name for name in TEN_SCRIPTS if name != "sinhala"])

@@ -13,6 +13,8 @@ from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS
 
+pytestmark = pytest.mark.kernels
+
 TEN_SCRIPTS = [script.name for script in TEN]
 
 NINE = [name for name in TEN_SCRIPTS if name != "sinhala"]

@@ -1,3 +1,5 @@
+from functools import cache
+
 import pytest
 from hypothesis import given
 from support.data import corpus, needs_data, sinhala_words
@@ -9,6 +11,8 @@ from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGP
 from hf_sgpe.splitting.script_tables import TEN
 from hf_sgpe.splitting.scripts import SCRIPTS
 from hf_sgpe.splitting.splitting import Splitting
+
+pytestmark = pytest.mark.kernels
 
 CASES = [
     (("sinhala",), "o200k"),
@@ -22,13 +26,19 @@ CASES = [
 ]
 
 
+@cache
+def forms(scripts, pattern):
+    readable = LinguisTriePreTokenizer(scripts, pattern)
+    return readable, RegexPreTokenizer(*readable.patterns), readable.to_native()
+
+
 @pytest.mark.parametrize(("scripts", "pattern"), CASES)
 @given(text=texts)
 def test_readable_regex_and_native_forms_agree_on_random_text(scripts, pattern, text):
-    readable = LinguisTriePreTokenizer(scripts, pattern)
+    readable, by_regex, native = forms(scripts, pattern)
     words = readable.split(text)
-    assert words == RegexPreTokenizer(*readable.patterns).split(text)
-    assert readable.pre_tokenize_str(text) == readable.to_native().pre_tokenize_str(text)
+    assert words == by_regex.split(text)
+    assert readable.pre_tokenize_str(text) == native.pre_tokenize_str(text)
     assert "".join(words) == text
 
 
@@ -36,11 +46,11 @@ def test_readable_regex_and_native_forms_agree_on_random_text(scripts, pattern, 
 @pytest.mark.parametrize(("scripts", "pattern"), CASES)
 @pytest.mark.parametrize("language", ["si", "pi_sinh", "si_noisy_pdf", "hi", "ta", "en", "ml"])
 def test_readable_regex_and_native_forms_agree_on_real_text(scripts, pattern, language):
-    readable = LinguisTriePreTokenizer(scripts, pattern)
+    readable, by_regex, native = forms(scripts, pattern)
     text = corpus(language, 20_000)
     words = readable.split(text)
-    assert words == RegexPreTokenizer(*readable.patterns).split(text)
-    assert readable.pre_tokenize_str(text) == readable.to_native().pre_tokenize_str(text)
+    assert words == by_regex.split(text)
+    assert readable.pre_tokenize_str(text) == native.pre_tokenize_str(text)
 
 
 @given(texts)

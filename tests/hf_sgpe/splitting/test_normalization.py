@@ -1,0 +1,52 @@
+"""NFC, natively, is that of the library."""
+
+import pytest
+from hypothesis import given, strategies as st
+from support.data import DATA, needs_data
+from support.kernels import needs_native
+from support.texts import texts
+from tokenizers.normalizers import NFC
+
+from hf_sgpe import kernel
+from hf_sgpe.splitting.normalization import prepare
+
+if kernel.is_native():
+    import hf_sgpe._native as native
+
+pytestmark = pytest.mark.kernels
+
+
+@needs_native
+def test_nfc_leaves_every_character_alone_that_is_said_to_stay():
+    library = NFC()
+    for point in range(0x110000):
+        if not 0xD800 <= point < 0xE000 and not native.nfc_spans(chr(point)):
+            assert library.normalize_str(chr(point)) == chr(point), hex(point)
+
+
+@needs_native
+@needs_data
+def test_nfc_is_the_librarys_on_unicodes_own_cases():
+    library = NFC()
+    for line in (DATA / "unicode" / "NormalizationTest.txt").read_text(encoding="utf-8").splitlines():
+        if line and line[0] not in "#@":
+            for column in line.split(";")[:5]:
+                text = "".join(chr(int(point, 16)) for point in column.split())
+                for one in (text, f"a{text}b", text * 2):
+                    assert prepare(one, "nfc") == library.normalize_str(one)
+
+
+marks = st.sampled_from(
+    "aeéẹoǖ\u0301\u0302\u0307\u0308\u0323\u0327\u0345\u0344\u093c\u094dऩक़\u0dd9\u0dda\u0dca\u0dcf\u1100\u1161\u11a8가각🠀"
+)
+
+
+@needs_native
+@given(st.text(marks, max_size=12) | texts)
+def test_nfc_is_the_librarys_on_random_text(text):
+    assert prepare(text, "nfc") == NFC().normalize_str(text)
+
+
+def test_lone_surrogates_are_replaced_and_pairs_joined():
+    for normalization in ("nfc", "none"):
+        assert prepare("a\ud800b \ud83d\ude00", normalization) == "a\ufffdb \U0001f600"
