@@ -1,13 +1,12 @@
 """Extended tokenizers: old ids stay, text of other scripts keeps its ids, words of the new scripts come out in syllables."""
 
 import json
-import os
 import random
 from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.texts import texts
 from tokenizers import Tokenizer
@@ -355,9 +354,6 @@ def is_text(encoded, points):
 
 # ---------------------------------------------------------------- real vocabularies
 
-STRINGS = int(os.environ.get("HF_SGPE_STRINGS", "20000"))
-"""Random strings for each real vocabulary; a million take some two minutes each."""
-
 VOCABULARIES = {
     "gpt2": ("cs336/gpt2_vocab.json", "cs336/gpt2_merges.txt", {"pattern": "gpt2"}),
     "llama3": ("vocabs/llama3/vocab.json", "vocabs/llama3/merges.txt", {"pattern": "llama3", "ignore_merges": True}),
@@ -385,22 +381,29 @@ def random_texts(number, points):
 
 
 @needs_data
-@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.parametrize(
+    ("name", "characters", "new_tokens"),
+    [
+        ("gpt2", 30_000, 800),
+        ("llama3", 30_000, 800),
+        *(pytest.param(name, 400_000, 4000, marks=pytest.mark.slow) for name in VOCABULARIES),
+    ],
+)
 @pytest.mark.parametrize("scripts", [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")])
-def test_other_text_keeps_its_ids_in_real_vocabularies(name, scripts):
+def test_other_text_keeps_its_ids_in_real_vocabularies(name, characters, new_tokens, scripts):
     vocab, merges, options = VOCABULARIES[name]
     base = BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
     languages = {"sinhala": "si", "devanagari": "hi", "tamil": "ta", "khmer": "km", "thai": "th", "hebrew": "he_niqqud"}
-    lines = [corpus(languages[script], 400_000) for script in scripts]
-    new = BPETokenizer.of(extended(base, ExtensionConfig(scripts, new_tokens=4000), *lines).tokenizer)
+    lines = [corpus(languages[script], characters) for script in scripts]
+    new = BPETokenizer.of(extended(base, ExtensionConfig(scripts, new_tokens=new_tokens), *lines).tokenizer)
     points = {ord(character) for script in scripts for character in resolve_script(script).characters()}
     for language in ("en", "si", "hi", "ta", "bn", "zh", "ar", "th", "ru", "ko", "my"):
-        text = corpus(language, 60_000).splitlines()
+        text = corpus(language, characters // 7).splitlines()
         kept = [line for line in text if points.isdisjoint(map(ord, line))]
         assert new.encode_batch(kept) == base.encode_batch(kept)
         assert kept or language in [languages[script] for script in scripts]
     backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new)))
-    batch = list(random_texts(STRINGS, points))
+    batch = list(random_texts(67 * settings.default.max_examples, points))
     ids = base.encode_batch(batch)
     assert new.encode_batch(batch) == ids
     sample = [*batch[:3000], *(line[:500] for line in lines)]
