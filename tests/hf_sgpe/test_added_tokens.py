@@ -23,8 +23,6 @@ from hf_sgpe.extension_config import ExtensionConfig
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 
-pytestmark = pytest.mark.kernels
-
 BYTES = {bytes([byte]): byte for byte in range(256)}
 # Their bytes in GPT-2's alphabet would be others: "Fuß" is no UTF-8, "Ã©" is "é", "Ġder" is " der".
 ODD = ["Fuß", "naïve", "ශ්‍රී", "ø", "Ã©", "ĠFuß", "the", "é>"]

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from support.command import process
 
-pytestmark = pytest.mark.kernels
-
 PROGRAM = """
 import sys
 from hf_sgpe.formats.registry import Format, Written, add_format
@@ -50,6 +48,7 @@ def there(tmp_path):
     return run
 
 
+@pytest.mark.kernels
 def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there):
     code = """
 import json

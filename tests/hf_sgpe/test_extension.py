@@ -29,8 +29,6 @@ from hf_sgpe.extension_config import keeps_words
 from hf_sgpe.formats import gguf, gpt2_files, tokenizer_json
 from hf_sgpe.splitting.scripts import SCRIPTS, resolve_script
 
-pytestmark = pytest.mark.kernels
-
 SINHALA = "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය විද්‍යාලය ක්ෂණික ලංකාවේ ශ්‍රී ක්‍රම " * 3 + "ක’ක “ලංකා”"
 HINDI = "नमस्ते दुनिया विद्यालय। क्षेत्र हिन्दी में की ० के लिए क़लम ॐ " * 3
 ENGLISH = "It's “low”, lower—lowest… newer’s widest 1234 " * 3
@@ -385,7 +383,6 @@ def random_texts(number, points):
     ("name", "characters", "new_tokens"),
     [
         ("gpt2", 30_000, 800),
-        ("llama3", 30_000, 800),
         *(pytest.param(name, 400_000, 4000, marks=pytest.mark.slow) for name in VOCABULARIES),
     ],
 )

@@ -9,8 +9,6 @@ from hf_sgpe.extension import extend_from_counts
 from hf_sgpe.extension_tiers import Words
 from hf_sgpe.splitting.scripts import resolve_script
 
-pytestmark = pytest.mark.kernels
-
 ENGLISH = "It's “low”, lower—lowest… 1234 " * 3
 
 

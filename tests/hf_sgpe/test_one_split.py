@@ -12,8 +12,6 @@ from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCo
 from hf_sgpe.one_split import cost_of_one_split, more_tokens
 from hf_sgpe.splitting.splitting import Splitting
 
-pytestmark = pytest.mark.kernels
-
 SCRIPTS = ("devanagari", "sinhala", "tamil")
 
 

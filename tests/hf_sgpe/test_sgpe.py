@@ -159,15 +159,16 @@ def test_byte_level_tokens_are_the_same_where_no_unit_is_unknown(real, encoder, 
 
 
 @needs_data
-def test_real_text_has_the_same_tokens_and_round_trips(encoder, real_bpe):
+@pytest.mark.parametrize("characters", [400_000, pytest.param(2_000_000, marks=pytest.mark.slow)])
+def test_real_text_has_the_same_tokens_and_round_trips(encoder, real_bpe, characters):
     same = 0
-    for line in corpus("si", 2_000_000).splitlines():
+    for line in corpus("si", characters).splitlines():
         ids = encoder.encode(line)
         if encoder.unk_id not in ids:
             same += 1
             assert real_bpe.encode(line) == ids
             assert encoder.decode(ids) == line
-    assert same > 5000
+    assert same > characters / 400
 
 
 @needs_data

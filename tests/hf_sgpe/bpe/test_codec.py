@@ -133,7 +133,7 @@ def encode_in_child(arguments):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_any_kind_encode_alike(tokenizer, sample, method):
-    lines = sample["si"].splitlines() * 30
+    lines = sample["si"].splitlines() * 6
     expected = tokenizer.encode_batch(lines, threads=2)
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.map(encode_in_child, [(tokenizer, lines)] * 3) == [expected] * 3
