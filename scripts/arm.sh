@@ -1,12 +1,27 @@
 #!/usr/bin/env bash
-# Builds the kernels' forms for 64-bit ARM, and compares them in an emulated processor with the portable ones: bash scripts/arm.sh [texts]
+# Builds the kernels' forms for 64-bit ARM and compares them with the portable ones, emulated by QEMU on other machines:
+# bash scripts/arm.sh [texts]. Exits with 77 where there is no emulator.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-folder=$root/.venv-arm
-source "$root/scripts/environment.sh"
-make_environment "$folder" ziglang unicorn
+emulator=()
+case $(uname -m) in
+    aarch64 | arm64) compiler=("${CXX:-c++}") ;;
+    *)
+        if ! emulator=("$(command -v qemu-aarch64 || command -v qemu-aarch64-static)"); then
+            echo "no emulator of 64-bit ARM: apt-get install qemu-user" >&2
+            exit 77
+        fi
+        if command -v aarch64-linux-gnu-g++ >/dev/null; then
+            compiler=(aarch64-linux-gnu-g++ -static)
+        else
+            source "$root/scripts/environment.sh"
+            make_environment "$root/.venv-arm" ziglang
+            compiler=("$root/.venv-arm/bin/python" -m ziglang c++ -target aarch64-linux-musl -static)
+        fi
+        ;;
+esac
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
-"$folder/bin/python" -m ziglang c++ -target aarch64-linux-musl -static -O2 -std=c++20 -Wall -Wextra -Werror -fno-strict-aliasing \
+"${compiler[@]}" -O2 -std=c++20 -Wall -Wextra -Werror -fno-strict-aliasing \
     -I"$root/hf_sgpe/csrc" "$root/tests/native/forms.cpp" -o "$program"
-"$folder/bin/python" "$root/scripts/emulate_arm.py" "$program" "${1:-1000}" 1
+${emulator[@]+"${emulator[@]}"} "$program" "${1:-1000}" 1

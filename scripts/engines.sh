@@ -3,9 +3,23 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
-# llama.cpp has no wheels and is compiled; without what the tests do not need it takes half the time.
-export CMAKE_ARGS="${CMAKE_ARGS:--DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1}"
-make_environment "$root/.venv-engines" -c "$root/scripts/constraints-engines.txt" \
-    -e "$root[engines,test]" openvino-tokenizers
+constraints=$root/scripts/constraints-engines.txt
+# llama.cpp has no wheels and is compiled: without what the tests do not need, for every processor of a kind, and only once.
+options="-DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_NATIVE=OFF -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF"
+options=${CMAKE_ARGS:-$options -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1}
+llama=$(grep "^llama-cpp-python==" "$constraints")
+key=$(echo "$llama $options $(uname -sm) $("${PYTHON:-python3}" -V)" | cksum | tr " " -)
+wheels=${XDG_CACHE_HOME:-$HOME/.cache}/hf_sgpe/wheels/$key
+if [ ! -d "$wheels" ]; then
+    mkdir -p "$(dirname "$wheels")"
+    unfinished=$(mktemp -d "$wheels.XXXXXX")
+    trap 'rm -rf "$unfinished"' EXIT
+    make_environment "$unfinished/environment" pip
+    echo "Compiling $llama (only once; this takes minutes)" >&2
+    CMAKE_ARGS=$options SKBUILD_BUILD_TARGETS=llama "$unfinished/environment/bin/python" -m pip wheel --quiet \
+        --disable-pip-version-check --no-deps --wheel-dir "$unfinished/wheels" "$llama"
+    mv "$unfinished/wheels" "$wheels"
+fi
+make_environment "$root/.venv-engines" -c "$constraints" --find-links "$wheels" -e "$root[engines,test]" openvino-tokenizers
 # optimum-intel wants it for images only, and its builds do not go with PyTorch's build for CPUs.
 "$root/.venv-engines/bin/python" -m pip uninstall --quiet --yes --disable-pip-version-check torchvision 2>/dev/null || true

@@ -56,6 +56,13 @@ def folders(sample, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def small(sample, tmp_path_factory) -> Path:
+    """A saved tokenizer that is loaded quickly, of the default recipe."""
+    tokenizers = {"small": _trained(sample, vocab_size=1000, scripts=("sinhala",), special_tokens=CHAT)}
+    return _saved(tokenizers, tmp_path_factory.mktemp("small"))["small"]
+
+
+@pytest.fixture(scope="session")
 def around(sample, tmp_path_factory) -> dict[str, Path]:
     """A saved tokenizer that puts BOS before a text, and one that puts EOS after it, too."""
     tokens = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<|pad|>", "add_bos_token": True}

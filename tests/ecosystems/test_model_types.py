@@ -16,9 +16,9 @@ OVERRULED = ["qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen4_exp",
 
 
 @every_transformers
-def test_the_ids_are_the_same_beside_every_type_of_model(folders, telling, expected, python):
-    ours = digest(list(expected(folders["hybrid"], telling)))
-    [answers] = ask(python, {"ask": "encode_beside_models", "folder": folders["hybrid"], "texts": telling})
+def test_the_ids_are_the_same_beside_every_type_of_model(small, telling, expected, python):
+    ours = digest(list(expected(small, telling)))
+    [answers] = ask(python, {"ask": "encode_beside_models", "folder": small, "texts": telling})
     assert len(answers) > 400
     different = {model_type: answer for model_type, answer in answers.items() if answer != {"digest": ours}}
     assert {model_type: answer for model_type, answer in different.items() if "no_model" not in answer} == {}
@@ -36,16 +36,16 @@ def test_whatever_the_recipe_and_whoever_is_trusted(folders, telling, expected, 
         assert answer == {model_type: {"digest": ours} for model_type in model_types}
 
 
-def test_without_the_auto_map_some_would_be_different(folders, telling, expected, tmp_path):
+def test_without_the_auto_map_some_would_be_different(small, telling, expected, tmp_path):
     """The day this fails, the auto_map and its file can go."""
-    for file in folders["hybrid"].iterdir():
+    for file in small.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     config = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
     del config["auto_map"]
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     options = {"texts": telling, "model_types": ["llama", *OVERRULED]}
     [answer] = ask(sys.executable, {"ask": "encode_beside_models", "folder": tmp_path, **options})
-    ours = {"digest": digest(list(expected(folders["hybrid"], telling)))}
+    ours = {"digest": digest(list(expected(small, telling)))}
     assert answer["llama"] == ours
     assert any(answer[model_type] != ours for model_type in OVERRULED)
 

@@ -1,4 +1,9 @@
-"""What is saved, on all lines of real text that there are, in 26 languages."""
+"""What is saved, on all lines of real text that there are, in 26 languages; on some of them in other ecosystems.
+
+Transformers 4 runs the same `tokenizers` as transformers 5. JavaScript has code of its own.
+"""
+
+import sys
 
 import pytest
 from support.data import DATA, needs_data
@@ -28,20 +33,22 @@ def digests(folders, lines, expected):
     }
 
 
-@pytest.fixture
-def questions(folders, lines):
-    return [{"ask": "encode", "folder": folders[name], "texts": lines[name], "short": True} for name in folders]
+def questions(folders, lines, step):
+    return [
+        {"ask": "encode", "folder": folders[name], "texts": every[::step], "short": True} for name, every in lines.items()
+    ]
 
 
 @every_transformers
-def test_ids_offsets_and_decoded_text_are_the_same(lines, digests, questions, python):
-    for name, answer in zip(lines, ask(python, *questions), strict=True):
-        rows = zip(lines[name], answer, digests[name], strict=True)
+def test_ids_offsets_and_decoded_text_are_the_same(folders, lines, digests, python):
+    step = 1 if python == sys.executable else 10
+    for name, answer in zip(lines, ask(python, *questions(folders, lines, step)), strict=True):
+        rows = zip(lines[name][::step], answer, digests[name][::step], strict=True)
         assert [line for line, theirs, (ours, _) in rows if theirs != ours] == [], name
 
 
 @needs_node
-def test_ids_and_decoded_text_are_the_same_in_javascript(lines, digests, questions):
-    for name, answer in zip(lines, ask_node(*questions), strict=True):
-        rows = zip(lines[name], answer, digests[name], strict=True)
+def test_ids_and_decoded_text_are_the_same_in_javascript(folders, lines, digests):
+    for name, answer in zip(lines, ask_node(*questions(folders, lines, 3)), strict=True):
+        rows = zip(lines[name][::3], answer, digests[name][::3], strict=True)
         assert [line for line, theirs, (_, ours) in rows if theirs != ours] == [], name

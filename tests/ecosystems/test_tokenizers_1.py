@@ -2,80 +2,87 @@
 
 import json
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support.command import hf_sgpe, process
 from support.data import DATA, needs_data
 from support.ecosystems import TOKENIZERS_1, needs_tokenizers_1
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
 from hub_cards.runtimes import stated
 
+LINE = "ශ්‍රී ලංකාව hello \u0958 ½ e\u0301\n"
+NAMES = ("two", "one", "own", "counted", "more")
+ALL_BUT_TRANSFORMERS = """
+    --version
+    train si.txt en.txt --out two --vocab-size 3000
+    train hi.txt --out one --vocab-size 2000 --pattern bloom --json
+    train en.txt --out own --vocab-size 900 --recipe bpe --pattern [a-z]+|.
+    count si.txt --out si.parquet
+    train --counts si.parquet --out counted --vocab-size 2000
+    extend two ta.txt --out more --script tamil --new-tokens 300
+    encode two
+    encode one
+    encode own
+    encode counted
+    encode more
+    evaluate two si.txt hi.txt --baseline one=one --json
+    tokenize si.txt --tokenizer two --out tokens --json
+    card two --out card/README.md
+"""
 
-@pytest.fixture
-def no_tokenizers(tmp_path):
-    folder = tmp_path / "none"
-    folder.mkdir()
-    (folder / "tokenizers.py").write_text("raise ImportError('not installed')\n", encoding="utf-8", newline="\n")
-    return folder
+
+RUN = """
+import json, sys
+from support.command import hf_sgpe
+commands, line = json.load(sys.stdin)
+print(json.dumps([hf_sgpe(*command, stdin=line).stdout for command in commands]))
+"""
 
 
-def run(folder, modules, *arguments, text=""):
-    """The command's output where ``modules`` come first."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(modules), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "hf_sgpe", *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, env=environment, input=text, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run_here(folder, commands):
+    """What commands print, each of which is given a line."""
+    return [hf_sgpe(*command, cwd=folder, stdin=LINE).stdout for command in commands]
 
 
-def everything(folder, modules, sample):
+def run_with(modules):
+    """The same in one process where ``modules`` come first."""
+    path = os.pathsep.join([str(modules), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+
+    def run(folder, commands):
+        done = process(sys.executable, "-c", RUN, cwd=folder, stdin=json.dumps([commands, LINE]), PYTHONPATH=path)
+        return json.loads(done.stdout)
+
+    return run
+
+
+def everything(folder, sample, run):
     """What the command line prints and writes of all that needs no transformers."""
-    folder.mkdir()
     for language, text in sample.items():
         (folder / f"{language}.txt").write_text(text, encoding="utf-8", newline="\n")
-    line = "ශ්‍රී ලංකාව hello \u0958 ½ e\u0301\n"
-    said = [
-        run(folder, modules, "train", "si.txt", "en.txt", "--out", "two", "--vocab-size", 3000),
-        run(folder, modules, "train", "hi.txt", "--out", "one", "--vocab-size", 2000, "--pattern", "bloom", "--json"),
-        run(
-            folder,
-            modules,
-            "train",
-            "en.txt",
-            "--out",
-            "own",
-            "--vocab-size",
-            900,
-            "--recipe",
-            "bpe",
-            "--pattern",
-            "[a-z]+|.",
-        ),
-        run(folder, modules, "count", "si.txt", "--out", "si.parquet"),
-        run(folder, modules, "train", "--counts", "si.parquet", "--out", "counted", "--vocab-size", 2000),
-        run(folder, modules, "extend", "two", "ta.txt", "--out", "more", "--script", "tamil", "--new-tokens", 300),
-        *(run(folder, modules, "encode", name, text=line) for name in ("two", "one", "own", "counted", "more")),
-        run(folder, modules, "evaluate", "two", "si.txt", "hi.txt", "--baseline", "one=one", "--json"),
-        run(folder, modules, "tokenize", "si.txt", "--tokenizer", "two", "--out", "tokens", "--json"),
-        run(folder, modules, "card", "two", "--out", "card/README.md"),
-    ]
+    said = run(folder, [line.split() for line in ALL_BUT_TRANSFORMERS.strip().splitlines()])
     said[-2] = json.loads(said[-2]) | {"seconds": 0}
-    written = sorted(
-        path for name in ("two", "one", "own", "counted", "more") for path in (folder / name).glob("tokenizer.json")
-    )
-    return said, [path.read_bytes() for path in (*written, *sorted((folder / "tokens").glob("*.bin")))]
+    files = [*(folder / name / "tokenizer.json" for name in NAMES), *sorted((folder / "tokens").glob("*.bin"))]
+    return said, [file.read_bytes() for file in files]
+
+
+@pytest.fixture(scope="module")
+def ours(sample, tmp_path_factory):
+    return everything(tmp_path_factory.mktemp("ours"), sample, run_here)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [pytest.param("1.0", marks=needs_tokenizers_1), "none"])
-def test_everything_else_is_the_same(version, sample, no_tokenizers, tmp_path):
-    modules = no_tokenizers if version == "none" else TOKENIZERS_1
-    there = run(tmp_path, modules, "--version")
-    assert there.startswith("hf-sgpe")
-    theirs = everything(tmp_path / "theirs", modules, sample)
-    assert theirs == everything(tmp_path / "ours", tmp_path, sample)
+def test_everything_else_is_the_same(version, ours, sample, tmp_path_factory):
+    modules = TOKENIZERS_1
+    if version == "none":
+        modules = tmp_path_factory.mktemp("none")
+        (modules / "tokenizers.py").write_text("raise ImportError('not installed')\n", encoding="utf-8", newline="\n")
+    theirs = everything(tmp_path_factory.mktemp("theirs"), sample, run_with(modules))
+    assert theirs[0][0].startswith("hf-sgpe")
+    assert theirs == ours
 
 
 @needs_data
@@ -94,38 +101,35 @@ def test_its_own_tokenizer_gives_the_ids_of_a_portable_one(tmp_path):
     code += "assert tokenizers.__version__ >= '1'\n"
     code += "print(json.dumps([list(t.encode(line).ids) for line in json.load(sys.stdin)]))"
     texts = [line for text in lines.values() for line in text]
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "tokenizer" / "tokenizer.json"],
-        env={**os.environ, "PYTHONPATH": str(TOKENIZERS_1)},
-        input=json.dumps(texts),
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, done.stderr
+    file = tmp_path / "tokenizer" / "tokenizer.json"
+    done = process(sys.executable, "-c", code, file, stdin=json.dumps(texts), PYTHONPATH=str(TOKENIZERS_1))
     tokenizer = BPETokenizer.from_pretrained(tmp_path / "tokenizer")
     assert len(texts) == 10_000
     assert json.loads(done.stdout) == tokenizer.encode_batch(texts)
 
 
+VERDICTS = {
+    ("portable", "o200k"): "exact",
+    ("bpe", "gpt2"): "exact",
+    ("bpe", "llama3"): "exact",
+    ("bpe", "qwen2"): "exact",
+    ("bpe", "qwen35"): "refused",
+    ("portable", "bloom"): "refused",
+    ("hybrid", "o200k"): "refused",
+}
+
+
 @needs_tokenizers_1
-@pytest.mark.parametrize(
-    ("recipe", "pattern", "verdict"),
-    [
-        ("portable", "o200k", "exact"),
-        ("bpe", "gpt2", "exact"),
-        ("bpe", "llama3", "exact"),
-        ("bpe", "qwen2", "exact"),
-        ("bpe", "qwen35", "refused"),
-        ("portable", "bloom", "refused"),
-        ("hybrid", "o200k", "refused"),
-    ],
-)
-def test_it_gives_what_is_said_of_it(recipe, pattern, verdict, sample, tmp_path):
-    config = TrainingConfig(vocab_size=2500, recipe=recipe, pattern=pattern, scripts=("sinhala", "devanagari"))
-    tokenizer = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
-    tokenizer.save(tmp_path / "tokenizer")
+def test_it_gives_what_is_said_of_it(sample, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(sample.values()), encoding="utf-8", newline="\n")
-    checks = json.loads(run(tmp_path, TOKENIZERS_1, "check", "tokenizer", "text.txt", "--json"))
-    (found,) = [one for one in checks if one["name"] == "tokenizers 1.0"]
-    assert found["version"] == "1.0.0rc3"
-    assert (found["verdict"], dict(stated(tokenizer))["tokenizers 1.0"].what) == (verdict, verdict)
+    said = []
+    for recipe, pattern in VERDICTS:
+        config = TrainingConfig(vocab_size=2500, recipe=recipe, pattern=pattern, scripts=("sinhala", "devanagari"))
+        tokenizer = train_from_counts(WordCounts.from_texts(sample.values(), config), config)
+        tokenizer.save(tmp_path / f"{recipe} {pattern}")
+        said.append(dict(stated(tokenizer))["tokenizers 1.0"].what)
+    commands = [["check", f"{recipe} {pattern}", "text.txt", "--json"] for recipe, pattern in VERDICTS]
+    checks = [json.loads(printed) for printed in run_with(TOKENIZERS_1)(tmp_path, commands)]
+    found = [one for check in checks for one in check if one["name"] == "tokenizers 1.0"]
+    assert {one["version"] for one in found} == {"1.0.0rc3"}
+    assert [one["verdict"] for one in found] == said == list(VERDICTS.values())

@@ -1,9 +1,9 @@
-// What transformers.js does with a saved tokenizer: node transformers_js.mjs < questions.json > answers.json, run in the folder
-// that holds node_modules. A question is {"ask": NAME, …}, as for support/stranger.py. JavaScript has no offsets.
+// What transformers.js does with a saved tokenizer, run in the folder that holds node_modules. Reads questions and writes answers
+// line by line, as support/stranger.py does. JavaScript has no offsets.
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { createInterface } from "node:readline";
 
 const require = createRequire(join(process.cwd(), "package.json"));
 const { AutoTokenizer, env } = require("@huggingface/transformers");
@@ -38,8 +38,17 @@ const questions = {
     },
 };
 
-const answers = [];
-for (const { ask, folder, ...rest } of JSON.parse(await text(process.stdin))) {
-    answers.push(questions[ask](await AutoTokenizer.from_pretrained(folder, { local_files_only: true }), rest));
+const answer = async ({ ask, folder, ...rest }) =>
+    questions[ask](await AutoTokenizer.from_pretrained(folder, { local_files_only: true }), rest);
+
+for await (const line of createInterface({ input: process.stdin })) {
+    let said;
+    try {
+        const answers = [];
+        for (const question of JSON.parse(line)) answers.push(await answer(question));
+        said = { answers };
+    } catch (error) {
+        said = { error: error.stack };
+    }
+    process.stdout.write(`${JSON.stringify(said)}\n`);
 }
-process.stdout.write(JSON.stringify(answers));

@@ -36,7 +36,7 @@ def texts(sample):
     """Real text in six languages where it lies beside the project, else the sample."""
     if not (DATA / "corpora").is_dir():
         return {language: text.splitlines() for language, text in sample.items()}
-    return {language: corpus(language, 300_000).splitlines() for language in LANGUAGES}
+    return {language: corpus(language, 100_000).splitlines() for language in LANGUAGES}
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def prompts(texts):
     found = []
     for lines in texts.values():
         long = [line for line in lines if len(line.split()) > 6]
-        found += [" ".join(line.split()[: 1 + number % 4]) for number, line in enumerate(long[:: len(long) // 5][:5])]
+        found += [" ".join(line.split()[: 1 + number % 4]) for number, line in enumerate(long[:: len(long) // 4][:4])]
     return found
 
 
@@ -70,14 +70,14 @@ def models(talking, texts, tmp_path_factory):
     from support.models import train_llama
 
     folder = tmp_path_factory.mktemp("models")
-    lines = [line for number in range(800) for each in texts.values() for line in each[number : number + 1]]
+    lines = [line for number in range(300) for each in texts.values() for line in each[number : number + 1]]
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
     tied = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 3072}
     rope = {"rope_type": "default", "rope_theta": 500_000.0}
     return {
-        "tied": train_llama(folder / "tied", talking, lines, steps=300, **shape, **tied, rope_parameters=rope),
+        "tied": train_llama(folder / "tied", talking, lines, steps=100, **shape, **tied, rope_parameters=rope),
         "untied": train_llama(
-            folder / "untied", talking, lines, steps=300, **{**shape, "hidden_size": 96}, num_attention_heads=3
+            folder / "untied", talking, lines, steps=100, **{**shape, "hidden_size": 96}, num_attention_heads=3
         ),
     }
 

@@ -1,15 +1,13 @@
 """What the documentation says of engines, the demo and the command line, as a user runs them."""
 
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.command import hf_sgpe, script
 
 from hf_sgpe.generation import GenerationOptions
 
@@ -19,27 +17,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-
-
-def call(*arguments, cwd, text=""):
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=text)
-
-
-@pytest.fixture
-def call_here(here, monkeypatch, capfd):
-    """Calls the command line in this process, since importing PyTorch takes seconds: gives exit code, output and errors."""
-    from hf_sgpe.cli import main
-
-    def called(*arguments, text=""):
-        monkeypatch.chdir(here)
-        monkeypatch.setattr(sys, "argv", ["hf-sgpe", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code or 0, *capfd.readouterr()
-
-    return called
 
 
 @pytest.fixture(scope="module")
@@ -67,55 +44,51 @@ def test_the_page_on_generating_runs(number, here, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize("engine", ["mlx", "openvino", "llama.cpp", "transformers"])
-def test_the_command_line_talks(engine, here, call_here):
-    options = ["--engine", engine, "--exact", "--temperature", 0, "--max-new-tokens", 8]
-    done = call("-m", "hf_sgpe", "chat", "my-model", "--prompt", "ශ්‍රී ලංකාව", *options, cwd=here)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_command_line_talks(engine, here):
+    def chat(*arguments, stdin=""):
+        options = ["--engine", engine, "--exact", "--temperature", 0, "--max-new-tokens", 8]
+        done = hf_sgpe("chat", "my-model", *arguments, *options, cwd=here, stdin=stdin)
+        assert done.stderr == ""
+        return done.stdout
+
+    said = chat("--prompt", "ශ්‍රී ලංකාව")
     lines = '{"prompt": "ශ්‍රී ලංකාව"}\n{"messages": [{"role": "user", "content": "ශ්‍රී ලංකාව"}]}\n'
-    code, several, errors = call_here("chat", "my-model", "--json", *options, text=lines)
-    assert (code, errors) == (0, "")
-    assert [json.loads(line)["text"] + "\n" for line in several.splitlines()] == [done.stdout] * 2
-    assert call_here("chat", "my-model", *options, text="ශ්‍රී ලංකාව\n") == (0, done.stdout, "")
+    assert [json.loads(line)["text"] + "\n" for line in chat("--json", stdin=lines).splitlines()] == [said] * 2
+    assert chat(stdin="ශ්‍රී ලංකාව\n") == said
 
 
-def test_engines_are_listed(call_here):
-    code, listed, errors = call_here("engines")
-    assert (code, errors) == (0, "")
-    assert [line.split()[0] for line in listed.splitlines()] == [
-        "engine",
-        "mlx",
-        "openvino",
-        "llama.cpp",
-        "transformers",
-    ]
-    found = json.loads(call_here("engines", "--format", "json")[1])
+def test_engines_are_listed(here):
+    listed = hf_sgpe("engines").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["engine", "mlx", "openvino", "llama.cpp", "transformers"]
+    found = json.loads(hf_sgpe("engines", "--format", "json").stdout)
     assert [info["why_not"] for info in found] == [""] * 4
 
 
-def test_export_says_whether_llama_splits_as_the_tokenizer_does(here, call_here):
-    told = call_here("export", "my-model", "--format", "gguf", "--out", "m.gguf")
-    assert told[:2] == (2, "")
-    assert "add --pre-tokenizer nearest and give it ids" in told[2]
-    code, said, errors = call_here("export", "my-model", "--format", "gguf", "--pre-tokenizer", "nearest", "--out", "m.gguf")
-    assert (code, errors) == (0, "")
+def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
+    def to_gguf(*arguments, code=0):
+        return hf_sgpe("export", "my-model", "--format", "gguf", *arguments, cwd=here, code=code)
+
+    told = to_gguf("--out", "m.gguf", code=2)
+    assert told.stdout == ""
+    assert "add --pre-tokenizer nearest and give it ids" in told.stderr
+    done = to_gguf("--pre-tokenizer", "nearest", "--out", "m.gguf")
+    assert done.stderr == ""
     assert re.fullmatch(
-        r"m\.gguf: [\d.]+ MB\. llama\.cpp itself \(pre-tok.*\) gives other ids than this .* give it ids.*\n", said
+        r"m\.gguf: [\d.]+ MB\. llama\.cpp itself \(pre-tok.*\) gives other ids than this .* give it ids.*\n", done.stdout
     )
-    refused = call_here("export", "my-model", "--format", "gguf", "--out", "x.gguf", "--pattern", "gpt2")
-    assert refused == (2, "", "error: --pattern is for tiktoken, not for folder\n")
+    refused = to_gguf("--out", "x.gguf", "--pattern", "gpt2", code=2)
+    assert (refused.stdout, refused.stderr) == ("", "error: --pattern is for tiktoken, not for folder\n")
     assert not (here / "x.gguf").exists()
 
 
 def test_the_demo_says_the_same_everywhere(here):
-    done = call(ROOT / "scripts" / "demo_generation.py", "--steps", 20, "--max-new-tokens", 10, cwd=here)
-    assert done.returncode == 0, done.stderr
+    done = script("demo_generation.py", "--steps", 5, "--max-new-tokens", 10, cwd=here)
     assert done.stdout.count("the same ids") == 4
 
 
 def test_the_benchmark_measures_all(here):
     options = ["--layers", 1, "--width", 32, "--heads", 2, "--vocab-size", 320, "--tokens", 5, "--turns", 1]
-    done = call(ROOT / "scripts" / "benchmark_engines.py", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
+    done = script("benchmark_engines.py", *options, cwd=here)
     assert done.stdout.count("by its own loop") == 4
 
 
@@ -138,11 +111,10 @@ def test_the_benchmark_measures_all(here):
         ("broken --prompt x --tokenizer my-model --engine llama.cpp", "broken"),
     ],
 )
-def test_bad_input_ends_in_one_line(arguments, message, here, call_here):
+def test_bad_input_ends_in_one_line(arguments, message, here):
     (here / "other.gguf").write_bytes(b"GGUF and then nothing")
     (here / "broken").mkdir(exist_ok=True)
     shutil.copy(here / "my-model" / "config.json", here / "broken")
     (here / "broken" / "model.safetensors").write_bytes(b"nothing")
-    code, _, errors = call_here("chat", *arguments.split())
-    assert code == 2
+    errors = hf_sgpe("chat", *arguments.split(), cwd=here, code=2).stderr
     assert re.fullmatch(rf"error: .*({message}).*\n", errors)

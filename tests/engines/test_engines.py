@@ -19,7 +19,8 @@ from hf_sgpe.special_tokens import Template
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-GREEDY = GenerationOptions(max_new_tokens=40, temperature=0)
+LENGTH = 20
+GREEDY = GenerationOptions(max_new_tokens=LENGTH, temperature=0)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def reference(models, talking, prompts):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         for prompt in prompts:
             ids = torch.tensor([talking.encode(prompt)])
-            made = model.generate(ids, max_new_tokens=40, do_sample=False, pad_token_id=0)
+            made = model.generate(ids, max_new_tokens=LENGTH, do_sample=False, pad_token_id=0)
             answer = made[0, ids.shape[1] :].tolist()
             found[name, prompt] = answer[: answer.index(talking.eos_token_id)] if talking.eos_token_id in answer else answer
     return found
@@ -76,7 +77,7 @@ def test_a_penalty_changes_greedy_ids_the_same_way(engine, talking, prompts, mod
 )
 def test_tokens_are_drawn_as_the_options_say(engine, talking, models, prompts, options, monkeypatch):
     monkeypatch.setattr(engine, "stop_ids", frozenset())
-    draws = 1000
+    draws = 300
     ids = talking.encode(prompts[1])
     expected = distribution(logits_after(models["tied"], ids), set(ids), GenerationOptions(**options))
     counts = np.zeros(engine.vocab_size)
@@ -115,7 +116,7 @@ def chi_square_is_plausible(observed, expected):
 def test_the_smallest_top_p_leaves_the_greatest(engine, talking, prompts, top_p):
     ids = talking.encode(prompts[3])
     (greatest,) = engine.generate(ids, GenerationOptions(max_new_tokens=1, temperature=0))
-    for seed in range(15):
+    for seed in range(5):
         assert list(engine.generate(ids, GenerationOptions(max_new_tokens=1, seed=seed, top_p=top_p))) == [greatest]
 
 
@@ -133,7 +134,7 @@ def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
     answers = ((ids, list(engine.generate(ids, GREEDY))) for ids in map(talking.encode, prompts))
     ids, whole = next((ids, whole) for ids, whole in answers if len(whole) > 5)
     stop = whole[4]
-    stopping = GenerationOptions(max_new_tokens=40, temperature=0, stop_ids=(stop,))
+    stopping = replace(GREEDY, stop_ids=(stop,))
     assert list(engine.generate(ids, stopping)) == whole[: whole.index(stop)]
     assert list(engine.generate(ids, GenerationOptions(max_new_tokens=3, temperature=0))) == whole[:3]
 
@@ -155,7 +156,7 @@ def test_texts_that_stop_an_answer_are_not_part_of_it(engine, talking, prompts):
     assert len(whole) > 12
     for start, stop in ((3, 9), (0, 4), (8, 9)):
         text = whole[start:stop]
-        options = GenerationOptions(max_new_tokens=40, temperature=0, stop=(text, "never said"))
+        options = replace(GREEDY, stop=(text, "never said"))
         assert generator.generate(prompt, options) == whole[: whole.index(text)]
         assert "".join(until_stop(whole, [text])) == whole[: whole.index(text)]
 
@@ -247,12 +248,12 @@ def test_what_watches_rules_tokens_out(engine, talking, prompts, monkeypatch):
         return logits
 
     ids = talking.encode(prompts[0])
-    for options in (GREEDY, GenerationOptions(max_new_tokens=40, seed=1, temperature=1.2)):
+    for options in (GREEDY, GenerationOptions(max_new_tokens=LENGTH, seed=1, temperature=1.2)):
         shown.clear()
         answer = list(engine.generate(ids, options, watch=only_odd))
-        assert len(answer) == 40
+        assert len(answer) == LENGTH
         assert all(id % 2 for id in answer)
-        assert shown[:40] == [None, *answer[:39]]
+        assert shown[:LENGTH] == [None, *answer[:-1]]
 
 
 def test_scoring_can_be_broken_off(engine, talking, prompts):

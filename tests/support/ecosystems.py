@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -41,18 +41,52 @@ every_transformers = pytest.mark.parametrize(
 
 def ask(python: str, *questions: dict[str, Any]) -> list[Any]:
     """The answers of support/stranger.py in an environment, as if this package were not in it."""
-    return _ask([python, str(Path(__file__).with_name("stranger.py"))], questions)
+    return _stranger(python, str(Path(__file__).with_name("stranger.py")), cwd=ROOT).ask(questions)
 
 
 def ask_node(*questions: dict[str, Any]) -> list[Any]:
     """The answers of transformers.js."""
-    return _ask(["node", str(ROOT / "tests" / "ecosystems" / "transformers_js.mjs")], questions, cwd=NODE)
+    return _stranger("node", str(ROOT / "tests" / "ecosystems" / "transformers_js.mjs"), cwd=NODE).ask(questions)
 
 
-def _ask(command: list[str], questions: tuple[dict[str, Any], ...], **options: Any) -> list[Any]:
-    with TemporaryDirectory() as modules:
-        environment = {**os.environ, "HF_MODULES_CACHE": modules}  # where transformers puts remote code
-        text = json.dumps(questions, default=str)
-        done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", env=environment, **options)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+class _Stranger:
+    """A process that answers line by line, since starting it takes longer than most answers."""
+
+    def __init__(self, *command: str, cwd: Path) -> None:
+        self._errors = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - as long as the process
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+        self._process = subprocess.Popen(command, cwd=cwd, encoding="utf-8", **pipes)
+        atexit.register(self._process.communicate)  # closes its input, at which it ends
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, questions: tuple[dict[str, Any], ...]) -> list[Any]:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(questions, default=str) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BaseException:  # such as the end of a test's time: the next one would get this answer
+            self._process.kill()
+            raise
+        said = json.loads(line) if line else {"error": self._last_words()}
+        assert "error" not in said, said["error"]
+        answers: list[Any] = said["answers"]
+        return answers
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self._errors.seek(0)
+        return self._errors.read()
+
+
+_strangers: dict[tuple[str, ...], _Stranger] = {}
+
+
+def _stranger(*command: str, cwd: Path) -> _Stranger:
+    """The one that runs, or a new one."""
+    if command not in _strangers or not _strangers[command].runs:
+        _strangers[command] = _Stranger(*command, cwd=cwd)
+    return _strangers[command]

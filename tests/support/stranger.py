@@ -1,16 +1,19 @@
-"""What somebody without this package does with a saved tokenizer: python stranger.py < questions.json > answers.json
+"""What somebody without this package does with a saved tokenizer.
 
-Runs wherever there is transformers, 4.57 or 5, and needs nothing else. A question is ``{"ask": NAME, …}``: the name of one
-of `QUESTIONS`, and the arguments of that function.
+Runs as a program wherever there is transformers, 4.57 or 5, and needs nothing else. Each line of its input is a list of
+questions, and each line of its output ``{"answers": […]}`` or ``{"error": …}``. A question is ``{"ask": NAME, …}``: the name
+of one of `QUESTIONS`, and the arguments of that function.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 import sys
+import traceback
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -126,8 +129,38 @@ def _load(folder: str, **options: Any) -> Any:
 
 QUESTIONS = {function.__name__: function for function in (encode, encode_by_tokenizers, use, save, encode_beside_models)}
 
+
+def serve() -> None:
+    """Answers each line in a child process: it need not import transformers again, and leaves no mark on the next one."""
+    lines, answers = sys.stdin, sys.stdout
+    sys.stdout = sys.stderr  # whatever else is printed is no answer
+    # Transformers 4 asks whether code is trusted, and gets no answer.
+    with TemporaryDirectory() as modules, Path(os.devnull).open() as sys.stdin:
+        os.environ["HF_MODULES_CACHE"] = modules  # where transformers puts remote code
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast  # noqa: F401 - imported once for all
+
+        for line in lines:
+            child = os.fork()
+            if not child:
+                try:
+                    print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            _, status = os.waitpid(child, 0)
+            if status:
+                print(json.dumps({"error": f"the child has ended with status {status}"}), file=answers, flush=True)
+            for code in Path(modules).iterdir():
+                shutil.rmtree(code) if code.is_dir() else code.unlink()
+
+
+def _answer(questions: list[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return {"answers": [QUESTIONS[question.pop("ask")](**question) for question in questions]}
+    except Exception:
+        return {"error": traceback.format_exc()}
+
+
 if __name__ == "__main__":
     sys.modules.update(dict.fromkeys(("hf_sgpe", "trainers", "hub_cards")))  # even where it is installed
-    # Many questions at once: starting transformers takes longer than most answers.
-    answers = [QUESTIONS[question.pop("ask")](**question) for question in json.load(sys.stdin)]
-    json.dump(answers, sys.stdout)
+    serve()
