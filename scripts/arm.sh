@@ -3,18 +3,17 @@
 # bash scripts/arm.sh [texts]. Exits with 77 where there is no emulator.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/scripts/environment.sh"
 emulator=()
 case $(uname -m) in
     aarch64 | arm64) compiler=("${CXX:-c++}") ;;
     *)
         if ! emulator=("$(command -v qemu-aarch64 || command -v qemu-aarch64-static)"); then
-            echo "no emulator of 64-bit ARM: apt-get install qemu-user" >&2
-            exit 77
+            skip "no emulator of 64-bit ARM: apt-get install qemu-user"
         fi
         if command -v aarch64-linux-gnu-g++ >/dev/null; then
             compiler=(aarch64-linux-gnu-g++ -static)
         else
-            source "$root/scripts/environment.sh"
             make_environment "$root/.venv-arm" ziglang
             compiler=("$root/.venv-arm/bin/python" -m ziglang c++ -target aarch64-linux-musl -static)
         fi

@@ -1,5 +1,6 @@
 # Sourced by the other scripts. make_environment FOLDER REQUIREMENT… : a virtual environment with this project in it.
 # Needs only python3, which must be 3.10 or later, and pip, or uv, which is faster; PYTHON=… names another Python.
+# skip REASON ends a part of scripts/test.sh that cannot run here.
 
 make_environment() {
     local folder=$1 python=${PYTHON:-python3} stamp
@@ -28,4 +29,10 @@ make_environment() {
         "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
     fi
     echo "$stamp" >"$folder/installed"
+}
+
+skip() {
+    echo "$1" >&2
+    [ -z "${reports:-}" ] || echo "$1" >"$reports/$part.skipped"
+    exit 77
 }

@@ -85,11 +85,6 @@ run_tests() { # NAME [ARGUMENT…]: pytest, with a report for the table
     python -m pytest -q -n logical --dist worksteal --junitxml "$reports/$part.$1.xml" "${@:2}"
 }
 
-skip() {
-    echo "$1" | tee "$reports/$part.skipped" >&2
-    exit 77
-}
-
 chosen=()
 arguments=()
 while [ $# -gt 0 ]; do
@@ -115,7 +110,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#chosen[@]} -gt 0 ] || chosen=(lint quick)
 
-export reports="$root/build/reports"
+export part reports="$root/build/reports"
 rm -rf "$reports"
 mkdir -p "$reports"
 for part in "${chosen[@]}"; do
