@@ -98,9 +98,9 @@ def test_completion_knows_commands_and_options():
 # ---------------------------------------------------------------- streams
 
 
-def slow_but(kept, pairs):
-    """All pairs as parameters, of which those that are not kept run with the slow tests."""
-    return [pytest.param(*pair, marks=() if pair in kept else pytest.mark.slow) for pair in pairs]
+def slow_but(kept, values):
+    """All values as parameters, of which those that are not kept run with the slow tests."""
+    return [pytest.param(*each, marks=() if each in kept else pytest.mark.slow) for each in values]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
 
 # ---------------------------------------------------------------- interruptions
 
-SIGNALS = pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+CTRL_C, ENDED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
 
 
 @contextlib.contextmanager
@@ -217,7 +217,7 @@ def wait_for(there, running):
         time.sleep(0.05)
 
 
-@SIGNALS
+@pytest.mark.parametrize(("end", "code"), [CTRL_C, ENDED])
 def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
     # Long enough for any kernel, a gigabyte: many copies of one compressed stream are a valid file.
     text = "".join(sample.values()).encode() * 20
@@ -229,8 +229,10 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
     assert [file.name for file in tmp_path.iterdir()] == ["long.txt.xz"]
 
 
-@SIGNALS
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("end", "code", "workers"),
+    slow_but({(*CTRL_C, 1), (*ENDED, 2)}, [(*end, workers) for end in (CTRL_C, ENDED) for workers in (1, 2)]),
+)
 def test_interrupted_tokenizing_keeps_what_is_complete_and_goes_on(workplace, end, code, workers):
     text = (workplace / "si.txt").read_text(encoding="utf-8") * 10
     for number in range(2):
