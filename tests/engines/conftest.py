@@ -63,7 +63,7 @@ def prompts(texts):
 def talking(texts):
     """A tokenizer with a chat template."""
     config = TrainingConfig(
-        vocab_size=3001,
+        vocab_size=2001,
         scripts=("sinhala", "devanagari", "tamil", "bengali"),
         letter_coverage=0.98,
         syllable_coverage=0.5,
@@ -82,7 +82,7 @@ def models(talking, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     lines = [line for number in range(300) for each in texts.values() for line in each[number : number + 1]]
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
-    tied = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 3072}
+    tied = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 2048}
     rope = {"rope_type": "default", "rope_theta": 500_000.0}
     return {
         "tied": train_llama(folder / "tied", talking, lines, steps=200, **shape, **tied, rope_parameters=rope),
