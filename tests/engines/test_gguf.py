@@ -245,7 +245,7 @@ def test_a_file_brings_its_own_tokenizer(spoken, talking, models, prompts):
 
 
 def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
-    config = TrainingConfig(vocab_size=3001, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
+    config = TrainingConfig(vocab_size=2001, recipe="bpe", special_tokens=("<|endoftext|>",), chat_template="chatml")
     other = train_from_counts(WordCounts.from_texts(texts["en"], config), config)
     other.save(tmp_path / "other")
     assert other.vocab_size == talking.vocab_size
