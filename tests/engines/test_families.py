@@ -168,6 +168,7 @@ def test_every_type_has_a_row_that_names_every_engine():
     assert all(set(row) == set(ENGINES) for row in TABLE.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLE)
 def test_an_engine_says_what_transformers_says_or_refuses_as_the_table_has_it(kind, made, engine_name):
     folder, prompts, expected = made(kind)
