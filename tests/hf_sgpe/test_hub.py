@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.command import hf_sgpe
 from support.hub import READ, STRANGER
 
 from hf_sgpe import BPETokenizer, SGPEError
@@ -40,6 +41,16 @@ def test_a_tokenizer_and_what_lies_beside_it(here, files, tokenizer):
     assert loaded.roles == tokenizer.roles
     assert loaded.chat_template == "{{ messages }}"
     assert asked(here) == ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+
+
+def test_commands_take_the_name_of_a_repository(here, files, tokenizer, tmp_path, sample):
+    here.add("me/tok", files)
+    here.add("me/bare", {"tokenizer.json": files["tokenizer.json"]})
+    (tmp_path / "si.txt").write_text(sample["si"][:2000], encoding="utf-8")
+    for name in ("me/tok", "me/bare"):
+        assert hf_sgpe("encode", "-t", name, TEXT).stdout == f"{' '.join(map(str, tokenizer.encode(TEXT)))}\n"
+    assert "hybrid" in hf_sgpe("info", "me/tok").stdout
+    assert "me/tok" in hf_sgpe("evaluate", "-t", "me/tok", tmp_path / "si.txt").stdout
 
 
 def test_what_is_in_the_cache_is_not_fetched_again(here, files):
