@@ -72,3 +72,13 @@ def test_digits_and_punctuation_weigh_as_the_words_of_their_script(base):
     words = Words.of(counts, config)
     times = {word.decode().strip(): count for word, count in zip(words.words, words.times, strict=True)}
     assert times["។"] == times["ខ្មែរ"]
+
+
+@pytest.mark.parametrize("scripts", [["thai"], ["thai", "khmer"]])
+@pytest.mark.parametrize(("times", "is_learned"), [(7, False), (9, True)])
+def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(base, scripts, times, is_learned):
+    config = ExtensionConfig(scripts, new_tokens=100, min_frequency=4)
+    counts = WordCounts.from_texts(["ไทย ខ្មែរ "] * times, config.splitting_for(base)) * 0.5
+    assert counts.scale == 2
+    extension = extend_from_counts(base, counts, config)
+    assert (extension.new_tokens > extension.unit_tokens) == is_learned

@@ -338,6 +338,18 @@ def test_a_smaller_vocabulary_is_the_first_merges(tokenizer, vocab_size):
     assert left + right not in smaller.vocab
 
 
+@pytest.mark.parametrize("special", [{}, {"<s>": 259}])
+@pytest.mark.parametrize("added", [{}, {"<a>": 260, "<b>": 261}])
+def test_a_smaller_vocabulary_has_its_size_with_added_tokens_of_every_kind(special, added):
+    vocab = {**{bytes([byte]): byte for byte in range(256)}, b"ab": 256, b"abc": 257, b"abcd": 258}
+    merges = [(b"a", b"b"), (b"ab", b"c"), (b"abc", b"d")]
+    tokenizer = BPETokenizer(vocab, merges, special_tokens=special, added_tokens=added)
+    for vocab_size in range(256 + len(special) + len(added), tokenizer.vocab_size + 1):
+        smaller = with_first_merges(tokenizer, vocab_size)
+        assert len(smaller.vocab) == vocab_size - len(special) - len(added)
+        assert smaller.added_tokens == added
+
+
 def test_bytes_per_token_is_that_of_an_evaluation(tokenizer, sample):
     lines = sample["si"].splitlines()[:50]
     for vocab_size in compression_sizes(tokenizer.vocab_size):

@@ -74,6 +74,19 @@ def test_special_tokens_follow_their_text_and_then_their_part(old):
     assert len(set(only.kept.values())) == len(only.kept)
 
 
+def test_of_tokens_for_the_parts_of_one_only_the_first_gets_its_row():
+    """GPT-2 has one token for all parts: eos goes on from its row, and the others begin from their spelling."""
+    names = {f"{part}_token": "<all>" for part in ("bos", "eos", "unk")}
+    old = tokenizer_of([(b"l", b"o")], special=["<all>"], roles=names)
+    new = tokenizer_of(
+        [], special=["<s>", "</s>", "<unk>"], roles={"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    )
+    row_map = map_rows(new, old, rows=320)
+    assert row_map.kept[257] == 257
+    assert {id: bytes(pieces) for id, pieces in row_map.pieces.items()} == {256: b"<s>", 258: b"<unk>"}
+    assert len(set(row_map.kept.values())) == len(row_map.kept)
+
+
 def test_a_token_that_reads_like_a_special_one_is_not_its(old):
     merges = [(b"<", b"e"), (b"<e", b"n"), (b"<en", b"d"), (b"<end", b">")]
     row_map = map_rows(tokenizer_of(merges), old, rows=320)

@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from hf_sgpe import SGPEError
-from hf_sgpe.formats.safetensors_files import check_head, stored, weight_files
+from hf_sgpe.formats.safetensors_files import Made, check_head, rewrite, stored, weight_files
 
-save_file = pytest.importorskip("safetensors.numpy").save_file
+safetensors = pytest.importorskip("safetensors.numpy")
+save_file = safetensors.save_file
 
 
 def test_one_file_or_those_of_the_index(tmp_path):
@@ -49,3 +51,18 @@ def test_a_head_that_is_to_be_the_embedding_has_to_be_it(tmp_path):
                 SGPEError, match=r"lm_head\.weight is not rows, though config\.json says tie_word_embeddings"
             ):
                 check_head(tmp_path, stored(tmp_path), {"tie_word_embeddings": True}, "rows")
+
+
+@given(
+    tensors=st.lists(st.lists(st.sampled_from([0.0, 0.0, 1.5]), max_size=4), min_size=1, max_size=4),
+    made=st.dictionaries(st.integers(0, 3), st.lists(st.sampled_from([0.0, 2.5]), max_size=6)),
+)
+def test_a_rewritten_file_is_whole_where_numbers_are_zeros_too(tmp_path_factory, tensors, made):
+    folder = tmp_path_factory.mktemp("rewritten")
+    old = {str(number): np.array(numbers, np.float32) for number, numbers in enumerate(tensors)}
+    new = {str(number): np.array(numbers, np.float32) for number, numbers in made.items() if number < len(tensors)}
+    save_file(old, folder / "old.safetensors")
+    parts = {name: Made("F32", one.shape, one.nbytes, [memoryview(one.tobytes())]) for name, one in new.items()}
+    rewrite(folder / "old.safetensors", folder / "new.safetensors", parts)
+    written = safetensors.load_file(folder / "new.safetensors")
+    assert {name: one.tolist() for name, one in written.items()} == {name: one.tolist() for name, one in (old | new).items()}

@@ -120,6 +120,16 @@ def test_any_vocabulary_is_read_as_tiktoken_understands_it(tmp_path_factory, lon
     assert BPETokenizer.of(tiktoken_format.read(path, pattern="[a-c]+")).encode(text) == encoding.encode_ordinary(text)
 
 
+def test_a_token_has_the_rank_of_the_merge_that_text_comes_to(tmp_path):
+    """The last merge makes a token that an earlier one makes too, so it changes neither ids nor files."""
+    merges = [(b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"), (b"b", b"c"), (b"a", b"bc")]
+    tokenizer = BPETokenizer(BYTES | {b"ab": 256, b"abc": 257, b"abcd": 258, b"bc": 259}, merges)
+    tiktoken_format.write(tokenizer, tmp_path / "x.tiktoken")
+    assert tiktoken.load.load_tiktoken_bpe(str(tmp_path / "x.tiktoken")) == tokenizer.vocab
+    for text in ("abcd", "abcabcd", "bcd", "cabbc"):
+        assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
+
+
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     with pytest.raises(SGPEError, match="ids are not in the order of its merges"):

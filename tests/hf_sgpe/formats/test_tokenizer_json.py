@@ -269,6 +269,19 @@ def in_both(content):
     return tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
 
 
+@pytest.mark.parametrize("first_is_special", [True, False])
+def test_added_tokens_are_written_in_the_order_of_their_ids(first_is_special):
+    """The library numbers those that are spelled like bytes, which model.vocab cannot hold, in the order of the file."""
+    vocab = {token: id for id, token in enumerate(token for token in BYTES if token not in (b"\x04", b"\x13"))}
+    names = ["<a>", "<b>", bytes_to_string(b"\x04"), bytes_to_string(b"\x13")]
+    ids = {name: len(vocab) + place for place, name in enumerate(names)}
+    kinds = {name: ids[name] for name in names[::2]}, {name: ids[name] for name in names[1::2]}
+    special, added = kinds if first_is_special else reversed(kinds)
+    tokenizer, backend = in_both(tokenizer_json.to_dict(BPETokenizer(vocab, [], special_tokens=special, added_tokens=added)))
+    assert (tokenizer.special_tokens, tokenizer.added_tokens) == (special, added)
+    assert backend.encode("".join(names)).ids == list(ids.values())
+
+
 def test_reads_other_shapes_of_the_same_thing(saved):
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     expected = tokenizer_json.from_dict(content)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import unicodedata
 from collections import Counter
+from contextlib import nullcontext
 from functools import cache
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -333,3 +334,13 @@ def test_sanskrit_has_as_many_syllables_in_every_script(verse):
 
 def test_ten_are_written_by_hand():
     assert [script.name for script in TEN] == list(SCRIPTS)[:10]
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_words_count_for_the_script_that_they_begin_in(readable):
+    """Letters of three and of four bytes alike, with a space before them and without."""
+    letters = {name: min(resolve_script(name).letters_and_marks()) for name in EVERY}
+    words = [space + letter + "a" for letter in letters.values() for space in ("", " ")]
+    with kernel.readable_only() if readable else nullcontext():
+        trie = LinguisTrie(EVERY)
+        assert trie.count_scripts([word.encode() for word in words], [3] * len(words)) == dict.fromkeys(EVERY, 6)
