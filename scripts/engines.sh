@@ -20,6 +20,6 @@ if [ ! -d "$wheels" ]; then
         --disable-pip-version-check --no-deps --wheel-dir "$unfinished/wheels" "$llama"
     mv "$unfinished/wheels" "$wheels"
 fi
-make_environment "$root/.venv-engines" -c "$constraints" --find-links "$wheels" -e "$root[engines,test]" openvino-tokenizers
+make_environment "$root/.venv-engines" -c "$constraints" --find-links "$wheels" -e "$root[engines,test-all]" openvino-tokenizers
 # optimum-intel wants it for images only, and its builds do not go with PyTorch's build for CPUs.
 "$root/.venv-engines/bin/python" -m pip uninstall --quiet --yes --disable-pip-version-check torchvision 2>/dev/null || true

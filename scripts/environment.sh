@@ -1,5 +1,6 @@
 # Sourced by the other scripts. make_environment FOLDER REQUIREMENT… : a virtual environment with this project in it.
 # Needs only python3, which must be 3.10 or later, and pip, or uv, which is faster; PYTHON=… names another Python.
+# add_requirements FOLDER REQUIREMENT…: more in such an environment.
 # skip REASON ends a part of scripts/test.sh that cannot run here.
 
 make_environment() {
@@ -29,6 +30,22 @@ make_environment() {
         "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
     fi
     echo "$stamp" >"$folder/installed"
+}
+
+add_requirements() { # FOLDER REQUIREMENT…
+    local folder=$1 stamp
+    shift
+    stamp="$(cat "$folder/installed") $*"
+    if [ "$(cat "$folder/added" 2>/dev/null)" = "$stamp" ]; then
+        return
+    fi
+    echo "Adding to $folder (only once; this takes half a minute)" >&2
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --python "$folder/bin/python" "$@"
+    else
+        "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
+    fi
+    echo "$stamp" >"$folder/added"
 }
 
 skip() {

@@ -27,38 +27,39 @@ quick() { # each public behaviour, and each kernel against its readable twin
 }
 
 tests() { # the quick tests with more examples, and the slow ones
-    test_environment
+    test_environment test-all
     run_tests tests --hypothesis-profile ci --ignore=tests/ecosystems --ignore=tests/engines --ignore=tests/docs \
         --ignore=tests/packaging "$@"
 }
 
 readable() { # the tests of kernels, without the native ones
     [ -n "$kernels_are_built" ] || skip "no C++ compiler: all tests run with the readable kernels"
-    test_environment
-    HF_SGPE_KERNEL=python run_tests readable -m kernels "$@"
+    test_environment test-all
+    HF_SGPE_KERNEL=python run_tests readable -m "kernels and not slow" "$@"
 }
 
 docs() { # the blocks of code of the documentation, its notebooks and its site
-    test_environment
+    test_environment test-all
     run_tests docs --hypothesis-profile ci tests/docs "$@"
 }
 
 ecosystems() { # saved tokenizers in transformers 4, tokenizers 1.0 and transformers.js
-    test_environment
+    test_environment test-all
     bash scripts/ecosystems.sh
-    run_tests ecosystems --hypothesis-profile ci tests/ecosystems "$@"
+    run_tests ecosystems "${by_file[@]}" --hypothesis-profile ci tests/ecosystems "$@"
 }
 
 engines() { # generation on all engines, and all that uses transformers with the oldest version that is supported
     [ -n "$kernels_are_built" ] || skip "no C++ compiler: llama.cpp is compiled"
     bash scripts/engines.sh
     export PATH="$root/.venv-engines/bin:$PATH"
-    HF_SGPE_ENGINES=all run_tests engines --hypothesis-profile ci tests/engines tests/hub_cards/test_runtimes.py "$@"
+    HF_SGPE_ENGINES=all run_tests engines "${by_file[@]}" --hypothesis-profile ci tests/engines/test_real_model.py \
+        tests/engines tests/hub_cards/test_runtimes.py "$@"
     run_tests oldest -m "not slow" $(grep -rlE "^ *(from|import) (transformers|support\.conversations)" tests/hf_sgpe tests/trainers tests/hub_cards) "$@"
 }
 
 packaging() { # wheels and source packages, installed in empty environments
-    test_environment
+    test_environment test-all
     run_tests packaging tests/packaging "$@"
 }
 
@@ -71,10 +72,13 @@ arm() { # the kernels' forms for 64-bit ARM
     bash scripts/arm.sh
 }
 
+# A file's tests stay in one process where models and strangers are dear, and the first file takes longest.
+by_file=(--dist loadfile --no-loadscope-reorder)
 parts=(lint tests readable docs ecosystems engines packaging sanitizers arm)
 
-test_environment() {
+test_environment() { # for the quick tests, or with what only the others need
     make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"
+    [ -z "${1:-}" ] || add_requirements "$root/.venv-test" -c "$root/scripts/constraints.txt" "hf-sgpe[$1]"
     export PATH="$root/.venv-test/bin:$PATH"
     if [ -n "$kernels_are_built" ]; then
         export HF_SGPE_KERNEL=${HF_SGPE_KERNEL:-native}

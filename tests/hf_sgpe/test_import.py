@@ -31,7 +31,8 @@ def test_every_public_name_is_there():
         _ = hf_sgpe.nothing
 
 
-@pytest.mark.parametrize("installed", [pytest.param("beside", marks=pytest.mark.slow), "in the path"])
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", ["beside", "in the path"])
 def test_a_project_with_packages_of_the_same_names_breaks_nothing(tmp_path, sample, installed):
     for name in ("trainers", "hub_cards"):
         (tmp_path / name).mkdir()

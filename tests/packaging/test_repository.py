@@ -18,6 +18,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_files_have_the_form_that_others_expect(form):
     pytest.importorskip("check_jsonschema", reason="forms are checked by: pip install check-jsonschema")
@@ -27,6 +28,7 @@ def test_files_have_the_form_that_others_expect(form):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_workflows_are_safe():
     zizmor = Path(sys.executable).with_name("zizmor")
     if not zizmor.exists():

@@ -69,7 +69,9 @@ def test_each_command_is_run():
     assert set(RUNS) == commands.keys() - groups.keys() | names
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ("train", "encode") else pytest.mark.slow) for name in RUNS]
+)
 def test_a_command_does_the_same_in_a_process(workplace, name):
     (workplace / "my.txt").write_text("မြန်မာစာ ကျောင်း\n" * 20, encoding="utf-8", newline="\n")
     arguments = [*name.split(), *RUNS[name].split()]
