@@ -69,7 +69,7 @@ class Fuzzer:
         every = tuple(name for name, script in every_script().items() if script.own_words)
         splittings = [Splitting("bpe", pattern=name, normalization="none") for name in SPLIT_PATTERNS]
         splittings += [Splitting("hybrid", every, name, "none") for name in SPLIT_PATTERNS]
-        splittings.append(Splitting("sgpe", [script.name for script in TEN], normalization="none"))
+        splittings.append(Splitting("sgpe", tuple(script.name for script in TEN), normalization="none"))
         self.pre_tokenizers = list(map(RegexPreTokenizer.of, splittings))
         with kernel.readable_only():
             self.readable = list(map(RegexPreTokenizer.of, splittings))

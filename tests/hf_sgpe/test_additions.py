@@ -48,6 +48,7 @@ def there(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there):
     code = """

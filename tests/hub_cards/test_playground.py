@@ -129,7 +129,7 @@ def test_the_browser_shows_what_python_shows(site, tokenizer, cutting):
 
 
 @in_a_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_page_follows_what_is_typed_on_any_screen(site, cutting, scheme):
     answers, _ = ask_page(site, TYPE, f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
     for answer in answers:

@@ -141,6 +141,7 @@ def test_an_extension_is_measured_per_character_where_words_have_no_spaces(tmp_p
     assert curve.tokens_per_character["km"][0] == 3 > curve.tokens_per_character["km"][-1]
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes():
     assert pictures() == pictures()
     code = "import runpy, sys; sys.stdout.write(repr(runpy.run_path(sys.argv[1])['pictures']()))"

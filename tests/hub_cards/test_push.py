@@ -165,6 +165,7 @@ def test_what_was_pushed_loads_with_the_same_ids(here, folder, tokenizer):
     assert fast.to_bpe().metadata == json.loads(json.dumps(tokenizer.metadata))
 
 
+@pytest.mark.slow
 def test_a_process_pushes_and_the_client_remarks_nothing(hub, saved):
     for end in ("created and pushed", "nothing has changed"):
         done = process(*COMMAND, "push", saved, "me/tok", **hub.environment())

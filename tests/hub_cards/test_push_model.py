@@ -94,6 +94,7 @@ def test_files_that_arrived_before_a_broken_upload_are_not_sent_again(here, mode
     assert [one for one in here.requests if one.startswith("PUT")] == uploads
 
 
+@pytest.mark.slow
 def test_somebody_without_this_package_loads_the_pushed_model(here, model, tokenizer):
     (model / "additional_chat_templates").mkdir()
     (model / "chat_template.jinja").write_text("{{ messages }}")

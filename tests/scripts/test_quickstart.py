@@ -30,6 +30,7 @@ def test_the_main_job_on_the_sample(tmp_path):
     assert Path(shlex.split(extend)[1]).exists()
 
 
+@pytest.mark.slow
 def test_the_main_job_on_ones_own_text(tmp_path, sample):
     (tmp_path / "my text.txt").write_text(sample["hi"], encoding="utf-8")
     done = script("quickstart.py", "--corpus", "my text.txt", "--vocab-size", "2000", "--out", "tok", cwd=tmp_path)

@@ -144,6 +144,7 @@ def test_bad_input_ends_in_one_line(folder, tmp_path, arguments, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_process_shows_no_log_of_the_library(tmp_path):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "train.parquet").write_bytes(b"PAR1xxxxxxxx")

@@ -30,6 +30,7 @@ def test_a_donor_tells_what_new_tokens_are_made_of(extended):
         assert torch.allclose(made.apply(table)[id], expected, atol=0.02)
 
 
+@pytest.mark.slow
 def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, tmp_path, sample):
     for language in ("si", "en"):
         lines = sample[language].splitlines()

@@ -179,6 +179,7 @@ def test_progress_is_shown_on_a_terminal(workplace, arguments, bars):
 # ---------------------------------------------------------------- the environment
 
 
+@pytest.mark.slow
 def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
     """Variables of the Hub's client are read when it is imported."""
     with hub.serve({"me/tok": saved}) as address:
@@ -231,10 +232,8 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
     assert [file.name for file in tmp_path.iterdir()] == ["long.txt.xz"]
 
 
-@pytest.mark.parametrize(
-    ("end", "code", "workers"),
-    slow_but({(*CTRL_C, 1), (*ENDED, 2)}, [(*end, workers) for end in (CTRL_C, ENDED) for workers in (1, 2)]),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code", "workers"), [(*end, workers) for end in (CTRL_C, ENDED) for workers in (1, 2)])
 def test_interrupted_tokenizing_keeps_what_is_complete_and_goes_on(workplace, end, code, workers):
     text = (workplace / "si.txt").read_text(encoding="utf-8") * 10
     for number in range(2):
