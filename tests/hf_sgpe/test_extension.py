@@ -378,16 +378,26 @@ def random_texts(number, points):
         yield "".join(chr(point) for point in row if not 0xD800 <= point < 0xE000 and point not in points)
 
 
+LITTLE, MUCH = (30_000, 800), (400_000, 4000)
+SINHALA, *OTHERS = [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")]
+
+
 @needs_data
 @pytest.mark.parametrize(
-    ("name", "characters", "new_tokens"),
+    ("scripts", "name", "size"),
     [
-        ("gpt2", 30_000, 800),
-        *(pytest.param(name, 400_000, 4000, marks=pytest.mark.slow) for name in VOCABULARIES),
+        *((scripts, "gpt2", LITTLE) for scripts in (SINHALA, *OTHERS)),
+        *(pytest.param(SINHALA, name, MUCH, marks=pytest.mark.slow) for name in VOCABULARIES),
+        *(
+            pytest.param(scripts, name, LITTLE, marks=pytest.mark.slow)
+            for scripts in OTHERS
+            for name in VOCABULARIES
+            if name != "gpt2"
+        ),
     ],
 )
-@pytest.mark.parametrize("scripts", [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")])
-def test_other_text_keeps_its_ids_in_real_vocabularies(name, characters, new_tokens, scripts):
+def test_other_text_keeps_its_ids_in_real_vocabularies(scripts, name, size):
+    characters, new_tokens = size
     vocab, merges, options = VOCABULARIES[name]
     base = BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
     languages = {"sinhala": "si", "devanagari": "hi", "tamil": "ta", "khmer": "km", "thai": "th", "hebrew": "he_niqqud"}

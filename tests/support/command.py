@@ -123,6 +123,10 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
 
     folder, variables, arguments, path = Path.cwd(), dict(os.environ), sys.argv, list(sys.path)
     on_end = signal.getsignal(signal.SIGTERM)
+    library = sys.modules.get("transformers.utils.logging")
+    verbosity = library.get_verbosity() if library else None
+    if library:
+        library.set_verbosity_error()  # as `quiet_libraries` has it where transformers is imported later
     slow = kernel._slow_characters
     kernel._slow_characters = 0
     sys.argv = argv
@@ -139,6 +143,8 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
         kernel._slow_characters = slow
         quiet.be_quiet(False)
         signal.signal(signal.SIGTERM, on_end)
+        if library:
+            library.set_verbosity(verbosity)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How many examples a property test tries: 25 by default, 300 by ``--hypothesis-profile ci``, 5,000 by ``nightly``."""
+"""How many examples a property test tries: 25 by default, 200 by ``--hypothesis-profile ci``, 5,000 by ``nightly``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 
 # The same examples each time, but for the long search: a change is not blamed for a fault that was there before.
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
-settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=5000, deadline=None)
 
 
