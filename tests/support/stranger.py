@@ -132,6 +132,7 @@ QUESTIONS = {function.__name__: function for function in (encode, encode_by_toke
 
 def serve() -> None:
     """Answers each line in a child process: it need not import transformers again, and leaves no mark on the next one."""
+    sys.path.remove(str(Path(__file__).parent))  # where transformers would find a module of another package's name
     lines, answers = sys.stdin, sys.stdout
     sys.stdout = sys.stderr  # whatever else is printed is no answer
     # Transformers 4 asks whether code is trusted, and gets no answer.
