@@ -32,6 +32,8 @@ SHORT = (
 RUN = [block for block in blocks() if not block.remark]
 EXTENDING = next(block for block in RUN if block.page == "extend.md" and "train_lm.py" in block.code)
 # Pipes; other programs; what adds to the tables of the process that it runs in, or starts others.
+QUICK = ("README.md", "CONTRIBUTING.md", "quickstart.md")
+"""Pages whose blocks are quick tests."""
 NEEDS_A_PROCESS = re.compile(r"^[^#]* [|] |^python -c|\badd_\w+\(|__main__", re.MULTILINE)
 
 
@@ -111,7 +113,8 @@ def run_command(command: str, folder: Path) -> CompletedProcess[str]:
 
 
 def alone(block: Block):
-    marks = pytest.mark.slow if NEEDS_A_PROCESS.search(block.code) else ()
+    is_quick = block.page in QUICK and not NEEDS_A_PROCESS.search(block.code)
+    marks = () if is_quick else pytest.mark.slow
     return pytest.param(block, id=f"{block.page}-{block.line}", marks=marks)
 
 

@@ -37,7 +37,8 @@ def started(model, *options, **environment):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals that end a process so")
-@pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_an_answer(model, ending):
     with started(model, "--name", "mine", HF_SGPE_API_KEY="secret") as (process, line, url):
         assert re.fullmatch(r"mine on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C ends it\)\n", line)
