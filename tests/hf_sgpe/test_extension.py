@@ -379,18 +379,18 @@ def random_texts(number, points):
 
 
 LITTLE, MUCH = (30_000, 800), (400_000, 4000)
-SINHALA, *OTHERS = [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")]
+ONE_SCRIPT, *MORE_SCRIPTS = [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")]
 
 
 @needs_data
 @pytest.mark.parametrize(
     ("scripts", "name", "size"),
     [
-        *((scripts, "gpt2", LITTLE) for scripts in (SINHALA, *OTHERS)),
-        *(pytest.param(SINHALA, name, MUCH, marks=pytest.mark.slow) for name in VOCABULARIES),
+        *((scripts, "gpt2", LITTLE) for scripts in (ONE_SCRIPT, *MORE_SCRIPTS)),
+        *(pytest.param(ONE_SCRIPT, name, MUCH, marks=pytest.mark.slow) for name in VOCABULARIES),
         *(
             pytest.param(scripts, name, LITTLE, marks=pytest.mark.slow)
-            for scripts in OTHERS
+            for scripts in MORE_SCRIPTS
             for name in VOCABULARIES
             if name != "gpt2"
         ),
