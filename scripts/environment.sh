@@ -18,18 +18,23 @@ make_environment() {
     echo "Setting up $folder (only once; this takes a minute or two)" >&2
     if command -v uv >/dev/null; then
         uv venv --quiet --clear --seed --python "$python" "$folder"
-        uv pip install --quiet --python "$folder/bin/python" "$@"
-    else
-        if ! "$python" -m venv --clear "$folder" >/dev/null 2>&1; then
-            # Some systems ship Python without ensurepip. virtualenv brings its own pip.
-            "$python" -m pip install --quiet --target "$folder-virtualenv" virtualenv
-            PYTHONPATH="$folder-virtualenv" "$python" -m virtualenv --quiet --clear "$folder"
-            rm -rf "$folder-virtualenv"
-        fi
-        # Python compiles what is imported, which is a small part of all that is installed.
-        "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
+    elif ! "$python" -m venv --clear "$folder" >/dev/null 2>&1; then
+        # Some systems ship Python without ensurepip. virtualenv brings its own pip.
+        "$python" -m pip install --quiet --target "$folder-virtualenv" virtualenv
+        PYTHONPATH="$folder-virtualenv" "$python" -m virtualenv --quiet --clear "$folder"
+        rm -rf "$folder-virtualenv"
     fi
+    install_into "$folder" "$@"
     echo "$stamp" >"$folder/installed"
+}
+
+install_into() { # FOLDER REQUIREMENT…
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --python "$1/bin/python" "${@:2}"
+    else
+        # Python compiles what is imported, which is a small part of all that is installed.
+        "$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "${@:2}"
+    fi
 }
 
 add_requirements() { # FOLDER REQUIREMENT…
@@ -40,11 +45,7 @@ add_requirements() { # FOLDER REQUIREMENT…
         return
     fi
     echo "Adding to $folder (only once; this takes half a minute)" >&2
-    if command -v uv >/dev/null; then
-        uv pip install --quiet --python "$folder/bin/python" "$@"
-    else
-        "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
-    fi
+    install_into "$folder" "$@"
     echo "$stamp" >"$folder/added"
 }
 

@@ -43,12 +43,12 @@ print(json.dumps([hf_sgpe(*command, stdin=line).stdout for command in commands])
 
 
 def run_here(folder, commands):
-    """What commands print, each of which is given a line."""
+    """Return the output of commands that are each given a line."""
     return [hf_sgpe(*command, cwd=folder, stdin=LINE).stdout for command in commands]
 
 
 def run_with(modules):
-    """The same in one process where ``modules`` come first."""
+    """Run the commands in one process, where ``modules`` come first."""
     path = os.pathsep.join([str(modules), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 
     def run(folder, commands):

@@ -11,7 +11,7 @@ Case = TypeVar("Case")
 
 
 def is_long() -> bool:
-    """Whether the profile is one that takes its time: ``ci`` or ``nightly``."""
+    """Return true for the profiles of many examples, ``ci`` and ``nightly``."""
     return settings.default.max_examples >= 300
 
 

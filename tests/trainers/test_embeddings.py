@@ -75,7 +75,7 @@ def test_special_tokens_follow_their_text_and_then_their_part(old):
 
 
 def test_of_tokens_for_the_parts_of_one_only_the_first_gets_its_row():
-    """GPT-2 has one token for all parts: eos goes on from its row, and the others begin from their spelling."""
+    """GPT-2 has one token for all parts: eos gets its row, and the other tokens begin from their spelling."""
     names = {f"{part}_token": "<all>" for part in ("bos", "eos", "unk")}
     old = tokenizer_of([(b"l", b"o")], special=["<all>"], roles=names)
     new = tokenizer_of(

@@ -39,7 +39,7 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokeniz
 
 
 def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
-    GPT2Config().save_pretrained(tmp_path / "model")  # beside which transformers makes one up
+    GPT2Config().save_pretrained(tmp_path / "model")  # transformers makes up a tokenizer for it
     with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
         load_tokenizer(str(tmp_path / "model"))
     empty = str(tmp_path / "empty")

@@ -1,4 +1,4 @@
-"""Bits per byte of texts, beside a slow way to find them."""
+"""Bits per byte of texts, compared with a slow way to find them."""
 
 import math
 

@@ -198,7 +198,7 @@ def test_what_is_trained_changes_and_all_else_does_not(parts, extended):
 
 
 def test_rows_learn_at_a_rate_of_their_own_as_an_optimizer_of_two_tables_would(extended):
-    """Beside the readable way: the same steps with new rows and old ones as two parameters."""
+    """Compare with the readable way: the same steps with new and old rows as two parameters."""
     model, new = fitted(extended)
     groups, rows = parameter_groups(model, "embeddings", new, learning_rate=0.01, rows_learning_rate=0.05)
     optimizer = torch.optim.AdamW(groups, weight_decay=0.1)

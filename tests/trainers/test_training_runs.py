@@ -1,4 +1,4 @@
-"""Training a model: what is written, and how it goes on after a break."""
+"""Training a model: the files of a run, and resuming after a break."""
 
 import json
 import shutil

@@ -201,7 +201,7 @@ def test_attacks_have_names_of_their_own():
 
 @pytest.fixture(scope="module")
 def attacked(sample, tmp_path_factory):
-    """The same tokenizer, with tokens besides that overlap others and what templates write."""
+    """The same tokenizer with more tokens, which overlap each other and the text of templates."""
     folder = saved_tokenizer(tmp_path_factory.mktemp("attacked") / "saved", sample, HOSTILE, NEIGHBOURS)
     return SGPETokenizerFast.from_pretrained(folder)
 
@@ -223,7 +223,7 @@ def rendered(tokenizer, chat, source, tools=None, documents=None, **variables):
 
 
 def withstands(tokenizer, source, says, text):
-    """Whether special tokens are those of a harmless text, ids say what was rendered, and the mask its answers."""
+    """Check that special tokens are those of a harmless text, ids are the rendered text, and the mask is right."""
     chat, variables = says(text)
     encoded = tokenizer.apply_chat_template(chat, chat_template=source, return_assistant_tokens_mask=True, **variables)
     ids, mask = encoded["input_ids"], encoded["assistant_masks"]

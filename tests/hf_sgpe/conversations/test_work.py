@@ -26,7 +26,7 @@ class Counting:
 
 
 def work_in(tokenizer, chat, monkeypatch):
-    """How much work a conversation is: calls of functions, and the texts that the backend encodes."""
+    """Count the work of a conversation: calls of functions, and texts that the backend encodes."""
     backends = []
 
     def copy(backend):
