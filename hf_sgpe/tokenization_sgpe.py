@@ -23,19 +23,19 @@ try:
 except ModuleNotFoundError:
     raise not_installed("SGPETokenizerFast needs transformers", "transformers", extra="transformers") from None
 
-from hf_sgpe import conversations, fast_lane
-from hf_sgpe.atomic import atomic_directory
+from hf_sgpe.chat.marked_text import Written
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
-from hf_sgpe.chat.written import Written
 from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.fast_path import conversations, fast_calls
+from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
-from hf_sgpe.lazy import named_above
-from hf_sgpe.special_tokens import bos_eos_settings, roles_of_template
+from hf_sgpe.learning.training import TRAINED_ROLES, TrainingConfig, train_from_counts
+from hf_sgpe.package import named_above
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.training import TRAINED_ROLES, TrainingConfig, train_from_counts
+from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
 # Arguments of `save_pretrained` that go to `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
@@ -73,7 +73,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         config = tokenizer_json.config(tokenizer)
         del config["tokenizer_class"]
         wrapped = cls(tokenizer_object=backend, **{**config, **kwargs})
-        fast_lane.open_for(wrapped, tokenizer)
+        fast_calls.open_for(wrapped, tokenizer)
         return wrapped
 
     def to_bpe(self) -> BPETokenizer:
@@ -117,15 +117,15 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         # The one place that calls, encode, tokenize and chat templates go through.
         if options.get("sanitize_control_tokens") and isinstance(text if isinstance(text, str) else text[0], Written):
             return conversations.encode_written(self, text, {**options, "text_pair": text_pair})
-        encoded = fast_lane.batch_encoding(self, text, options) if text_pair is None else None
+        encoded = fast_calls.batch_encoding(self, text, options) if text_pair is None else None
         if encoded is None:
-            with fast_lane.backend_lock(self):
+            with fast_calls.backend_lock(self):
                 return super()._encode_plus(text, text_pair, **options)
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
         """The tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
-        tokens = None if pair is not None or kwargs else fast_lane.tokens(self, text, add_special_tokens)
+        tokens = None if pair is not None or kwargs else fast_calls.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
     def apply_chat_template(
@@ -232,7 +232,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return load_template(source) if source in SPECIAL_TOKENS else source
 
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
-        fast_lane.close_for(self)
+        fast_calls.close_for(self)
         return super()._add_tokens(new_tokens, special_tokens)
 
     @classmethod

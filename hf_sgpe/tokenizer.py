@@ -12,22 +12,22 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from hf_sgpe.batch import Padding, make_batch, results
-from hf_sgpe.bpe.codec import CacheInfo, make_codec
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
 from hf_sgpe.chat import templates
-from hf_sgpe.chat.written import Finder, parts
+from hf_sgpe.chat.marked_text import Finder, parts
 from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.lazy import named_above
-from hf_sgpe.special_tokens import AddedPatterns, bos_eos_template_of, check_special_tokens, roles_of
+from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.learning.two_tiers import learn_two_tiers
+from hf_sgpe.package import named_above
 from hf_sgpe.splitting.normalization import aligned
-from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.streams import cut_stream
-from hf_sgpe.training_config import TrainingConfig
-from hf_sgpe.two_tiers import learn_two_tiers
+from hf_sgpe.vocabulary.batches import Padding, make_batch, results
+from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
+from hf_sgpe.vocabulary.special_tokens import AddedPatterns, bos_eos_template_of, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
     import numpy as np
@@ -471,10 +471,10 @@ class BPETokenizer(TokenizerData):
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """Return the answer of a model to a conversation; takes the arguments of `hf_sgpe.generation.chat.chat`.
+        """Return the answer of a model to a conversation; takes the arguments of `hf_sgpe.generation.tutorial_chat.chat`.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.chat.chat`.
+            SGPEError: as `hf_sgpe.generation.tutorial_chat.chat`.
         """
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hf_sgpe.lazy import lazily
+from hf_sgpe.package import lazily
 
 if TYPE_CHECKING:
-    from hub_cards.comparison import compare
-    from hub_cards.metrics import Evaluation, evaluate, load_measurable
-    from hub_cards.model_card import write_card
-    from hub_cards.playground import write_playground
-    from hub_cards.results import Comparison
-    from hub_cards.runtimes import RuntimeCheck, check_runtimes
-    from hub_cards.same_ids import compare_ids
-    from hub_cards.token_view import TokenView, tokens_html
+    from hf_sgpe.evaluation.comparison import compare
+    from hf_sgpe.evaluation.metrics import Evaluation, evaluate, load_measurable
+    from hf_sgpe.evaluation.results import Comparison
+    from hf_sgpe.evaluation.runtimes import RuntimeCheck, check_runtimes
+    from hf_sgpe.evaluation.same_ids import compare_ids
+    from hub_cards.cards.tokenizer_card import write_card
+    from hub_cards.playground.playground import write_playground
+    from hub_cards.token_views.token_view import TokenView, tokens_html
 
 __all__ = [
     "Comparison",
@@ -35,13 +35,13 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "comparison": "compare",
-        "metrics": "Evaluation evaluate load_measurable",
-        "model_card": "write_card",
-        "playground": "write_playground",
-        "results": "Comparison",
-        "runtimes": "RuntimeCheck check_runtimes",
-        "same_ids": "compare_ids",
-        "token_view": "TokenView tokens_html",
+        "hf_sgpe.evaluation.comparison": "compare",
+        "hf_sgpe.evaluation.metrics": "Evaluation evaluate load_measurable",
+        "hub_cards.cards.tokenizer_card": "write_card",
+        "hub_cards.playground.playground": "write_playground",
+        "hf_sgpe.evaluation.results": "Comparison",
+        "hf_sgpe.evaluation.runtimes": "RuntimeCheck check_runtimes",
+        "hf_sgpe.evaluation.same_ids": "compare_ids",
+        "hub_cards.token_views.token_view": "TokenView tokens_html",
     },
 )

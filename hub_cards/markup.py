@@ -15,9 +15,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hf_sgpe.splitting.scripts import every_script
-from hf_sgpe.version import __version__
-from hub_cards.languages import letters_of
+from hf_sgpe.evaluation.languages import letters_of
+from hf_sgpe.package import __version__
+from hf_sgpe.splitting.scripts.script_registry import every_script
 
 as_json = partial(json.dumps, ensure_ascii=False)
 

@@ -455,7 +455,7 @@ def recipe_label(recipe: str) -> str:
 
 
 def machine() -> str:
-    from hf_sgpe.bpe.codec import available_cores
+    from hf_sgpe.vocabulary.codec import available_cores
 
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
@@ -481,7 +481,7 @@ def installed(packages: Sequence[str], skipped: Sequence[str], settings: Setting
 
 
 def main() -> int:
-    from hf_sgpe.command import ArgumentParser, exit_code
+    from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
     parser = ArgumentParser(__doc__)
     parser.add_argument("out", type=Path, help="folder for the tables and the chart")
@@ -536,7 +536,7 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    from hf_sgpe.bpe.codec import available_cores
+    from hf_sgpe.vocabulary.codec import available_cores
 
     settings = Settings(
         pythons=dict(value.split("=", 1) for value in args.python),

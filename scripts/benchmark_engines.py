@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any
 
 from hf_sgpe import BPETokenizer, SGPEError
-from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
-from trainers.language_model import small_llama
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from trainers.language_models.language_model import small_llama
 
 PROMPT = list(range(20, 40))
 

@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hf_sgpe import BPETokenizer, ExtensionConfig
-from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.errors import SGPEError
-from hub_cards.metrics import Measurable, evaluate, foreign_backend
-from hub_cards.same_ids import compare_ids
+from hf_sgpe.evaluation.metrics import Measurable, evaluate, foreign_backend
+from hf_sgpe.evaluation.same_ids import compare_ids
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from trainers import TokenizerExtender, find_files, read_lines
 
 

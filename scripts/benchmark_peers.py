@@ -424,7 +424,7 @@ def train_tokenizers(texts: Texts | Path, pattern: str, size: int, threads: int)
         return tokenizer
 
     def tokens(tokenizer: Any) -> list[bytes]:
-        from hf_sgpe.byte_strings import string_to_bytes
+        from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]

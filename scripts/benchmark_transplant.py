@@ -27,25 +27,25 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.measured_text import normalized
-from hf_sgpe.quiet import somebody_watches
-from hub_cards.drawing import check_matplotlib
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.weights.model_loading import load_model, load_tokenizer
+from hub_cards.pictures.drawing import check_matplotlib
 from trainers import find_files, read_lines
-from trainers.held_out import read_held_out
-from trainers.language_model import pack
-from trainers.loading import load_model, load_tokenizer
-from trainers.scoring import score_texts
-from trainers.token_tables import PARTS, fit_embeddings, parameter_groups, tables_of
-from trainers.training_loop import adamw, train_on
-from trainers.training_runs import check_settings, digest, digest_of, keep_settings, require_pytorch
+from trainers.language_models.language_model import pack
+from trainers.language_models.scoring import score_texts
+from trainers.language_models.training_loop import adamw, train_on
+from trainers.language_models.training_runs import check_settings, digest, digest_of, keep_settings, require_pytorch
+from trainers.model_rows.token_tables import PARTS, fit_embeddings, parameter_groups, tables_of
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from trainers.embeddings import RowMap
+    from trainers.model_rows.embedding_rows import RowMap
 
 STARTS = ("as it is", "random", "mean", "weighted", "distilled", "omp")
 POINTS = 8
@@ -254,9 +254,9 @@ def begin(
     """Fits a model to the extended tokenizer, and returns the ids of the new rows."""
     import torch
 
-    from trainers.distillation import distil
-    from trainers.row_starts import by_position, by_pursuit
-    from trainers.transplant import embedding_of
+    from trainers.model_rows.distillation import distil
+    from trainers.model_rows.row_starts import by_position, by_pursuit
+    from trainers.model_rows.transplanting import embedding_of
 
     if start == "as it is":
         return []

@@ -27,20 +27,27 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError
-from hf_sgpe.atomic import atomic_directory, atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.measured_text import normalized
-from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.files.atomic import atomic_directory, atomic_file
 from hf_sgpe.splitting.splitting import RECIPES
-from hub_cards.plots import check_matplotlib
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.weights.model_loading import load_tokenizer
+from hub_cards.pictures.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
-from trainers.held_out import read_held_out
-from trainers.language_model import pack, small_llama
-from trainers.loading import load_tokenizer
-from trainers.scoring import bits_per_byte
-from trainers.token_tables import embedding_rows
-from trainers.training_loop import adamw, train_on
-from trainers.training_runs import SETTINGS_FILE, check_settings, digest, digest_of, keep_settings, require_pytorch
+from trainers.language_models.language_model import pack, small_llama
+from trainers.language_models.scoring import bits_per_byte
+from trainers.language_models.training_loop import adamw, train_on
+from trainers.language_models.training_runs import (
+    SETTINGS_FILE,
+    check_settings,
+    digest,
+    digest_of,
+    keep_settings,
+    require_pytorch,
+)
+from trainers.model_rows.token_tables import embedding_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

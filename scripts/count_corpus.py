@@ -26,17 +26,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import atomic_file, check_file
-from hf_sgpe.bpe.codec import available_cores
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.corpora.hub_datasets import commit_of
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats.outputs import check_new_file
-from hf_sgpe.quiet import somebody_watches
-from hf_sgpe.special_tokens import check_special_tokens
+from hf_sgpe.files.atomic import atomic_file, check_file
+from hf_sgpe.files.overwriting import check_new_file
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.vocabulary.codec import available_cores
+from hf_sgpe.vocabulary.special_tokens import check_special_tokens
 from trainers import find_files, source_of
-from trainers.counting import MOST_PROCESSES, check_workers
-from trainers.hub_datasets import commit_of
+from trainers.counting.parallel_counting import MOST_PROCESSES, check_workers
 
 # A task that is killed this often will not succeed.
 _TRIES = 5
@@ -132,7 +132,7 @@ def count(args: Any) -> None:
     if args.executor == "slurm":
         print(f"submitted: when the last job is done, {args.out} is complete and {work} can be removed")
         return
-    from hf_sgpe.counts.files import read_info
+    from hf_sgpe.counts.count_files import read_info
 
     info = read_info(args.out)
     print(f"{args.out}: {info.summary()}")

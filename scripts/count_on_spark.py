@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import check_file
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.counts import files as counts_file
+from hf_sgpe.corpora.text_files import no_such
+from hf_sgpe.counts import count_files
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.formats.outputs import check_new_file
+from hf_sgpe.files.atomic import check_file
+from hf_sgpe.files.overwriting import check_new_file
 from hf_sgpe.splitting.splitting import HasSplitting, Splitting
-from trainers.corpora import no_such
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 # Memory for the distinct words of a worker before it passes them on.
 _WORKER_BYTES = 512 << 20
@@ -63,7 +63,7 @@ def count(args: Any) -> None:
         raise SGPEError(f"{args.source}: {no_such('column', args.column, frame.columns)}")
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=args.out.resolve().parent) as folder:
         word_counts(frame, args.column, splitting).write.mode("overwrite").parquet(folder)
-        info = counts_file.write(args.out, _tables(Path(folder)), splitting, sources=[{"name": args.source}])
+        info = count_files.write(args.out, _tables(Path(folder)), splitting, sources=[{"name": args.source}])
     print(f"{args.out}: {info.summary()}")
 
 

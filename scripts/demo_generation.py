@@ -12,14 +12,15 @@ import sys
 from pathlib import Path
 
 from hf_sgpe import SGPEError
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.formats.outputs import check_new_folder
+from hf_sgpe.corpora.text_files import read_model_texts
+from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.weights.model_loading import load_tokenizer
 from trainers import TokenizerTrainer, TrainingConfig
-from trainers.language_model import collate, pack, read_documents, small_llama
-from trainers.loading import load_tokenizer
-from trainers.token_tables import embedding_rows
-from trainers.training_runs import require_pytorch, train
+from trainers.language_models.language_model import collate, pack, small_llama
+from trainers.language_models.training_runs import require_pytorch, train
+from trainers.model_rows.token_tables import embedding_rows
 
 SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"
 LENGTH = 128
@@ -70,7 +71,7 @@ def make_model(out: Path, steps: int) -> None:
     config = TrainingConfig(4000, scripts=("sinhala", "devanagari", "tamil"), special_tokens=("<|endoftext|>",))
     TokenizerTrainer(config).train(files=[str(file) for file in files]).save_pretrained(out)
     tokenizer = load_tokenizer(str(out))
-    rows = numpy.array(list(pack(read_documents(files), tokenizer, LENGTH)), numpy.int32)
+    rows = numpy.array(list(pack(read_model_texts(files), tokenizer, LENGTH)), numpy.int32)
     torch.manual_seed(1)
     model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), layers=2, width=128, heads=4, length=LENGTH))
     model.generation_config.eos_token_id = tokenizer.eos_token_id

@@ -22,7 +22,7 @@ def commands() -> str:
     import typer
     from typer.cli import get_docs_for_click
 
-    from hf_sgpe.cli.app import app
+    from hf_sgpe.cli.application import app
 
     command = typer.main.get_command(app)
     written = get_docs_for_click(obj=command, ctx=typer.Context(command), name="hf-sgpe", title="hf-sgpe")

@@ -13,7 +13,7 @@ from typing import Any
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.chat.templates import SPECIAL_TOKENS
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from trainers import TokenizerTrainer, TrainingConfig
 
 CORPUS = [

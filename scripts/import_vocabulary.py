@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from hf_sgpe import SPLIT_PATTERNS
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats import gpt2_files, tokenizer_json
-from hf_sgpe.formats.outputs import check_new_folder
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 
 def main() -> int:

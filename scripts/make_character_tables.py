@@ -17,9 +17,9 @@ from tokenizers import Regex
 from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import Split
 
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.kernel import CHARACTER_CLASSES
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.kernels import CHARACTER_CLASSES
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what Unicode says of every script: hf_sgpe/splitting/unicode_scripts.json.
+"""Writes what Unicode says of every script: hf_sgpe/splitting/scripts/unicode_scripts.json.
 
 Run it when Unicode grows. A folder of the Unicode Character Database with Scripts.txt and IndicSyllabicCategory.txt tells
 the scripts; which characters attach to others (UAX #29) is as the package `regex` has it.
 
-    python scripts/make_script_tables.py ucd hf_sgpe/splitting/unicode_scripts.json
+    python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import regex
 
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.splitting.script import ranges_text
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.splitting.scripts.script import ranges_text
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 # Property value → class, where the character attaches to what is before it (in UAX #29); the letter W otherwise.
 _ATTACHED = {

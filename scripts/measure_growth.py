@@ -30,12 +30,12 @@ import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe import WordCounts
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.quiet import somebody_watches
+from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import somebody_watches
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
 
 MEGABYTE = 1_000_000

@@ -27,19 +27,19 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.extension import extend_from_counts
+from hf_sgpe.evaluation.languages import language
+from hf_sgpe.evaluation.metrics import evaluate
+from hf_sgpe.evaluation.results import CUT_SYLLABLES
+from hf_sgpe.evaluation.same_ids import compare_ids
+from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.learning.training import train_from_counts
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.training import train_from_counts
-from hf_sgpe.zawgyi import is_zawgyi, to_unicode
-from hub_cards.languages import language
-from hub_cards.metrics import evaluate
-from hub_cards.results import CUT_SYLLABLES
-from hub_cards.same_ids import compare_ids
+from hf_sgpe.splitting.zawgyi import is_zawgyi, to_unicode
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from trainers import CorpusFile, TrainingConfig, count_texts, find_files, read_lines, read_texts
 
 ROOT = Path(__file__).parents[1]

@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.formats.folder_contents import tokenizer_file
-from hf_sgpe.formats.outputs import check_new_folder
+from hf_sgpe.evaluation.metrics import ends_inside, evaluate, load_measurable, syllable_spans
+from hf_sgpe.files.folder_contents import tokenizer_file
+from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.scripts import SCRIPTS
-from hub_cards.metrics import ends_inside, evaluate, load_measurable, syllable_spans
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # Loads the tokenizer with transformers alone, without this package.

@@ -23,15 +23,15 @@ from pathlib import Path
 from quickstart import command_line, held_out_lines, numbered_lines, pieces, print_next, shown_path
 
 from hf_sgpe import BPETokenizer, SGPEError
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.command import ArgumentParser, exit_code
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.json_files import read_json
-from hub_cards.card_of_model import REPORT_FILE
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.weights.model_loading import load_tokenizer
+from hub_cards.cards.card_of_model import REPORT_FILE
 from trainers import SAMPLE, CorpusFile, find_files
-from trainers.held_out import read_held_out
-from trainers.loading import load_tokenizer
-from trainers.scoring import score_model
+from trainers.language_models.scoring import score_model
 
 FOLDER = Path(__file__).parent
 QUESTION = "What is the capital of France?"

@@ -21,15 +21,15 @@ from typing import Any
 from tqdm import tqdm
 
 from hf_sgpe import BPETokenizer, SGPEError
-from hf_sgpe.atomic import atomic_directory
-from hf_sgpe.bpe.unit_choice import CUT_COST
-from hf_sgpe.cli.app import named_numbers
-from hf_sgpe.command import ArgumentParser, exit_code
-from hf_sgpe.quiet import somebody_watches
-from hub_cards.metrics import evaluate
-from hub_cards.plots import check_matplotlib
+from hf_sgpe.cli.application import named_numbers
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.evaluation.metrics import evaluate
+from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.learning.unit_choice import CUT_COST
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.progress import somebody_watches
+from hub_cards.pictures.plots import check_matplotlib
 from trainers import TokenizerTrainer, TrainingConfig
-from trainers.held_out import read_held_out
 
 COSTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letters"}

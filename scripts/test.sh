@@ -54,7 +54,7 @@ engines() { # generation on all engines, and all that uses transformers with the
     bash scripts/engines.sh
     export PATH="$root/.venv-engines/bin:$PATH"
     HF_SGPE_ENGINES=all run_tests engines "${by_file[@]}" --hypothesis-profile ci tests/engines/test_real_model.py \
-        tests/engines/test_[!r]*.py tests/hub_cards/test_runtimes.py "$@"
+        tests/engines/test_[!r]*.py tests/hf_sgpe/evaluation/test_runtimes.py "$@"
     run_tests oldest -m "not slow" $(grep -rlE "^ *(from|import) (transformers|support\.conversations)" tests/hf_sgpe tests/trainers tests/hub_cards) "$@"
 }
 

@@ -19,18 +19,13 @@ import numpy
 from numpy.typing import NDArray
 
 from hf_sgpe import SGPEError
-from hf_sgpe.command import exit_code
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.corpora.text_files import Text, read_model_texts
+from hf_sgpe.terminal.command import exit_code
+from hf_sgpe.weights.model_loading import load_model
 from trainers import CorpusFile, find_files
-from trainers.held_out import read_held_out
-from trainers.language_model import (
-    Text,
-    collate,
-    pack,
-    read_documents,
-    small_llama,
-)
-from trainers.loading import load_model
-from trainers.run_arguments import (
+from trainers.language_models.language_model import collate, pack, small_llama
+from trainers.language_models.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
     flag,
@@ -40,9 +35,9 @@ from trainers.run_arguments import (
     parse_arguments,
     positional,
 )
-from trainers.scoring import bits_per_byte
-from trainers.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
-from trainers.training_runs import check_length, digest_of, require_pytorch
+from trainers.language_models.scoring import bits_per_byte
+from trainers.language_models.training_runs import check_length, digest_of, require_pytorch
+from trainers.model_rows.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
 
 KEEP_SHARE = 0.2
 
@@ -129,9 +124,9 @@ def run(args: Arguments) -> None:
 
 def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:
     """What to train on, rows by tokens; of a stream only as much as the steps need."""
-    texts: Iterable[Text] = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
+    texts: Iterable[Text] = read_model_texts(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     if args.dataset:
-        from trainers.hub_datasets import read_dataset
+        from hf_sgpe.corpora.hub_datasets import read_dataset
 
         texts = read_dataset(
             args.dataset, split=args.split or "train", text_column=args.text_field, streaming=args.streaming
@@ -146,7 +141,7 @@ def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDA
 
 def kept_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: int) -> NDArray[numpy.int32]:
     """Rows of the languages that the model knows, no more than are wanted; the Trainer shuffles them with the others."""
-    texts = read_documents(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
+    texts = read_model_texts(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), most)), numpy.int32)
     if not len(rows):
         raise SGPEError(f"{', '.join(map(str, files))}: fills no row of {args.length} tokens: give more text to --keep")

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import SGPEError
-from hf_sgpe.command import exit_code
-from trainers.corpora import JSON_LINES, kind_of, read_text_file
-from trainers.loading import load_model
-from trainers.run_arguments import (
+from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
+from hf_sgpe.terminal.command import exit_code
+from hf_sgpe.weights.model_loading import load_model
+from trainers.language_models.run_arguments import (
     RunArguments,
     fit_to_tokenizer,
     load_tokenizers,
@@ -27,8 +27,8 @@ from trainers.run_arguments import (
     parse_arguments,
     positional,
 )
-from trainers.token_tables import embedding_rows, fit_embeddings
-from trainers.training_runs import digest_of, require_pytorch
+from trainers.language_models.training_runs import digest_of, require_pytorch
+from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, T5Config

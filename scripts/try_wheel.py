@@ -18,7 +18,7 @@ sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).
 
 def main() -> None:
     import hf_sgpe
-    from hf_sgpe import BPETokenizer, LinguisTrie, TrainingConfig, kernel
+    from hf_sgpe import BPETokenizer, LinguisTrie, TrainingConfig, kernels
     from trainers import SAMPLE, TokenizerTrainer
 
     text = (SAMPLE / "si.txt").read_text(encoding="utf-8")
@@ -37,14 +37,14 @@ def main() -> None:
         return [trained.merges, ids, tokenizer.encode_batch(samples), arrays, tokenizer.decode_batch(ids), syllables]
 
     version = f"hf_sgpe {hf_sgpe.__version__}, Python {sys.version.split()[0]}"
-    if not kernel.is_native():
-        sys.exit(f"{version}: {kernel.describe()}")
+    if not kernels.is_native():
+        sys.exit(f"{version}: {kernels.describe()}")
     native = results()
-    with kernel.readable_only():
+    with kernels.readable_only():
         readable = results()
     if native != readable:
         sys.exit(f"{version}: the native kernels do not give what the readable ones give")
-    print(f"{version}: kernels {kernel.describe()}, the same as the readable ones")
+    print(f"{version}: kernels {kernels.describe()}, the same as the readable ones")
 
 
 if __name__ == "__main__":

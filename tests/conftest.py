@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from support import examples  # noqa: F401 - registers the profiles
 from support.hub import running
+from support.paths import ROOT
 
 # No test talks to the Hub unless it starts a server of its own.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -18,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 settings.load_profile("quick")
 
 
-SAMPLE = Path(__file__).parents[1] / "trainers" / "sample"
+SAMPLE = ROOT / "hf_sgpe" / "corpora" / "sample"
 
 
 @pytest.fixture(scope="session")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from hf_sgpe.corpora.hub_datasets import read_dataset
+from hf_sgpe.corpora.text_files import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.extension_config import ExtensionConfig
-from hf_sgpe.training import train_from_counts
-from hf_sgpe.training_config import TrainingConfig
-from trainers.balance import Balanced, train_balanced
-from trainers.corpora import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
-from trainers.counting import count_files, count_texts, read_files, read_iterator
-from trainers.counting_on_disk import add_files, count_to_file
-from trainers.extension import TokenizerExtender
-from trainers.hub_datasets import read_dataset
-from trainers.merge_steps import MergeStep, merge_steps
-from trainers.recipes import RecipeChoice, choose_recipe
-from trainers.sgpe import SGPETrainer
-from trainers.tokenizer import TokenizerTrainer, train_bpe
-from trainers.tokenizing import Tokenized, tokenize_corpus
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig
+from hf_sgpe.learning.training import train_from_counts
+from hf_sgpe.learning.training_config import TrainingConfig
+from trainers.counting.counting_on_disk import add_files, count_to_file
+from trainers.counting.parallel_counting import count_files, count_texts, read_files, read_iterator
+from trainers.token_files.tokenizing import Tokenized, tokenize_corpus
+from trainers.tokenizers.balancing import Balanced, train_balanced
+from trainers.tokenizers.merge_steps import MergeStep, merge_steps
+from trainers.tokenizers.recipes import RecipeChoice, choose_recipe
+from trainers.tokenizers.sgpe_trainer import SGPETrainer
+from trainers.tokenizers.tokenizer_extender import TokenizerExtender
+from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
 
 __all__ = [
     "SAMPLE",

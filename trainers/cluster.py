@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import scratch_directory
-from hf_sgpe.counts.files import CountsInfo, Source, read, read_info, write
+from hf_sgpe.corpora.hub_datasets import read_dataset
+from hf_sgpe.corpora.text_files import CorpusFile, read_texts
+from hf_sgpe.counts.count_files import CountsInfo, Source, read, read_info, write
 from hf_sgpe.counts.sums import all_dropped, all_versions, check_same_settings, sum_of
-from hf_sgpe.counts.words import BUCKETS
+from hf_sgpe.counts.word_arrays import BUCKETS
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.atomic import scratch_directory
 from hf_sgpe.splitting.splitting import HasSplitting
-from trainers.corpora import CorpusFile, read_texts
-from trainers.counting_on_disk import RareWords, count_to_file
-from trainers.hub_datasets import read_dataset
-from trainers.token_shards import TokenizingJob
+from trainers.counting.counting_on_disk import RareWords, count_to_file
+from trainers.token_files.token_shards import TokenizingJob
 
 try:
     from datatrove.data import Document

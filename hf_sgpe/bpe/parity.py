@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hf_sgpe import kernel
-from hf_sgpe.bpe.encoder import Pair
+from hf_sgpe import kernels
+from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.bpe.trainer import MergeQueue, PairCounts, tie_key_of, whole_numbers
 from hf_sgpe.errors import SGPEError
 
@@ -62,7 +62,7 @@ def learn_in_parity(
     tie_key = tie_key_of(tie_break, token_bytes)
     if len(languages) != len(held_out):
         raise SGPEError(f"there must be as many held-out texts as languages, not {len(held_out)} for {len(languages)}")
-    if kernel.is_native():
+    if kernels.is_native():
         import hf_sgpe._native as _native
 
         try:
@@ -79,7 +79,7 @@ def learn_in_parity(
             raise SGPEError(str(error)) from None
     if any(not 0 <= id < len(token_bytes) for one in (*languages, *held_out) for word in one.words for id in word):
         raise SGPEError("a word has an id that is not in the vocabulary")
-    kernel.note_slow_use(sum(len(word) for one in languages for word in one.words))
+    kernels.note_slow_use(sum(len(word) for one in languages for word in one.words))
     states = [PairCounts(*one) for one in languages]
     queues = [MergeQueue(state, tie_key) for state in states]
     texts = [PairCounts(*one) for one in held_out]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from hf_sgpe import kernel
-from hf_sgpe.bpe.encoder import Pair
+from hf_sgpe import kernels
+from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.errors import SGPEError
 
 TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
@@ -208,7 +208,7 @@ def learn_merges(
     num_merges, min_frequency = whole_numbers(num_merges=num_merges, min_frequency=min_frequency)
     token_bytes = list(vocabulary)
     tie_key = tie_key_of(tie_break, token_bytes)
-    if kernel.is_native():
+    if kernels.is_native():
         import hf_sgpe._native as _native
 
         try:
@@ -217,7 +217,7 @@ def learn_merges(
             )
         except ValueError as error:
             raise SGPEError(str(error)) from None
-    kernel.note_slow_use(sum(map(len, words)))
+    kernels.note_slow_use(sum(map(len, words)))
     state = PairCounts(words, counts)
     for rank, pair in enumerate(merged):
         if state.counts.get(pair, 0) < max(min_frequency, 1):

@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from hf_sgpe import kernel
-from hf_sgpe.bpe.encoder import MergeTable, Pair, apply_merges
-from hf_sgpe.bpe.unit_choice import ChosenUnits
+from hf_sgpe import kernels
+from hf_sgpe.bpe.merging import MergeTable, Pair, apply_merges
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
 """The tokens that every vocabulary begins with: id = byte."""
+
+
+class ChosenUnits(NamedTuple):
+    """What is to have a token of its own: syllables, each with its leading space if it has one, and letters."""
+
+    syllables: set[str]
+    letters: set[str]
 
 
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
@@ -29,7 +36,7 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
     """
-    if kernel.is_native():
+    if kernels.is_native():
         import hf_sgpe._native as _native
 
         return _native.build_unit_tier(list(units))
@@ -64,7 +71,7 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
 
 
 # Behind these another consonant is no new unit, or the two are none: they have to be whole before what stands before them.
-# Consonant, virama and joiners; and a consonant that asat closes (`hf_sgpe.splitting.grammars`).
+# Consonant, virama and joiners; and a consonant that asat closes (`hf_sgpe.splitting.scripts.grammars`).
 _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 

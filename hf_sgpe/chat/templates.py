@@ -25,16 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from hf_sgpe.chat.written import (
-    Markup,
-    Written,
-    as_answer,
-    by_template,
-    follow,
-    join,
-    spelled,
-    text_of,
-)
+from hf_sgpe.chat.marked_text import Markup, Written, as_answer, by_template, follow, join, spelled, text_of
 from hf_sgpe.errors import SGPEError
 
 Message = Mapping[str, Any]

@@ -9,14 +9,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.cli.app import app
-from hf_sgpe.command import exit_code
+from hf_sgpe.cli.application import app
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.command import exit_code
 
 # isort: off
 # Each adds its commands, in the order of --help.
-from hf_sgpe.cli import training, extension, models, counting, converting, tokenizing, export  # noqa: F401
-from hf_sgpe.cli import generation, serving, encoding, checking, cards  # noqa: F401
+from hf_sgpe.cli import train, extend, transplant, count, convert_zawgyi, tokenize, export  # noqa: F401
+from hf_sgpe.cli import chat, serve, encode, check, evaluate  # noqa: F401
 # isort: on
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from hf_sgpe.cli.app import Json, Quiet, command, named_numbers, report
-from hf_sgpe.cli.options import Overwrite
+from hf_sgpe.cli.application import Json, Quiet, command, named_numbers, report
+from hf_sgpe.cli.shared_options import Overwrite
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.outputs import check_new_file, check_new_folder
-from hf_sgpe.formats.registry import FORMATS, Format, format_of
+from hf_sgpe.files.overwriting import check_new_file, check_new_folder
+from hf_sgpe.formats.format_registry import FORMATS, Format, format_of
 
 
 @command(epilog="Example: hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hf_sgpe import kernel
-from hf_sgpe.counts.files import table_of
-from hf_sgpe.counts.words import BUCKETS, Words, in_order
+from hf_sgpe import kernels
+from hf_sgpe.counts.count_files import table_of
+from hf_sgpe.counts.word_arrays import BUCKETS, Words, in_order
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import any_of
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import HasSplitting
+from hf_sgpe.vocabulary.special_tokens import any_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +102,7 @@ class WordCounter:
 
     def add(self, texts: Sequence[str]) -> None:
         """Counts the words of texts, each by itself."""
-        kernel.note_slow_use(sum(map(len, texts)))
+        kernels.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
                 words: Iterable[str] = self._splitter.split(part)
@@ -129,7 +129,7 @@ class WordCounter:
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yields the counts so far as `hf_sgpe.counts.files.read` does, and starts anew in the end.
+        """Yields the counts so far as `hf_sgpe.counts.count_files.read` does, and starts anew in the end.
 
         Args:
             threads: To sort words by, if the kernel can; 1 for none besides the caller's.
@@ -221,5 +221,5 @@ class NativeWordCounter(WordCounter):
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
     """The word counter of the kernel in use; the readable one where no native scanner cuts text as ``config`` says."""
-    has_scanner = kernel.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
+    has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
     return NativeWordCounter(config) if has_scanner else WordCounter(config)

@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hf_sgpe.counts.files import CountsInfo, Dropped, array_of, check_total, read, read_info, write
-from hf_sgpe.counts.words import BUCKETS
+from hf_sgpe.counts.count_files import CountsInfo, Dropped, array_of, check_total, read, read_info, write
+from hf_sgpe.counts.word_arrays import BUCKETS
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.splitting import Splitting
 

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hf_sgpe.counts.count_files import (
+    MOST,
+    CountsInfo,
+    Digest,
+    Source,
+    columns,
+    read,
+    read_info,
+    release_unused,
+    table_of,
+    write,
+)
 from hf_sgpe.counts.counters import WordCounter, in_batches, make_word_counter, only_texts
-from hf_sgpe.counts.files import MOST, CountsInfo, Digest, Source, columns, read, read_info, release_unused, table_of, write
-from hf_sgpe.counts.words import Words, added, in_order
+from hf_sgpe.counts.word_arrays import Words, added, in_order
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.splitting import HasSplitting, Splitting
 

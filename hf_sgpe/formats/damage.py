@@ -15,10 +15,10 @@ from tokenizers import Encoding
 from transformers import PreTrainedTokenizerFast
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE, checked_length, from_content
-from hf_sgpe.json_files import read_json
 
 # The files that transformers reads beside a tokenizer.json.
 _BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")

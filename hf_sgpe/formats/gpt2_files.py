@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
-from hf_sgpe.json_files import read_json
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.byte_strings import string_to_bytes
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def read(

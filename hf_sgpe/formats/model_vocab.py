@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.byte_strings import BYTES_OF_TEXT, bytes_spelled
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def also_ordinary(

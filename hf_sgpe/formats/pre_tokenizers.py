@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from hf_sgpe import tokenizers_library
-from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.character_classes import every_character, members
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
-from hf_sgpe.splitting.scripts import runs
+from hf_sgpe.splitting.scripts.script_registry import runs
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:

@@ -7,16 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.bpe.encoder import spell_tokens
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.bpe.unit_choice import ChosenUnits
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
+from hf_sgpe.bpe.merging import spell_tokens
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.json_files import read_json
-from hf_sgpe.special_tokens import cls_sep_template
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.json_files import read_json
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.vocabulary.special_tokens import cls_sep_template
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 VOCAB_FILE = "vocab.json"
 VERSION = "sgpe_v1.0.0"
@@ -93,7 +92,7 @@ def to_data(
     scripts: tuple[str, ...],
     **others: Any,
 ) -> TokenizerData:
-    """Turns what `read` returns into byte-level BPE with the same ids; see `hf_sgpe.sgpe.SGPEVocabulary.to_bpe`.
+    """Turns what `read` returns into byte-level BPE with the same ids; see `hf_sgpe.learning.sgpe.SGPEVocabulary.to_bpe`.
 
     Raises:
         SGPEError: the vocabulary was made without leading spaces, or its parts do not fit together.

@@ -17,14 +17,14 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.atomic import atomic_file
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
-from hf_sgpe.byte_strings import BYTES_OF_TEXT
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.file_starts import check_no_pointer
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

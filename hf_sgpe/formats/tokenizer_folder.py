@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe import hub
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
-from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.files import hub
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, tokenizer_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
-from hf_sgpe.json_files import read_json
-from hf_sgpe.quiet import without_remarks
+from hf_sgpe.terminal.progress import without_remarks
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 # Written as they are. vocab.json, merges.txt and added_tokens.json stay behind: they are those of the old tokenizer.
 _KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")

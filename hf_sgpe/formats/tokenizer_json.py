@@ -15,21 +15,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hf_sgpe import hub, tokenizers_library
-from hf_sgpe.atomic import atomic_directory, check_directory
-from hf_sgpe.bpe.tokenizer_data import TokenizerData
-from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.file_starts import read_utf8
+from hf_sgpe.files import hub
+from hf_sgpe.files.atomic import atomic_directory, check_directory
+from hf_sgpe.files.folder_contents import why_no_tokenizer
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, tutorial_files
-from hf_sgpe.formats.folder_contents import why_no_tokenizer
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
-from hf_sgpe.json_files import read_json
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string, string_to_bytes
+from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

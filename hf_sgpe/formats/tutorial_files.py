@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import bos_eos_template_of, roles_of
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
+from hf_sgpe.vocabulary.special_tokens import bos_eos_template_of, roles_of
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hf_sgpe.lazy import lazily
+from hf_sgpe.package import lazily
 
 if TYPE_CHECKING:
-    from hf_sgpe.generation.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
-    from hf_sgpe.generation.engine import Engine, ScoredToken
-    from hf_sgpe.generation.engines import add_engine
-    from hf_sgpe.generation.options import GenerationOptions
-    from hf_sgpe.generation.text import Chat, Score, TextGenerator
+    from hf_sgpe.generation.engines.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
+    from hf_sgpe.generation.engines.engine import Engine, ScoredToken
+    from hf_sgpe.generation.engines.engine_registry import add_engine
+    from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+    from hf_sgpe.generation.text_generator import Chat, Score, TextGenerator
 
 __all__ = [
     "Chat",
@@ -34,10 +34,10 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "detection": "EngineInfo Machine available_engines best_engine load_engine",
-        "engine": "Engine ScoredToken",
-        "engines": "add_engine",
-        "options": "GenerationOptions",
-        "text": "Chat Score TextGenerator",
+        "hf_sgpe.generation.engines.detection": "EngineInfo Machine available_engines best_engine load_engine",
+        "hf_sgpe.generation.engines.engine": "Engine ScoredToken",
+        "hf_sgpe.generation.engines.engine_registry": "add_engine",
+        "hf_sgpe.generation.engines.sampling_options": "GenerationOptions",
+        "hf_sgpe.generation.text_generator": "Chat Score TextGenerator",
     },
 )

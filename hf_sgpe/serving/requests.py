@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.options import GenerationOptions
-from hf_sgpe.generation.text import Chat, TextGenerator
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.text_generator import Chat, TextGenerator
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
 from hf_sgpe.splitting.normalization import well_formed
 

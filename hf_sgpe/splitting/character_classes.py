@@ -1,4 +1,4 @@
-"""Which characters a regex class holds, as `hf_sgpe.tokenizers_library` says."""
+"""Which characters a regex class holds, as `hf_sgpe.kernels.tokenizers_library` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 import regex
 
-from hf_sgpe import tokenizers_library
+from hf_sgpe.kernels import tokenizers_library
 
 _CLASS = regex.compile(r"(?P<one>\[\^?(?:\\.\{?\w*\}?|[^\[\]\\])+\]|\\[pP]\{\w+\}|\\[dsw])(?P<most>\+|\{1,[1-9]\})?")
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from hf_sgpe import kernel, tokenizers_library
+from hf_sgpe import kernels
+from hf_sgpe.kernels import tokenizers_library
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,7 @@ def prepare(text: str, normalization: str) -> str:
         return text
     if normalization == "none":
         return well_formed(text)
-    if not kernel.is_native():
+    if not kernels.is_native():
         return _normalized(text)
     import hf_sgpe._native as _native
 
@@ -73,7 +74,7 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     if prepared == text:
         return text, None
     spans = [(0, len(text))]
-    if kernel.is_native():
+    if kernels.is_native():
         import hf_sgpe._native as _native
 
         spans = _native.nfc_spans(text) if normalization == "nfc" else spans

@@ -13,14 +13,13 @@ from typing import Any, Protocol
 
 import regex
 
-from hf_sgpe import tokenizers_library
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.special_tokens import SGPE_SPECIAL_TOKENS
+from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
-from hf_sgpe.splitting.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
-from hf_sgpe.splitting.script_tables import TEN
-from hf_sgpe.splitting.scripts import every_script, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
+from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts.script_tables import TEN
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,9 @@ class Recipe:
     special_tokens_position: str = "end"
     words_of: str = ""
 
+
+SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 RECIPES = {
     "hybrid": Recipe("words of the scripts by syllable, everything else by a split pattern", normalization="nfc"),

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import regex
 
-from hf_sgpe.splitting.regex_splits import engines_agree
-from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
+from hf_sgpe.splitting.regex_pre_tokenizer import engines_agree
+from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
 from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"

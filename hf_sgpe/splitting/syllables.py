@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
-from hf_sgpe import kernel
-from hf_sgpe.splitting.grammars import Grammar
-from hf_sgpe.splitting.script import ZWJ, ZWNJ, Script, runs, shared_marks
-from hf_sgpe.splitting.scripts import resolve_script, resolve_scripts
+from hf_sgpe import kernels
+from hf_sgpe.splitting.scripts.grammars import Grammar
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, Script, runs, shared_marks
+from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class LinguisTrie:
         self.scripts = tuple(map(resolve_script, resolve_scripts(scripts)))
         self.whole_clusters = whole_clusters
         self._script_of = script_of_characters(self.scripts)
-        self._native = _syllables(self.scripts, whole_clusters) if kernel.is_native() else None
+        self._native = _syllables(self.scripts, whole_clusters) if kernels.is_native() else None
 
     def __reduce__(self) -> tuple[type[LinguisTrie], tuple[list[str], bool]]:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)

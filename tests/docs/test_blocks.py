@@ -44,7 +44,7 @@ def workplace(sample, tmp_path_factory):
     pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib: pip install matplotlib")
     from transformers import LlamaForCausalLM
 
-    from trainers.language_model import small_llama
+    from trainers.language_models.language_model import small_llama
 
     folder = tmp_path_factory.mktemp("workplace")
     texts = {"si.txt": sample["si"], "en.txt": sample["en"], "held-out.txt": sample["si"][:2000]}

@@ -4,12 +4,11 @@ import json
 import runpy
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 from support.data import DATA, needs_data
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure_tokenizers.py"), run_name="script")
 
 

@@ -17,7 +17,7 @@ def base(sample, tmp_path_factory):
     pytest.importorskip("nbclient", reason="notebooks are run by: pip install nbclient ipykernel")
     from transformers import LlamaForCausalLM
 
-    from trainers.language_model import small_llama
+    from trainers.language_models.language_model import small_llama
 
     english = BPETokenizer.train_from_iterator([sample["en"]], 400, pattern="qwen2", special_tokens=["<|endoftext|>"])
     tokenizer = SGPETokenizerFast.from_bpe(english)

@@ -51,12 +51,12 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_all_that_there_is_has_a_name_in_the_documentation():
-    from hf_sgpe.formats.registry import FORMATS
-    from hf_sgpe.generation.engines import ENGINES
+    from hf_sgpe.formats.format_registry import FORMATS
+    from hf_sgpe.generation.engines.engine_registry import ENGINES
     from hf_sgpe.splitting.patterns import PATTERNS
-    from hf_sgpe.splitting.scripts import SCRIPTS
+    from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
     from hf_sgpe.splitting.splitting import RECIPES
-    from trainers.token_files import TOKEN_FORMATS
+    from trainers.token_files.layouts import TOKEN_FORMATS
 
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     missing = [name for name in (*FORMATS, *TOKEN_FORMATS, *PATTERNS, *RECIPES) if f"`{name}`" not in text]

@@ -3,11 +3,10 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 # Not every quote is a message of ours: Python says ImportError, and vLLM has a name.

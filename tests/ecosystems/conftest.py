@@ -96,7 +96,7 @@ def _trained(sample, **options):
 def _extended(sample, splitting):
     """A tokenizer of English, with the special tokens in between, extended by two scripts."""
     from hf_sgpe import BPETokenizer, ExtensionConfig, WordCounts
-    from hf_sgpe.extension import extend_from_counts
+    from hf_sgpe.learning.extension.extending import extend_from_counts
 
     english = BPETokenizer.train_from_iterator([sample["en"]], 900, pattern="llama3")
     ids = {"<|endoftext|>": 900, "<|im_end|>": 950}

@@ -3,15 +3,15 @@
 import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from support.command import hf_sgpe, process
 from support.data import DATA, needs_data
 from support.ecosystems import TOKENIZERS_1, needs_tokenizers_1
+from support.paths import ROOT
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
-from hub_cards.runtimes import stated
+from hf_sgpe.evaluation.runtimes import stated
 
 LINE = "ශ්‍රී ලංකාව hello \u0958 ½ e\u0301\n"
 NAMES = ("two", "one", "own", "counted", "more")
@@ -49,7 +49,7 @@ def run_here(folder, commands):
 
 def run_with(modules):
     """Run the commands in one process, where ``modules`` come first."""
-    path = os.pathsep.join([str(modules), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(modules), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
 
     def run(folder, commands):
         done = process(sys.executable, "-c", RUN, cwd=folder, stdin=json.dumps([commands, LINE]), PYTHONPATH=path)

@@ -4,10 +4,10 @@ import json
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from support.command import hf_sgpe, script
+from support.paths import ROOT
 
 from hf_sgpe.generation import GenerationOptions
 
@@ -15,8 +15,6 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for"),
     pytest.mark.filterwarnings("ignore"),
 ]
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

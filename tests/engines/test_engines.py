@@ -14,8 +14,8 @@ from support.sampling import distribution
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
-from hf_sgpe.generation.text import until_stop
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.generation.text_generator import until_stop
+from hf_sgpe.vocabulary.special_tokens import Template
 
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -203,7 +203,7 @@ def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, mode
     from transformers import AutoModelForCausalLM
 
     from hf_sgpe import SGPETokenizerFast
-    from trainers.scoring import score_texts
+    from trainers.language_models.scoring import score_texts
 
     model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
     before = Template.around([talking.eos_token], [])
@@ -231,7 +231,7 @@ def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
     module = sys.modules[type(engine).__module__]
     ids = talking.encode(" ".join(prompts))[:150]
     whole = engine.logprobs(ids)
-    for owner in (module, sys.modules["hf_sgpe.generation.transformers"]):
+    for owner in (module, sys.modules["hf_sgpe.generation.engines.transformers"]):
         if hasattr(owner, "_TOGETHER"):
             monkeypatch.setattr(owner, "_TOGETHER", 7)
     if hasattr(engine, "_llm"):

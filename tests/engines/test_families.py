@@ -3,15 +3,15 @@
 import json
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.formats import gguf_models
-from hf_sgpe.formats.model_config import transformers_config
 from hf_sgpe.generation import GenerationOptions, load_engine
-from hf_sgpe.generation.engines import ENGINES
+from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.weights import gguf_models
+from hf_sgpe.weights.model_config import transformers_config
 
 random_model = pytest.importorskip(
     "support.models", reason="the models are made with PyTorch: pip install torch"
@@ -20,7 +20,7 @@ random_model = pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 GREEDY = GenerationOptions(max_new_tokens=8, temperature=0)
-PAGE = (Path(__file__).parents[2] / "docs" / "generate.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "generate.md").read_text(encoding="utf-8")
 # What differs from the sizes of all random models: what some engine asks for, and windows that prompts go beyond.
 LAYERS = {"smollm3": 4, "gemma3_text": 6}  # one of them looks back over all of the context, or has no positions
 SHAPES = {

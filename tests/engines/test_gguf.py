@@ -9,11 +9,12 @@ from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import export
-from hf_sgpe.formats import gguf as our_gguf, gguf_models, gguf_quantizing, gguf_reading, tokenizer_json
+from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import known_to_llama_cpp
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
+from hf_sgpe.weights import gguf as our_gguf, gguf_models, gguf_quantizing
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
@@ -22,8 +23,8 @@ torch = pytest.importorskip("torch", reason="the models are made with PyTorch: p
 from support.models import random_model, variants  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
-from hf_sgpe.generation.transformers import load_whole  # noqa: E402
-from hf_sgpe.llama_log import silence  # noqa: E402
+from hf_sgpe.generation.engines.transformers import load_whole  # noqa: E402
+from hf_sgpe.weights.llama_log import silence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -262,7 +263,7 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
 
 def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:  # as they were written before, and by others
-        patch.setattr(gguf_reading, "TOKENIZER_KEY", "something.else")
+        patch.setattr(gguf_tokenizer, "TOKENIZER_KEY", "something.else")
         our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32", pre_tokenizer="nearest")
     with pytest.raises(SGPEError, match=r"old\.gguf: a GGUF file with no tokenizer\.json in it: name the model's tokenizer"):
         TextGenerator.load(tmp_path / "old.gguf")

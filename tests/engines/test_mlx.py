@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hf_sgpe.generation import GenerationOptions, load_engine
-from hf_sgpe.generation.mlx import COMPARED
+from hf_sgpe.generation.engines.mlx import COMPARED
 
 mx = pytest.importorskip("mlx.core", reason="needs MLX: pip install 'mlx-lm[cpu]'")
 pytest.importorskip("mlx_lm", reason="needs MLX: pip install 'mlx-lm[cpu]'")

@@ -13,14 +13,14 @@ import pytest
 from support.data import DATA, needs_data
 
 from hf_sgpe import BPETokenizer
-from hf_sgpe.formats import gguf as our_gguf
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, called
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.weights import gguf as our_gguf
 
 pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
 
-from hf_sgpe.llama_log import silence  # noqa: E402
+from hf_sgpe.weights.llama_log import silence  # noqa: E402
 
 BYTES = [bytes([byte]) for byte in range(256)]
 

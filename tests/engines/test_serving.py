@@ -3,7 +3,7 @@
 from support.serving import wait_until
 
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.serving.line import Line, Ticket
+from hf_sgpe.serving.request_queue import Line, Ticket
 
 
 def test_answers_in_the_line_are_those_of_the_generator(engine_name, models, prompts):

@@ -18,10 +18,10 @@ from hf_sgpe import (
     WordCounts,
     train_from_counts,
 )
-from hf_sgpe.extension import extend_from_counts
-from hf_sgpe.extension_config import ExtensionConfig
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 # Their bytes in GPT-2's alphabet would be others: "Fuß" is no UTF-8, "Ã©" is "é", "Ġder" is " der".
@@ -234,7 +234,7 @@ def test_special_tokens_that_ordinary_ones_are_spelled_like_are_named(special, o
 
 
 def test_a_lacking_byte_that_an_added_token_is_spelled_like_is_not_exact_in_llama_cpp():
-    from hf_sgpe.formats.runtimes import inexact
+    from hf_sgpe.evaluation.runtime_rules import inexact
 
     splitting = Splitting("bpe", pattern="gpt2")
     whole = BPETokenizer({bytes([i]): i for i in range(256)}, [], added_tokens={"<x>": 256}, splitting=splitting)

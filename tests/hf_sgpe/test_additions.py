@@ -2,16 +2,16 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from support.command import process
+from support.paths import ROOT
 
 PROGRAM = """
 import sys
-from hf_sgpe.formats.registry import Format, Written, add_format
+from hf_sgpe.formats.format_registry import Format, Written, add_format
 from hf_sgpe.splitting.patterns import SplitPattern, add_pattern
-from hf_sgpe.splitting.scripts import Script, add_script
+from hf_sgpe.splitting.scripts.script_registry import Script, add_script
 
 add_script(
     Script(
@@ -41,7 +41,7 @@ def there(tmp_path):
     command = "import support.command\nhf_sgpe = lambda line: support.command.hf_sgpe(*line.split(), COLUMNS='400').stdout\n"
 
     def run(code):
-        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
         program = f"{PROGRAM}{command}TEXT = {TEXT!r}\n{code}"
         return process(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=path).stdout
 

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 from hf_sgpe import BPETokenizer, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.formats.registry import FORMATS
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.formats.format_registry import FORMATS
+from hf_sgpe.vocabulary.special_tokens import Template
 
 TEXTS = ["hello world, hello ශ්‍රී ලංකාව"] * 3
 SPECIAL = {"bos_token": "<bos>", "eos_token": "<eos>"}

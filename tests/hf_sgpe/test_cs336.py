@@ -11,8 +11,8 @@ from support.data import DATA, needs_data
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, Splitting
-from hf_sgpe.byte_strings import string_to_bytes
 from hf_sgpe.formats import gpt2_files
+from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 
 pytestmark = needs_data
 

@@ -19,7 +19,7 @@ def test_importing_pulls_in_no_heavy_package():
 
 def test_importing_the_library_loads_nothing_but_itself():
     loaded = run("import sys; before = set(sys.modules); import hf_sgpe; print(*sorted(set(sys.modules) - before))").split()
-    ours = {"hf_sgpe", "hf_sgpe.lazy", "hf_sgpe.version"}
+    ours = {"hf_sgpe", "hf_sgpe.package"}
     assert not [name for name in loaded if name.startswith(("tokenizers", "regex", "numpy", "hf_sgpe")) and name not in ours]
 
 
@@ -97,8 +97,14 @@ def test_transformers_is_needed_for_its_own_things_only(tmp_path, sample):
     [
         ("from hf_sgpe import SGPETokenizerFast", "SGPETokenizerFast needs transformers"),
         ("from trainers import *; TokenizerTrainer(TrainingConfig(300, 'bpe')).train(text='a')", "SGPETokenizerFast needs"),
-        ("from trainers.training_runs import require_pytorch; require_pytorch()", "language models need transformers"),
-        ("from hf_sgpe.command import exit_code; sys.exit(exit_code(lambda: __import__('transformers')))", "this needs"),
+        (
+            "from trainers.language_models.training_runs import require_pytorch; require_pytorch()",
+            "language models need transformers",
+        ),
+        (
+            "from hf_sgpe.terminal.command import exit_code; sys.exit(exit_code(lambda: __import__('transformers')))",
+            "this needs",
+        ),
     ],
 )
 def test_what_needs_transformers_says_so_in_one_line(code, what):
@@ -109,7 +115,7 @@ def test_what_needs_transformers_says_so_in_one_line(code, what):
 
 
 def test_pushing_needs_no_package_whose_name_a_project_may_use():
-    assert "trainers" not in run("import sys; import hub_cards.publish; print(*sys.modules)").split()
+    assert "trainers" not in run("import sys; import hub_cards.publishing.publish; print(*sys.modules)").split()
 
 
 def test_the_command_line_is_found_before_a_projects_own_package(tmp_path):

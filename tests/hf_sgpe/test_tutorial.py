@@ -11,10 +11,10 @@ from support.command import hf_sgpe
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
-from hf_sgpe.batch import EncodingResult
 from hf_sgpe.chat.templates import CHATML_SPECIAL_TOKENS, LLAMA3_SPECIAL_TOKENS, SPECIAL_TOKENS
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.regex_splits import engines_agree
+from hf_sgpe.splitting.regex_pre_tokenizer import engines_agree
+from hf_sgpe.vocabulary.batches import EncodingResult
 from trainers import ExtensionConfig, TokenizerExtender
 
 LINES = ["The quick brown fox jumps over the lazy dog.\n", "Tokenization is the process of splitting text.\n"] * 50

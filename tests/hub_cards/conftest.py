@@ -12,7 +12,7 @@ from support.hub import contents
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hub_cards import compare, write_card
-from hub_cards.seal import CARD_MARK, seal
+from hub_cards.cards.seal import CARD_MARK, seal
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 
 import hub_cards
 from hf_sgpe import BPETokenizer
-from hf_sgpe.splitting import scripts
+from hf_sgpe.evaluation.languages import language
+from hf_sgpe.splitting.scripts import script_registry
 from hub_cards import TokenView, write_card
-from hub_cards.languages import language
 from hub_cards.markup import font_stack
 
 SOURCES = {f"hub_cards.{path.stem}": path for path in Path(hub_cards.__file__).parent.glob("[!_]*.py")}
@@ -19,7 +19,7 @@ SOURCES = {f"hub_cards.{path.stem}": path for path in Path(hub_cards.__file__).p
 @pytest.fixture
 def khmer(monkeypatch):
     script = replace(
-        scripts.SCRIPTS["devanagari"],
+        script_registry.SCRIPTS["devanagari"],
         name="khmer",
         block=(0x1780, 0x17FF),
         also="Khmr km",
@@ -34,7 +34,7 @@ def khmer(monkeypatch):
         nukta="",
         others="",
     )
-    monkeypatch.setitem(scripts.SCRIPTS, "khmer", script)
+    monkeypatch.setitem(script_registry.SCRIPTS, "khmer", script)
     return script
 
 
@@ -54,15 +54,15 @@ def test_a_new_script_appears_by_itself(khmer, tmp_path):
 
 def test_a_script_says_whether_its_languages_have_spaces(khmer, monkeypatch):
     assert not language("km").spaced
-    monkeypatch.setitem(scripts.SCRIPTS, "khmer", replace(khmer, spaced=True))
+    monkeypatch.setitem(script_registry.SCRIPTS, "khmer", replace(khmer, spaced=True))
     assert language("km").spaced
     assert language("si").spaced and not language("th").spaced
 
 
 def test_every_script_has_a_font_and_a_greeting_in_its_own_letters():
-    for script in scripts.SCRIPTS.values():
+    for script in script_registry.SCRIPTS.values():
         assert script.font.startswith("Noto ")
-        assert scripts.scripts_in([script.greeting]) == ({script.name: 1.0} if script.greeting else {})
+        assert script_registry.scripts_in([script.greeting]) == ({script.name: 1.0} if script.greeting else {})
 
 
 def imports_of(path):
@@ -76,8 +76,8 @@ def imports_of(path):
 def test_modules_need_each_other_in_one_direction_and_only_two_need_trainers():
     needs = {name: set(imports_of(path)) for name, path in SOURCES.items()}
     assert {name for name, modules in needs.items() if any(module.startswith("trainers") for module in modules)} == {
-        "hub_cards.comparison",
-        "hub_cards.transplant_card",
+        "hf_sgpe.evaluation.comparison",
+        "hub_cards.cards.transplant_card",
     }
     while needs:
         free = [name for name, modules in needs.items() if not modules & {*needs, "hub_cards"}]

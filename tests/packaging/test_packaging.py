@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
 
@@ -87,12 +87,12 @@ def wheel(sdist, pythons, once):
 def test_contents(sdist, wheel):
     python, wheel = wheel
     names = zipfile.ZipFile(wheel).namelist()
-    data = ("trainers/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
+    data = ("hf_sgpe/corpora/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
     data += tuple(f"hub_cards/templates/{name}" for name in ("page.html.jinja", "page.css", "token_view.css"))
     data += tuple(
-        f"hub_cards/playground_page/{name}" for name in ("cells.js", "tokenizers.min.js", "tokenizers.LICENSE.txt")
+        f"hub_cards/playground/page/{name}" for name in ("cells.js", "tokenizers.min.js", "tokenizers.LICENSE.txt")
     )
-    for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli/app.py", *data):
+    for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli/application.py", *data):
         assert name in names
     assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]
     assert "hf_sgpe/_pure.py" not in names

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.ecosystems import NODE, needs_node
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
 FORMS = {
     "github-workflows": sorted((GITHUB / "workflows").glob("*.yml")),

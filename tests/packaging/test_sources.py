@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "hf_sgpe" / "csrc"
 
 

@@ -17,7 +17,7 @@ def folder(tmp_path_factory, sample):
     from tokenizers import Tokenizer, models
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from trainers.language_model import small_llama
+    from trainers.language_models.language_model import small_llama
 
     folder = tmp_path_factory.mktemp("training")
     texts = [sample["si"][:20_000], sample["en"][:20_000]]

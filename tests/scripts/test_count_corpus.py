@@ -17,7 +17,7 @@ import pytest
 from support.command import SCRIPTS, script
 
 from hf_sgpe import WordCounts
-from hf_sgpe.counts.files import read_info
+from hf_sgpe.counts.count_files import read_info
 from trainers import TrainingConfig, add_files
 
 pytest.importorskip("datatrove", reason="counting on a cluster needs datatrove: pip install datatrove")

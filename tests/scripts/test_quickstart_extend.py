@@ -30,7 +30,7 @@ def test_a_model_gets_a_language_and_its_text_is_shown_before_and_after(tmp_path
     from transformers import LlamaForCausalLM
 
     from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-    from trainers.language_model import small_llama
+    from trainers.language_models.language_model import small_llama
 
     config = TrainingConfig(vocab_size=400, recipe="bpe")
     tokenizer = train_from_counts(WordCounts.from_texts([sample["en"]], config), config)

@@ -1,12 +1,11 @@
 """The parts of the checks, and the table that they end in."""
 
 import re
-from pathlib import Path
 
 import pytest
 from support.command import process, script
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "scripts" / "test.sh"
 
 

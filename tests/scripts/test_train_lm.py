@@ -7,7 +7,7 @@ import shutil
 import pytest
 from support.command import script
 
-from hf_sgpe.formats.model_config import listed
+from hf_sgpe.weights.model_config import listed
 
 TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from subprocess import CompletedProcess, run
 from typing import IO
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from support.paths import ROOT
+
+SCRIPTS = ROOT / "scripts"
 COMMAND = [sys.executable, "-m", "hf_sgpe"]
 """The start of a command line that runs ``hf-sgpe`` in a process of its own."""
 
@@ -119,7 +121,8 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
     """Set what a process is started with, and give back what a command changes in the process that it has to itself."""
     import signal
 
-    from hf_sgpe import kernel, quiet
+    from hf_sgpe import kernels
+    from hf_sgpe.terminal import progress
 
     folder, variables, arguments, path = Path.cwd(), dict(os.environ), sys.argv, list(sys.path)
     on_end = signal.getsignal(signal.SIGTERM)
@@ -127,8 +130,8 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
     verbosity = library.get_verbosity() if library else None
     if library:
         library.set_verbosity_error()  # as `quiet_libraries` has it where transformers is imported later
-    slow = kernel._slow_characters
-    kernel._slow_characters = 0
+    slow = kernels._slow_characters
+    kernels._slow_characters = 0
     sys.argv = argv
     os.environ.update(environment)
     os.chdir(cwd or folder)
@@ -140,8 +143,8 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
         os.environ.update(variables)
         sys.argv = arguments
         sys.path[:] = path
-        kernel._slow_characters = slow
-        quiet.be_quiet(False)
+        kernels._slow_characters = slow
+        progress.be_quiet(False)
         signal.signal(signal.SIGTERM, on_end)
         if library:
             library.set_verbosity(verbosity)

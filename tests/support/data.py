@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(os.environ.get("HF_SGPE_DATA", Path(__file__).resolve().parents[2].parent / "shared"))
+from support.paths import ROOT
+
+DATA = Path(os.environ.get("HF_SGPE_DATA", ROOT.parent / "shared"))
 needs_data = pytest.mark.skipif(
     not (DATA / "corpora").is_dir(), reason=f"no test data at {DATA}: set HF_SGPE_DATA to the folder that holds corpora/"
 )

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.paths import ROOT
+
 TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 NODE = ROOT / ".node"

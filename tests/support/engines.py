@@ -9,7 +9,7 @@ from itertools import cycle
 import numpy as np
 
 from hf_sgpe.generation import Engine, GenerationOptions
-from hf_sgpe.generation.engine import Logits, Watch
+from hf_sgpe.generation.engines.engine import Logits, Watch
 from support.sampling import distribution
 
 

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
-from trainers.language_model import pack
+from trainers.language_models.language_model import pack
 
 
 def train_llama(folder: Path, tokenizer: BPETokenizer, texts: list[str], *, steps: int, **config: Any) -> Path:
@@ -93,7 +93,7 @@ _FORMS: dict[str, dict[Any, dict[str, Any]]] = {
 
 
 def variants(row: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Configurations in which each value of each field of a row of a table of `hf_sgpe.formats.model_config` occurs."""
+    """Configurations in which each value of each field of a row of a table of `hf_sgpe.weights.model_config` occurs."""
     number = max(map(len, row.values()))
     return [{name: values[place % len(values)] for name, values in row.items()} for place in range(number)]
 

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from support.paths import ROOT
+
+EXAMPLES = ROOT / "examples"
 
 
 def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hf_sgpe.serving.line import Line
+from hf_sgpe.serving.request_queue import Line
 from hf_sgpe.serving.requests import Served
 
 
@@ -18,7 +18,7 @@ class Running:
 
     def __init__(self, served: Served, **settings: Any) -> None:
         from hf_sgpe.serving import server
-        from hf_sgpe.serving.app import create_app
+        from hf_sgpe.serving.routes import create_app
 
         self.served = served
         self.app = create_app(served, **settings)

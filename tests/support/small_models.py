@@ -34,8 +34,8 @@ from transformers import (
 )
 
 from hf_sgpe import SGPETokenizerFast
-from trainers.language_model import small_llama
-from trainers.token_tables import embedding_rows, fit_embeddings
+from trainers.language_models.language_model import small_llama
+from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 
 def make_llama(tokenizer: SGPETokenizerFast, *, seed: int = 1, **options: Any) -> LlamaForCausalLM:

@@ -1,8 +1,8 @@
-"""Texts with marks, for tests of `hf_sgpe.chat.written`: strategies, and what to compare the marks with."""
+"""Texts with marks, for tests of `hf_sgpe.chat.marked_text`: strategies, and what to compare the marks with."""
 
 from hypothesis import strategies as st
 
-from hf_sgpe.chat.written import Written, marks_of
+from hf_sgpe.chat.marked_text import Written, marks_of
 
 
 def pairs(text):

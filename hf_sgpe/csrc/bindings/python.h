@@ -127,7 +127,7 @@ inline void check_word(Bytes word) {
     steal(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(word.data()), static_cast<Py_ssize_t>(word.size()), "strict"));
 }
 
-// The arrays of hf_sgpe.counts.words.Words, read where they lie: the words one after another, and where each begins and the
+// The arrays of hf_sgpe.counts.word_arrays.Words, read where they lie: the words one after another, and where each begins and the
 // last ends.
 class WordArrays {
  public:

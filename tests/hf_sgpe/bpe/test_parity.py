@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.naive import learn_by_recount
 
-from hf_sgpe import kernel
+from hf_sgpe import kernels
 from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
@@ -66,7 +66,7 @@ def test_equals_a_naive_recount(tie_break, corpora, num_merges, min_frequency):
     }
     expected = by_recounting(learning, held_out, **options)
     assert learn_in_parity(learning, held_out, **options) == expected
-    with kernel.readable_only():
+    with kernels.readable_only():
         assert learn_in_parity(learning, held_out, **options) == expected
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, strategies as st
 from support.conversations import ENDS, TEMPLATES_TOKENS, said, specials_in
 from support.small_tokenizers import with_specials
 
+from hf_sgpe.chat.marked_text import Finder, parts
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, render
-from hf_sgpe.chat.written import Finder, parts
 
 NONCHARACTERS = "".join(map(chr, range(0xFDD0, 0xFDF0)))
 CHAT_TOKENS = ["<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|end_of_text|>"]

@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 from support.operations import calls_in
 from support.written import check, either, pairs, written, written_texts
 
-from hf_sgpe.chat.written import (
+from hf_sgpe.chat.marked_text import (
     ANSWER,
     TEMPLATE,
     Finder,

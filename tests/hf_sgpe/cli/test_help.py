@@ -10,7 +10,7 @@ import typer
 from support.command import hf_sgpe
 
 from hf_sgpe.cli import app
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 
 
 def commands(command, names=()):

@@ -10,7 +10,7 @@ from support.command import hf_sgpe, script
 
 from hf_sgpe import BPETokenizer
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.outputs import check_new_folder
+from hf_sgpe.files.overwriting import check_new_folder
 
 BEFORE = "written by somebody"
 
@@ -168,7 +168,7 @@ def test_the_folder_of_another_quickstart_is_its_own(place):
 
 def test_a_model_is_trained_into_a_new_folder(place):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
-    from trainers.run_arguments import RunArguments
+    from trainers.language_models.run_arguments import RunArguments
 
     for folder, held in (("model", "holds a model"), ("mine", "holds a tokenizer of 4,000 tokens")):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
@@ -182,7 +182,7 @@ def test_a_transplanted_model_replaces_another_only_if_told_to(place):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
     from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
-    from trainers.language_model import small_llama
+    from trainers.language_models.language_model import small_llama
 
     shape = small_llama(500, layers=1, width=16, heads=2, length=64)
     LlamaForCausalLM(shape).save_pretrained(place / "small", max_shard_size="20kB")

@@ -22,7 +22,7 @@ from support.command import COMMAND, hf_sgpe, process
 from typer.main import get_command
 
 from hf_sgpe.cli import app
-from trainers.token_shards import _PROGRESS
+from trainers.token_files.token_shards import _PROGRESS
 
 TOOL = shlex.join(COMMAND)
 TRAIN = "train good.txt --out out --overwrite --vocab-size 400"

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from support.texts import COUNTS
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts
-from hf_sgpe.counts import files
+from hf_sgpe.counts import count_files
 from hf_sgpe.counts.sums import added, check_same_settings
 
 pytestmark = pytest.mark.kernels
@@ -23,8 +23,8 @@ def test_files_add_up_to_the_counts_of_all(tmp_path_factory, parts):
     paths = [folder / str(number) for number in range(len(parts))]
     for path, counts in zip(paths, parts, strict=True):
         WordCounts(counts, BPE.splitting).save(path)
-    tables = added([files.read(path) for path in paths])
-    info = files.write(folder / "sum", tables, BPE.splitting)
+    tables = added([count_files.read(path) for path in paths])
+    info = count_files.write(folder / "sum", tables, BPE.splitting)
     total = sum((WordCounts(counts, BPE.splitting) for counts in parts[1:]), start=WordCounts(parts[0], BPE.splitting))
     assert WordCounts.load(folder / "sum") == total
     assert info.digest == total.digest()
@@ -35,7 +35,7 @@ def test_files_add_up_to_the_counts_of_all(tmp_path_factory, parts):
 def test_the_setting_that_differs_is_named():
     def info(**options):
         config = TrainingConfig(**{"vocab_size": 999, **options})
-        return files.CountsInfo(config.splitting, 0, 0, "")
+        return count_files.CountsInfo(config.splitting, 0, 0, "")
 
     for options, message in {
         "recipe": ({"recipe": "bpe"}, 'b: counted with recipe "bpe", but "hybrid" is what a has'),

@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from support.texts import texts
 
 from hf_sgpe import SGPEError, Splitting, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.counts.files import read_info, table_of, write
-from hf_sgpe.counts.words import Words, bucket_of
-from trainers.counting_on_disk import add_files
+from hf_sgpe.counts.count_files import read_info, table_of, write
+from hf_sgpe.counts.word_arrays import Words, bucket_of
+from trainers.counting.counting_on_disk import add_files
 
 pytestmark = pytest.mark.kernels
 

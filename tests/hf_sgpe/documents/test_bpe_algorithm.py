@@ -11,7 +11,7 @@ from support.documents import BYTES, CORPUS, learned, merge_in
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, Splitting
-from hf_sgpe.splitting.regex_splits import engines_agree
+from hf_sgpe.splitting.regex_pre_tokenizer import engines_agree
 from trainers import train_bpe
 
 pytestmark = pytest.mark.kernels

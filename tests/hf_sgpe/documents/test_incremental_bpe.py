@@ -11,7 +11,7 @@ from support.documents import BYTES
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.trainer import MergeJob, Word, learn_merges
 
 pytestmark = pytest.mark.kernels

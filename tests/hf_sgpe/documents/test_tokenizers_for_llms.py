@@ -10,8 +10,8 @@ from support.documents import BYTES, CORPUS, learned, merge_in
 
 from hf_sgpe import BPETokenizer, RegexPreTokenizer
 from hf_sgpe.bpe.trainer import Word
-from hf_sgpe.byte_strings import bytes_to_string, string_to_bytes
 from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string, string_to_bytes
 
 pytestmark = pytest.mark.kernels
 

@@ -7,11 +7,11 @@ from support.small_tokenizers import BYTES
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
-from hf_sgpe.formats import gguf
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import _SPELLINGS, PRE_TOKENIZERS, known_to_llama_cpp, of_patterns, plain
 from hf_sgpe.formats.pre_tokenizers import punctuation, regexes_of
-from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.weights import gguf
 
 LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

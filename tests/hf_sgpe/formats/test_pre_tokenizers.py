@@ -14,8 +14,8 @@ from tokenizers.trainers import BpeTrainer
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.pre_tokenizers import regexes_of
-from hf_sgpe.kernel import is_native
-from hf_sgpe.splitting.regex_splits import RegexPreTokenizer
+from hf_sgpe.kernels import is_native
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from trainers import ExtensionConfig, TokenizerExtender
 

@@ -18,8 +18,8 @@ from hf_sgpe import (
     WordCounts,
     train_from_counts,
 )
-from hf_sgpe.byte_strings import bytes_to_string
 from hf_sgpe.formats import gpt2_files, tokenizer_json
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
 SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>", "\n\n<x", "<｜begin▁of▁text｜>", "[CLS]", "[SEP]"]
 

@@ -14,14 +14,14 @@ import regex
 from hypothesis import given, strategies as st
 from support.data import DATA, corpus, needs_data
 from support.examples import few_examples
+from support.paths import ROOT
 
-from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernel
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
-from hf_sgpe.bpe.unit_choice import ChosenUnits
-from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
-from hf_sgpe.splitting.script import shared_marks, unicode_says
-from hf_sgpe.splitting.script_tables import TEN
-from hf_sgpe.splitting.scripts import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in
+from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernels
+from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.splitting.scripts.script import shared_marks, unicode_says
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in
+from hf_sgpe.splitting.scripts.script_tables import TEN
 
 pytestmark = pytest.mark.kernels
 
@@ -60,13 +60,13 @@ def trie_of(*names):
 
 @cache
 def readable_trie_of(*names):
-    with kernel.readable_only():
+    with kernels.readable_only():
         return LinguisTrie(names, whole_clusters=True)
 
 
 @needs_data
 def test_the_tables_are_those_that_the_script_writes():
-    file = Path(__file__).parents[3] / "scripts" / "make_script_tables.py"
+    file = ROOT / "scripts" / "make_script_tables.py"
     spec = importlib.util.spec_from_file_location("make_script_tables", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -250,7 +250,7 @@ def forms(names):
 def test_words_are_the_same_by_the_kernel_the_table_and_the_library(names, data):
     text = data.draw(text_in(*data.draw(st.lists(st.sampled_from(OWN), min_size=1, max_size=3))))
     readable, by_regex, native = forms(names)
-    assert by_regex.scanner is not None or not kernel.is_native()
+    assert by_regex.scanner is not None or not kernels.is_native()
     assert by_regex.split(text) == readable.split(text) == [word for word, _ in native.pre_tokenize_str(text)]
 
 
@@ -341,6 +341,6 @@ def test_words_count_for_the_script_that_they_begin_in(readable):
     """Letters of three and of four bytes alike, with a space before them and without."""
     letters = {name: min(resolve_script(name).letters_and_marks()) for name in EVERY}
     words = [space + letter + "a" for letter in letters.values() for space in ("", " ")]
-    with kernel.readable_only() if readable else nullcontext():
+    with kernels.readable_only() if readable else nullcontext():
         trie = LinguisTrie(EVERY)
         assert trie.count_scripts([word.encode() for word in words], [3] * len(words)) == dict.fromkeys(EVERY, 6)

@@ -7,10 +7,10 @@ from support.kernels import needs_native
 from support.texts import texts
 from tokenizers.normalizers import NFC
 
-from hf_sgpe import kernel
+from hf_sgpe import kernels
 from hf_sgpe.splitting.normalization import prepare
 
-if kernel.is_native():
+if kernels.is_native():
     import hf_sgpe._native as native
 
 pytestmark = pytest.mark.kernels

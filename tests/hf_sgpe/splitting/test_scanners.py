@@ -11,10 +11,10 @@ from support.texts import indic, newest, texts
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
-from hf_sgpe import SPLIT_PATTERNS, RegexPreTokenizer, Splitting, kernel
-from hf_sgpe.splitting.script_tables import TEN
+from hf_sgpe import SPLIT_PATTERNS, RegexPreTokenizer, Splitting, kernels
+from hf_sgpe.splitting.scripts.script_tables import TEN
 
-if kernel.is_native():
+if kernels.is_native():
     import hf_sgpe._native as native
 
 pytestmark = needs_native
@@ -42,7 +42,7 @@ def test_character_classes_are_the_engines_for_every_code_point():
     classes = {}
     for character in text:
         classes.setdefault(native.class_of(ord(character)), set()).add(character)
-    for number, name in kernel.CHARACTER_CLASSES.items():
+    for number, name in kernels.CHARACTER_CLASSES.items():
         split = Split(Regex(name), behavior="removed", invert=True)
         found = set()
         for start in range(0, len(text), 1 << 15):
@@ -53,18 +53,18 @@ def test_character_classes_are_the_engines_for_every_code_point():
 
 def test_another_unicode_version_of_the_engine_is_noticed(monkeypatch):
     assert RegexPreTokenizer("gpt2").scanner is not None
-    assert kernel.describe() == "native"
-    kernel.classes_agree.cache_clear()
-    monkeypatch.setitem(kernel.CHARACTER_CLASSES, 5, r"[\p{N}Ⅷ中]")
+    assert kernels.describe() == "native"
+    kernels.classes_agree.cache_clear()
+    monkeypatch.setitem(kernels.CHARACTER_CLASSES, 5, r"[\p{N}Ⅷ中]")
     try:
         # The characters that are asked about are those whose classes have changed, so this must touch one of them.
-        monkeypatch.setitem(kernel.CHARACTER_CLASSES, 2, rf"[\p{{Ll}}{chr(native.CANARIES[-1])}]")
+        monkeypatch.setitem(kernels.CHARACTER_CLASSES, 2, rf"[\p{{Ll}}{chr(native.CANARIES[-1])}]")
         assert RegexPreTokenizer("gpt2").scanner is None
-        assert "another version of Unicode" in kernel.describe()
+        assert "another version of Unicode" in kernels.describe()
         assert RegexPreTokenizer("gpt2").split("It's so") == ["It", "'s", " so"]
     finally:
         monkeypatch.undo()
-        kernel.classes_agree.cache_clear()
+        kernels.classes_agree.cache_clear()
 
 
 @pytest.mark.parametrize("name", SCANNED)

@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given, strategies as st
 from support.texts import indic, texts
 
-from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, RegexPreTokenizer, SGPEError, Splitting, TrainingConfig, WordCounts, kernel
-from hf_sgpe.splitting import scripts as tables
-from hf_sgpe.splitting.scripts import SCRIPTS, every_script
+from hf_sgpe import (
+    SPLIT_PATTERNS,
+    BPETokenizer,
+    RegexPreTokenizer,
+    SGPEError,
+    Splitting,
+    TrainingConfig,
+    WordCounts,
+    kernels,
+)
+from hf_sgpe.splitting.scripts import script_registry as tables
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script
 
 pytestmark = pytest.mark.kernels
 
@@ -86,7 +95,7 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(tmp_path
     read = Splitting.from_regexes(splitting.regexes, "nfc", splitting.special_tokens)
     assert read == splitting
     assert RegexPreTokenizer.of(read).split("அஃது") == words
-    assert (RegexPreTokenizer.of(read).scanner is not None) == kernel.has_scanners()
+    assert (RegexPreTokenizer.of(read).scanner is not None) == kernels.has_scanners()
     kept = WordCounts.load(tmp_path / "counts")
     assert kept == counts
     with pytest.raises(SGPEError, match="word counts cannot be added: patterns"):

@@ -8,7 +8,7 @@ from support.texts import NEWEST, indic, newest, texts
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.streams import cut_stream, whole_letters
 
 pytestmark = pytest.mark.kernels

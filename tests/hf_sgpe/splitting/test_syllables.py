@@ -7,9 +7,9 @@ from support.data import corpus, needs_data
 from support.kernels import EVERY_KIND, needs_native
 from support.texts import indic, texts
 
-from hf_sgpe import LinguisTrie, SGPEError, kernel, segment_into_words
-from hf_sgpe.splitting.script_tables import TEN
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe import LinguisTrie, SGPEError, kernels, segment_into_words
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.splitting.scripts.script_tables import TEN
 
 pytestmark = pytest.mark.kernels
 
@@ -104,7 +104,7 @@ def test_equals_the_documents_grammar_on_real_text(language):
 def tries():
     """Native and readable ones, in pairs."""
     which = ((EVERY_KIND, True), (EVERY_KIND, False), (("sinhala",), False))
-    with kernel.readable_only():
+    with kernels.readable_only():
         readable = [LinguisTrie(*one) for one in which]
     return [(LinguisTrie(*one), other) for one, other in zip(which, readable, strict=True)]
 

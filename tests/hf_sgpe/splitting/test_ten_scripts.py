@@ -10,8 +10,8 @@ from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
 from hf_sgpe.splitting.normalization import prepare
-from hf_sgpe.splitting.script_tables import TEN
-from hf_sgpe.splitting.scripts import SCRIPTS
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.splitting.scripts.script_tables import TEN
 
 pytestmark = pytest.mark.kernels
 

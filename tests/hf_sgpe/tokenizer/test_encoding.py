@@ -9,9 +9,9 @@ from support.small_tokenizers import BYTES, SPECIALS
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, SGPETokenizerFast, WordCounts, train_from_counts
-from hf_sgpe.bpe.encoder import MergeTable, apply_merges_by_rescan
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
 from hf_sgpe.splitting.normalization import well_formed
+from hf_sgpe.vocabulary.special_tokens import Template
 
 pytestmark = pytest.mark.kernels
 

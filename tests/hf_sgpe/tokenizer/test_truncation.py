@@ -6,7 +6,7 @@ from support.small_tokenizers import BYTES, SPECIALS, with_specials
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, Splitting
-from hf_sgpe.special_tokens import Template
+from hf_sgpe.vocabulary.special_tokens import Template
 
 pytestmark = pytest.mark.kernels
 

@@ -1,0 +1,384 @@
+"""Strings with a mark for each character that says whether the chat template wrote it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from operator import or_
+from typing import Any, NamedTuple, SupportsIndex
+
+import markupsafe
+import regex
+
+from hf_sgpe.vocabulary.special_tokens import any_of
+
+TEMPLATE, ANSWER = 1, 2
+"""Marks of a character, which can be added: written by the template itself; part of an answer of the assistant. A character
+without the first comes from a message, a tool or another variable, or its origin is unknown."""
+
+_TEMPLATE_MARKS = bytes([TEMPLATE, TEMPLATE | ANSWER])
+_BY_TEMPLATE = re.compile(b"[%b]+" % _TEMPLATE_MARKS)
+_RUN = re.compile(rb"(.)\1*", re.DOTALL)
+_AS_ANSWER = bytes(mark | ANSWER for mark in range(256))
+
+# A placeholder: ``%s``, ``%%``, ``%-5.2f``, ``%(name)s``, ``%*d``.
+_PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d*))?[hlL]?(.))", re.DOTALL)
+
+# The characters that the backend checks next to added tokens with ``single_word``, ``lstrip`` and ``rstrip``.
+_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
+_SPACE = regex.compile(r"\p{White_Space}*")
+
+
+class Written(str):
+    """A string with a mark for each character; the characters of any other string count as unmarked.
+
+    The operations with which templates usually join and cut text keep the marks. All others give an ordinary string, and
+    `follow` works out its marks. Templates can call every public method, so no public method can set marks.
+
+    >>> text = by_template("<s>") + "hi"
+    >>> text[2:4], marks_of(text[2:4])
+    ('>h', b'\\x01\\x00')
+    """
+
+    _marks: bytes
+
+    def __new__(cls, text: str = "", marks: bytes | None = None) -> Written:
+        self = super().__new__(cls, text)
+        # The underscore hides the attribute from templates.
+        self._marks = marks_of(text) if marks is None else marks
+        return self
+
+    def __str__(self) -> str:
+        # Templates call str(text) on everything.
+        return self if type(self) is Written else Written(str.__str__(self), self._marks)
+
+    def __add__(self, other: str) -> Written:
+        if not isinstance(other, str) or (isinstance(other, markupsafe.Markup) and not isinstance(self, Markup)):
+            return NotImplemented
+        return join((self, other))
+
+    def __radd__(self, other: str) -> Written:
+        return join((other, self)) if isinstance(other, str) else NotImplemented
+
+    def __mul__(self, times: SupportsIndex) -> Written:
+        return Written(super().__mul__(times), self._marks * times)
+
+    __rmul__ = __mul__
+
+    def __mod__(self, values: Any) -> Written:
+        filled = super().__mod__(values)
+        pieces, end = [], 0
+        in_order = iter(values if isinstance(values, tuple) else (values,))
+        for place in _PLACEHOLDER.finditer(self):
+            name, form, kind = place.groups()
+            pieces.append(self[end : place.start()])
+            end = place.end()
+            if kind == "%":
+                pieces.append(self[end - 1 : end])
+                continue
+            sizes = [next(in_order) for _ in range(form.count("*"))]
+            value = next(in_order) if name is None else values[name]
+            if kind in "ra":
+                spell = repr if kind == "r" else ascii
+                form, value = form[:-1] + "s", spelled(value, spell(value), spell)
+            pieces.append(follow(f"%{form}" % (*sizes, value), value))
+        marked = join([*pieces, self[end:]])
+        return marked if marked == filled else follow(filled, self, values)
+
+    def __getitem__(self, place: SupportsIndex | slice) -> Written:
+        marks = self._marks[place] if isinstance(place, slice) else bytes([self._marks[place]])
+        return Written(super().__getitem__(place), marks)
+
+    def __iter__(self) -> Iterator[Written]:
+        return map(self.__getitem__, range(len(self)))
+
+    def join(self, texts: Iterable[str], /) -> Written:
+        between = [piece for text in texts for piece in (self, text)]
+        return join(between[1:])
+
+    def strip(self, characters: str | None = None, /) -> Written:
+        return self.lstrip(characters).rstrip(characters)
+
+    def lstrip(self, characters: str | None = None, /) -> Written:
+        return self[len(self) - len(super().lstrip(characters)) :]
+
+    def rstrip(self, characters: str | None = None, /) -> Written:
+        return self[: len(super().rstrip(characters))]
+
+    def removeprefix(self, prefix: str, /) -> Written:
+        return self[len(prefix) :] if self.startswith(prefix) else self
+
+    def removesuffix(self, suffix: str, /) -> Written:
+        return self[: len(self) - len(suffix)] if self.endswith(suffix) else self
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._with_marks(super().split(sep, maxsplit), len(sep or ""))
+
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._with_marks(super().rsplit(sep, maxsplit), len(sep or ""))
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        lines = self._with_marks(super().splitlines(keepends=True))
+        return lines if keepends else [line[: len(str.splitlines(line)[0])] for line in lines]
+
+    def partition(self, sep: str, /) -> tuple[str, str, str]:
+        before, separator, after = self._with_marks(super().partition(sep))
+        return before, separator, after
+
+    def rpartition(self, sep: str, /) -> tuple[str, str, str]:
+        before, separator, after = self._with_marks(super().rpartition(sep))
+        return before, separator, after
+
+    def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
+        """Adds marks to pieces of this text, in order and ``between`` characters apart (0: none or white space)."""
+        marked: list[str] = []
+        place = 0
+        for piece in pieces:
+            place = place if between else self.find(piece, place)
+            marked.append(self[place : place + len(piece)])
+            place += len(piece) + between
+        return marked
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Written:
+        if old:
+            pieces = super().split(old, count)
+        else:
+            most = count.__index__() if 0 <= count.__index__() <= len(self) else len(self) + 1
+            text = str.__str__(self)
+            pieces = ["", *text[: most - 1], text[most - 1 :]] if most else [text]
+        marks, place = [], 0
+        for piece in pieces:
+            marks.append(self._marks[place : place + len(piece)])
+            place += len(piece) + len(old)
+        return Written(super().replace(old, new, count), marks_of(new).join(marks))
+
+
+class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
+    """The result of the filters ``e`` and ``safe``, with marks; text that is joined to it is escaped."""
+
+    @classmethod
+    def escape(cls, s: Any, /) -> Markup:
+        if isinstance(s, cls):
+            return s
+        if not isinstance(s, Written):
+            return cls(markupsafe.escape(s))
+        for character, entity in (("&", "&amp;"), (">", "&gt;"), ("<", "&lt;"), ("'", "&#39;"), ('"', "&#34;")):
+            s = s.replace(character, entity)
+        return cls(s)
+
+
+def by_template(text: str) -> Written:
+    """A text that the template wrote as a whole."""
+    return Written(text, bytes([TEMPLATE]) * len(text))
+
+
+def as_answer(text: str) -> Written:
+    """The same text, marked as part of an answer of the assistant."""
+    return Written(text, marks_of(text).translate(_AS_ANSWER))
+
+
+def text_of(value: object) -> str:
+    """``str(value)``, with the marks of the texts in it."""
+    return str(value) if isinstance(value, str) else spelled(value, str(value), repr)
+
+
+def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
+    """Adds the marks of the strings in ``value`` to ``text``, which is its ``repr`` or JSON.
+
+    Args:
+        spell: Gives the ``repr`` or JSON of a single string, with quotes.
+        sort_keys: Whether dictionaries are sorted by key.
+    """
+    if _is_by_template(value):
+        return by_template(text)
+    marks, place = bytearray(len(text)), 0
+    for leaf in _leaves(value, sort_keys=sort_keys):
+        if not isinstance(leaf, str):
+            if _is_by_template(leaf):
+                continue
+            return Written(text)
+        literal = spell(str.__str__(leaf))
+        place = text.find(literal, place)
+        if place < 0:  # JSON of another form, from an encoder of the template's choice
+            return Written(text)
+        # Each character is written independently of the others, except that repr chooses the quotes by the content.
+        quote = '"' if literal[0] == "'" else ""
+        start = place + 1
+        for run in _RUN.finditer(marks_of(leaf)):
+            size = len(spell(str.__getitem__(leaf, slice(*run.span())) + quote)) - len(quote) - 2
+            marks[start : start + size] = run.group(1) * size
+            start += size
+        place += len(literal)
+    return Written(text, bytes(marks))
+
+
+def follow(result: Any, text: object, *others: object) -> Any:
+    """Adds marks to ``result``, if it is a string: an operation without marks has made it from ``text`` and ``others``.
+
+    If the template wrote all arguments, the result counts as written by it. If it wrote only ``others``, the characters of
+    ``text`` keep their marks where the result has all of them, once, with other text around or with only case and white
+    space changed. Everything else counts as written by a message.
+
+    >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
+    b'\\x00\\x01\\x01\\x01\\x00\\x00'
+    """
+    if not isinstance(result, str) or (isinstance(result, Written) and not isinstance(text, str)):
+        return result  # an item of a list, which has its marks already
+    marks = marks_of(result)
+    if _is_by_template(others):
+        source = text_of(text)
+        if _is_by_template(text):  # part of an answer only if every character is
+            marks = bytes([min(marks_of(source), default=TEMPLATE)]) * len(result)
+        elif carried := _carried(source, result):
+            marks = bytes(map(or_, marks, carried))
+    written = Written(str.__str__(result), marks)
+    return Markup(written) if isinstance(result, markupsafe.Markup) else written
+
+
+def _carried(text: str, result: str) -> bytes | None:
+    """The marks of ``result`` if it has all characters of ``text``, and otherwise None; see `follow`."""
+    if _is_unmarked(text):
+        return None
+    marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
+    if len(text) == len(result) and text.casefold() == result.casefold():
+        return marks
+    place = result.find(text)
+    if place >= 0 and result.find(text, place + 1) < 0:
+        return bytes(place) + marks + bytes(len(result) - place - len(text))
+    # Compare without case and white space. One character can become several when its case changes.
+    folded = [(character.casefold(), mark) for character, mark in zip(text, marks, strict=True) if not character.isspace()]
+    result_folded = ["" if character.isspace() else character.casefold() for character in result]
+    if "".join(characters for characters, _ in folded) != "".join(result_folded):
+        return None
+    marks = b"".join(bytes([mark]) * len(characters) for characters, mark in folded)
+    carried, place = bytearray(), 0
+    for characters in result_folded:
+        distinct = set(marks[place : place + len(characters)])
+        carried.append(distinct.pop() if len(distinct) == 1 else 0)
+        place += len(characters)
+    return bytes(carried)
+
+
+def _is_unmarked(text: str) -> bool:
+    return not isinstance(text, Written) or not text._marks.strip(b"\0")
+
+
+def _is_by_template(value: object) -> bool:
+    """Whether ``value`` has only numbers and strings that the template wrote."""
+    return all(
+        not marks_of(leaf).translate(None, _TEMPLATE_MARKS)
+        if isinstance(leaf, str)
+        else leaf is None or isinstance(leaf, (int, float))
+        for leaf in _leaves(value)
+    )
+
+
+def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
+    """The strings, numbers and other values in nested lists and dictionaries, in the order of ``repr``."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed([*chain.from_iterable(sorted(value.items()) if sort_keys else value.items())])
+        elif isinstance(value, (list, tuple)):
+            waiting += reversed(value)
+        else:
+            yield value
+
+
+def join(texts: Iterable[str]) -> Written:
+    """Joins texts and their marks into one text."""
+    texts = list(texts)
+    return Written("".join(texts), b"".join(map(marks_of, texts)))
+
+
+def marks_of(text: str) -> bytes:
+    """The marks of a text, one byte for each character: a sum of `TEMPLATE` and `ANSWER`; zeros if it is not `Written`."""
+    return text._marks if isinstance(text, Written) else bytes(len(text))
+
+
+class Finder:
+    """Finds special tokens in text as encoding does: the leftmost added token, and of several at one place the longest.
+
+    Args:
+        special: Texts of the special tokens.
+        others: Texts of added tokens that are not special.
+        lstrip: Tokens that include the white space before them.
+        rstrip: Tokens that include the white space after them.
+        single_word: Tokens that do not count next to letters, digits and the like.
+
+    >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
+    [(0, 3)]
+    """
+
+    def __init__(
+        self,
+        special: Iterable[str],
+        others: Iterable[str] = (),
+        *,
+        lstrip: Iterable[str] = (),
+        rstrip: Iterable[str] = (),
+        single_word: Iterable[str] = (),
+    ) -> None:
+        self._special = frozenset(special)
+        self._added = any_of(self._special.union(others))
+        self._lstrip, self._rstrip, self._single_word = frozenset(lstrip), frozenset(rstrip), frozenset(single_word)
+
+    def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
+        """Start and stop of each special token, without white space; includes ``single_word`` tokens inside words."""
+        for match in self._added.finditer(text, start, stop):
+            if match.group() in self._special:
+                yield match.span()
+
+    def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
+        """Start and stop of a special token with its white space, from ``after`` on; None if it does not count there."""
+        token = text[start:stop]
+        if token in self._single_word and (_WORD.match(text, stop) or (start and _WORD.match(text, start - 1))):
+            return None
+        if token in self._lstrip:
+            while start > after and _SPACE.fullmatch(text, start - 1, start):
+                start -= 1
+            start = max(start, after)
+        if token in self._rstrip:
+            stop = _SPACE.match(text, stop).end()
+        return start, stop
+
+
+class Part(NamedTuple):
+    """A part of a written conversation: ordinary text, or one special token that the template wrote.
+
+    Attributes:
+        span: Start and stop in the conversation, including the white space that belongs to a special token.
+    """
+
+    text: str
+    is_special: bool
+    span: tuple[int, int]
+
+
+def parts(text: Written, special: Finder) -> Iterator[Part]:
+    """Splits ``text`` at the special tokens that the template itself wrote; all others stay ordinary text.
+
+    >>> text = by_template("<s>") + "a <s>"
+    >>> [part.text for part in parts(text, Finder(["<s>"]))]
+    ['', '<s>', 'a <s>']
+    """
+    plain, place = str.__str__(text), 0
+    for token in _template_spans(text, special):
+        if (reach := special.reach(plain, *token, place)) is not None:
+            yield Part(plain[place : reach[0]], False, (place, reach[0]))
+            yield Part(plain[slice(*token)], True, reach)
+            place = reach[1]
+    yield Part(plain[place:], False, (place, len(plain)))
+
+
+def is_plain(text: Written, special: Finder) -> bool:
+    """Whether encoding ``text`` as it is finds the special tokens that the template wrote, and no others."""
+    return list(special.spans(text)) == list(_template_spans(text, special))
+
+
+def _template_spans(text: Written, special: Finder) -> Iterator[tuple[int, int]]:
+    for run in _BY_TEMPLATE.finditer(marks_of(text)):
+        yield from special.spans(text, *run.span())

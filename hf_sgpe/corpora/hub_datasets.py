@@ -1,0 +1,177 @@
+"""Texts of datasets, read with the ``datasets`` library: on the Hub or in a folder, downloaded or streamed."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.corpora.text_files import no_such
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files import hub
+from hf_sgpe.terminal.progress import somebody_watches
+
+_BATCH_ROWS = 1000
+
+
+class DatasetTexts:
+    """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text.
+
+    If the connection fails, reading is retried from the same place.
+    """
+
+    def __init__(self, dataset: Any, column: str, where: str) -> None:
+        self._dataset = dataset
+        self._column = column
+        self._where = where
+
+    def part(self, number: int, parts: int) -> DatasetTexts:
+        """Part ``number``, from 0, of ``parts`` that together have all texts.
+
+        A streamed dataset is divided by files, so some parts may be empty.
+        """
+        # A streamed dataset cannot have more parts than files.
+        parts = min(parts, getattr(self._dataset, "num_shards", parts))
+        shard = self._dataset.shard(parts, number, contiguous=True) if number < parts else None
+        return DatasetTexts(shard, self._column, self._where)
+
+    def __length_hint__(self) -> int:
+        if hasattr(self._dataset, "__len__"):
+            return len(self._dataset)
+        # For a streamed dataset the number is only in its metadata, and not always there.
+        split = (self._dataset.info.splits or {}).get(str(self._dataset.split))
+        return (split.num_examples or 0) if split else 0
+
+    def __iter__(self) -> Iterator[str]:
+        dataset = copy.copy(self._dataset)  # it has the reading position as state
+        patience = hub.Patience()
+        with _one_line_errors(self._where):
+            while dataset is not None:
+                state = None
+                try:
+                    for batch in dataset.iter(batch_size=_BATCH_ROWS):
+                        yield from self._texts(batch)
+                        patience.renew()
+                        state = dataset.state_dict() if hasattr(dataset, "state_dict") else None
+                    return
+                except Exception as error:
+                    patience.wait_after(error)
+                    if state is not None:
+                        dataset.load_state_dict(state)
+
+    def _texts(self, batch: Mapping[str, Any]) -> Iterator[str]:
+        if self._column not in batch:
+            raise SGPEError(f"{self._where}: {no_such('column', self._column, batch)}")
+        for text in batch[self._column]:
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise SGPEError(f"{self._where}: column {self._column!r} must be text, not {type(text).__name__}")
+            yield text
+
+
+def read_dataset(
+    name: str | os.PathLike[str],
+    *,
+    split: str = "train",
+    text_column: str = "text",
+    streaming: bool = False,
+    revision: str | None = None,
+) -> DatasetTexts:
+    """Opens a dataset for its texts.
+
+    Args:
+        name: A dataset on the Hub, or a local folder with Parquet, JSON Lines, CSV or text files or from ``save_to_disk``.
+            To choose one of several configurations on the Hub, put its name after a colon.
+        split: A split or a part of one, ``train[:10%]``.
+        text_column: The column with the text; rows without text are skipped.
+        streaming: Read while downloading, without a copy in the cache. Otherwise the dataset is downloaded first.
+        revision: Branch, tag or commit of a dataset on the Hub; None for the main branch.
+
+    Raises:
+        SGPEError: ``datasets`` is not installed; the dataset, configuration, split or column does not exist; the dataset is
+            damaged; or the Hub cannot be reached. Some errors are only raised when the texts are read.
+
+    Example, with a dataset on the Hub::
+
+        trainer.count(iterator=read_dataset("wikimedia/wikipedia:20231101.si", streaming=True))
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise not_installed("reading datasets needs the package datasets", "datasets", extra="datasets") from None
+    where = f"dataset {os.fspath(name)}"
+    path = Path(name)
+    if path.is_file():
+        raise SGPEError(f"{path}: is a file, not a dataset: give it as a corpus file, or give its folder")
+    if not os.fspath(name):
+        raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
+    # A folder needs its full path, because text, json and csv are names of builders in the library.
+    dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
+    with _one_line_errors(where), _quiet_unless_on_a_terminal(datasets):
+        if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
+            dataset = _saved(datasets.load_from_disk(os.fspath(name)), split, where)
+        else:
+            dataset = datasets.load_dataset(
+                dataset_name, config or None, split=split, streaming=streaming, revision=revision
+            )
+        if dataset.column_names is None:  # a stream whose columns are only known after reading
+            return DatasetTexts(dataset, text_column, where)
+        if text_column not in dataset.column_names:
+            raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
+        return DatasetTexts(dataset.select_columns([text_column]), text_column, where)
+
+
+def commit_of(name: str) -> str | None:
+    """The latest commit of a dataset on the Hub; None for a local one.
+
+    Raises:
+        SGPEError: the dataset does not exist, or the Hub cannot be reached.
+    """
+    if Path(name).exists():
+        return None
+    from huggingface_hub import HfApi
+
+    with hub.hub_errors(f"dataset {name}:"):
+        return HfApi().dataset_info(name.partition(":")[0]).sha
+
+
+def _saved(dataset: Any, split: str, where: str) -> Any:
+    """Picks the split from what ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of splits."""
+    if not isinstance(dataset, dict):
+        return dataset
+    if split not in dataset:
+        raise SGPEError(f"{where}: no split {split!r}: it has {', '.join(dataset)}")
+    return dataset[split]
+
+
+@contextmanager
+def _one_line_errors(where: str) -> Iterator[None]:
+    """Turns any error of the library in the block into one line that names the dataset."""
+    try:
+        yield
+    except (SGPEError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except Exception as error:
+        cause = error.__cause__ or error  # the library wraps errors that happen while it builds a split
+        lines = str(cause).strip().splitlines() or [type(cause).__name__]
+        if isinstance(cause, StopIteration):
+            lines = ["it has no rows"]
+        # The second line of this error has the names of the configurations.
+        message = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
+        raise SGPEError(f"{where}: {message}") from error
+
+
+@contextmanager
+def _quiet_unless_on_a_terminal(datasets: Any) -> Iterator[None]:
+    if somebody_watches() or datasets.are_progress_bars_disabled():
+        yield
+        return
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.enable_progress_bars()

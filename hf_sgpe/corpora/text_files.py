@@ -1,0 +1,453 @@
+"""Corpora: finds the files a user names and streams their texts, so files may be larger than memory.
+
+A text file is one text. A JSON Lines or Parquet file has one text in a field of each line or row.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import glob
+import gzip
+import json
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, AnyStr
+
+from hf_sgpe.corpora.hub_files import PREFIX, HubFile, find_hub_files
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.unreadable import check_no_pointer, why_not_text
+from hf_sgpe.splitting.streams import cut_stream
+
+TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
+COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
+_KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
+_BLOCK_BYTES = 1 << 20
+_ZSTD_BYTES = 1 << 10
+# A line has to fit into memory, and several times while it is parsed as JSON.
+_LONGEST_LINE = 256 << 20
+
+SAMPLE = Path(__file__).parent / "sample"
+"""A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
+
+CorpusFile = Path | HubFile
+"""A file of a corpus, here or on the Hub."""
+
+Text = str | Iterable[str]
+"""A text or, where it is too large for one string, its parts in order."""
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes read since the last call, counted as on disk, so before unpacking."""
+
+
+def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
+    """Finds the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
+
+    A path that begins with ``hf://`` is read from the Hub, at the commit that is the latest now.
+
+    Raises:
+        SGPEError: a path does not exist or has no files of a known kind.
+    """
+    files: list[CorpusFile] = []
+    for path in paths:
+        if isinstance(path, HubFile):
+            files.append(path)
+            continue
+        name = os.fspath(path)
+        matches: Sequence[CorpusFile]
+        if not name:
+            raise SGPEError("the name of a corpus must not be empty: give a file, a folder or a glob")
+        if name.startswith(PREFIX):
+            matches = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
+        elif Path(name).is_dir():
+            below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and kind_of(file)]
+            matches = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
+        elif Path(name).exists():
+            if not kind_of(Path(name)):
+                raise SGPEError(f"{name}: unknown kind of file: known are {_KNOWN}")
+            matches = [Path(name)]
+        else:
+            existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
+            if not existing:
+                raise SGPEError(f"{name}: no such file or folder")
+            matches = [match for match in existing if match.is_file() and kind_of(match)]
+        if not matches:
+            raise SGPEError(f"{name}: no files of a known kind: known are {_KNOWN}")
+        files += matches
+    return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
+
+
+def size_of(file: CorpusFile) -> int:
+    """The size of a file in bytes."""
+    return file.size if isinstance(file, HubFile) else file.stat().st_size
+
+
+def source_of(file: CorpusFile) -> dict[str, Any]:
+    """The name and size of a file, as a file of counts records them."""
+    # File names need not be UTF-8.
+    return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
+
+
+def read_texts(
+    path: str | os.PathLike[str] | HubFile,
+    *,
+    text_field: str = "text",
+    special_tokens: Iterable[str] = (),
+    on_progress: Progress | None = None,
+) -> Iterator[str]:
+    """Reads the texts of one file.
+
+    A text file comes in parts, cut only where no split pattern is affected; after 1,048,576 characters without such a
+    place it is cut anywhere.
+
+    Args:
+        text_field: Name of the field or column that holds the text.
+        special_tokens: Never cut inside these.
+        on_progress: Called with the number of bytes read.
+
+    Raises:
+        SGPEError: the file is damaged, not UTF-8 or has no such field; the message names the file and the place.
+    """
+    path = _file(path)
+    report = on_progress or (lambda count: None)
+    kind = kind_of(path)
+    if kind == PARQUET:
+        yield from _parquet_texts(path, text_field, report)
+    elif kind == JSON_LINES:
+        yield from _json_texts(path, text_field, report)
+    else:
+        yield from read_text_file(path, special_tokens=special_tokens, on_progress=report)
+
+
+def read_documents(
+    path: CorpusFile,
+    *,
+    text_field: str = "text",
+    lines: bool = False,
+    special_tokens: Iterable[str] = (),
+    whole: bool = False,
+    on_progress: Progress | None = None,
+) -> Iterator[tuple[str, bool]]:
+    """Reads the documents of one file, each as a whole or in parts: (text, whether its document ends with it).
+
+    A text file is one document and comes in parts, cut only where no split pattern is affected, however long a stretch
+    without such a place is: tokens of the parts are those of the whole. Documents without text are left out.
+
+    Args:
+        text_field: As for `read_texts`; so are ``special_tokens``, ``on_progress`` and errors.
+        lines: Each line of a text file is a document.
+        whole: Never cut a document: for split patterns that nothing is known of.
+    """
+    report = on_progress or (lambda count: None)
+    if kind_of(path) != TEXT:
+        documents: Iterable[str] = read_texts(path, text_field=text_field, on_progress=report)
+    elif lines:
+        documents = _text_lines(_decoded(path, report), path)
+    elif whole:
+        documents = ["".join(_decoded(path, report))]
+    else:
+        before = ""
+        for text in cut_stream(_decoded(path, report), special_tokens):
+            if before:
+                yield before, False
+            before = text
+        documents = [before]
+    yield from ((text, True) for text in documents if text)
+
+
+def read_model_texts(
+    files: Iterable[CorpusFile], *, text_field: str = "text", special_tokens: Iterable[str] = ()
+) -> Iterator[Text]:
+    """Yield the texts of files for a model: a text file is one text, each row of JSON Lines or Parquet another.
+
+    Arguments and errors as for `trainers.read_texts`.
+    """
+    for file in files:
+        texts = read_texts(file, text_field=text_field, special_tokens=special_tokens)
+        if kind_of(file) == TEXT:
+            yield texts
+        else:
+            yield from texts
+
+
+def read_text_file(
+    path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
+) -> Iterator[str]:
+    """Reads one file as text, in parts, whatever its extension; arguments and errors as for `read_texts`."""
+    return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
+
+
+def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
+    """The first texts of some files: enough to detect the scripts of a corpus.
+
+    Args:
+        text_field: As for `read_texts`.
+        most: How many files to read at most, evenly spaced in the list by name.
+
+    Raises:
+        SGPEError: as for `read_texts`.
+    """
+    for file in sorted(files, key=str)[:: -(-len(files) // most) or 1]:
+        yield from beginning_of(read_texts(file, text_field=text_field))
+
+
+def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
+    """The first texts, up to about ``characters`` characters in all."""
+    for text in texts:
+        yield text[:characters]
+        characters -= len(text)
+        if characters <= 0:
+            return
+
+
+def read_lines(
+    path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
+) -> Iterator[str]:
+    """The lines of all texts of one file, without their line ends unless ``keep_ends``; errors as for `read_texts`."""
+    path = _file(path)
+    if kind_of(path) == TEXT:
+        texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
+    else:
+        texts = ([text] for text in read_texts(path, text_field=text_field))
+    for parts in texts:
+        yield from _lines(parts, "\n", path, keep_ends=True) if keep_ends else _text_lines(parts, path)
+
+
+def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
+    for line in _lines(parts, "\n", path):
+        yield line.removesuffix("\r")
+
+
+def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
+    """The one file that a path names, here or on the Hub."""
+    if isinstance(path, HubFile):
+        return path
+    if not os.fspath(path).startswith(PREFIX):
+        return Path(path)
+    files = find_hub_files(os.fspath(path))
+    if len(files) != 1:
+        raise SGPEError(f"{path}: this names {len(files)} files: give a single file")
+    return files[0]
+
+
+def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
+    """`TEXT`, `JSON_LINES` or `PARQUET` by a file's extension, compressed or not; None for any other file."""
+    name = path.name.lower()
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression)
+    suffix = Path(name).suffix
+    return next((kind for kind in (TEXT, JSON_LINES, PARQUET) if suffix in kind), None)
+
+
+def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    for block in _blocks(path, report):
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path, offset - pending + error.start) from None
+        yield text.removeprefix("\ufeff") if offset == 0 else text
+        offset += len(block)
+    if rest := decoder.getstate()[0]:
+        raise _not_utf8(path, offset - len(rest))
+
+
+def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
+    yield from (
+        record[field] for record in read_records(path, text_field=field, on_progress=report) if record[field] is not None
+    )
+
+
+def read_records(
+    path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
+) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file, each with text or null in its field; arguments and errors as for `read_texts`."""
+    field = text_field
+    for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
+        if not line.strip():
+            continue
+        if not isinstance(record, dict) or field not in record:
+            if not isinstance(record, dict):
+                raise SGPEError(f"{path}, line {number}: not a JSON object")
+            raise SGPEError(f"{path}, line {number}: {no_such('field', field, record)}")
+        if not isinstance(record[field], str | None):
+            raise SGPEError(f"{path}, line {number}: field {field!r} must be text, not {type(record[field]).__name__}")
+        yield record
+
+
+def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
+    """The lines of a JSON Lines file with their line ends, each with its value, or None where nothing is in it.
+
+    Raises:
+        SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
+    """
+    blocks = _blocks(path, on_progress or (lambda count: None))
+    for number, line in enumerate(_lines(blocks, b"\n", path, keep_ends=True), 1):
+        try:
+            yield line, json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")) if line.strip() else None
+        except UnicodeDecodeError as error:
+            raise SGPEError(f"{path}, line {number}: not UTF-8 (byte {error.start} of the line)") from None
+        except (ValueError, RecursionError) as error:
+            raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
+
+
+def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise not_installed(f"{path}: reading Parquet needs pyarrow", "pyarrow", extra="corpora") from None
+    size, reported = size_of(path), 0
+    with tempfile.TemporaryFile() as unpacked, path.open("rb") as opened:
+        source: IO[bytes] = opened
+        if path.suffix.lower() in COMPRESSIONS:
+            for block in _blocks(path, lambda count: None):
+                unpacked.write(block)
+            unpacked.seek(0)
+            source = unpacked
+        try:
+            with pq.ParquetFile(source) as file:
+                if field not in file.schema_arrow.names:
+                    raise SGPEError(f"{path}: {no_such('column', field, file.schema_arrow.names)}")
+                rows = 0
+                for batch in file.iter_batches(columns=[field], batch_size=1024):
+                    for value in batch.column(0).to_pylist():
+                        if value is None:
+                            continue
+                        if not isinstance(value, str):
+                            raise SGPEError(f"{path}: column {field!r} must be text, not {type(value).__name__}")
+                        yield value
+                    rows += batch.num_rows
+                    position = size * rows // max(file.metadata.num_rows, 1)
+                    report(position - reported)
+                    reported = position
+        except SGPEError:
+            raise
+        except (pa.ArrowException, ValueError, OSError) as error:
+            _check_no_pointer(path)
+            raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
+
+
+def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
+    """Splits a text in blocks into lines. A line end at the end of the text does not start another line.
+
+    Raises:
+        SGPEError: a line is too long; the message begins with ``where``.
+    """
+    rest: list[AnyStr] = []
+    for block in blocks:
+        lines = block.split(line_end)
+        rest.append(lines[0])
+        if len(rest) > _LONGEST_LINE // _BLOCK_BYTES and sum(map(len, rest)) > _LONGEST_LINE:
+            raise SGPEError(f"{where}: more than {_LONGEST_LINE >> 20} MiB without a line end: not a file of lines")
+        for line in lines[1:]:
+            yield line_end[:0].join(rest) + (line_end if keep_ends else line_end[:0])
+            rest = [line]
+    if last := line_end[:0].join(rest):
+        yield last
+
+
+def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
+    """The unpacked bytes of a file, block by block."""
+    with path.open("rb") as raw:
+        position = 0
+        try:
+            for block in _unpacked(path, raw):
+                if position == 0 and (reason := why_not_text(block)):
+                    raise SGPEError(f"{path}: {reason}")
+                report(raw.tell() - position)
+                position = raw.tell()
+                yield block
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            raise _damaged(path, error) from None
+        except OSError as error:
+            # For data in another format, gzip and bz2 raise an OSError without a number.
+            if error.errno is not None:
+                raise
+            raise _damaged(path, error) from None
+        report(raw.tell() - position)
+
+
+def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".zst":
+        return _unpacked_zstd(path, raw)
+    if suffix == ".xz":
+        return _streams(raw, lzma.LZMADecompressor, padding=b"\0")
+    if suffix == ".bz2":
+        return _streams(raw, bz2.BZ2Decompressor)
+    file: Any = gzip.GzipFile(fileobj=raw) if suffix == ".gz" else raw
+    return iter(lambda: file.read(_BLOCK_BYTES), b"")
+
+
+def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
+    """Unpacks compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
+
+    Args:
+        new: Makes a decompressor for one stream.
+        padding: Bytes to skip after a stream.
+    """
+    packed = raw.read(_BLOCK_BYTES)
+    while True:
+        stream = new()
+        while not stream.eof:
+            if not packed and stream.needs_input:
+                raise EOFError("it ends inside a compressed stream")
+            if block := stream.decompress(packed, _BLOCK_BYTES):
+                yield block
+            packed = raw.read(_BLOCK_BYTES) if stream.needs_input and not stream.eof else b""
+        packed = stream.unused_data.lstrip(padding) if padding else stream.unused_data
+        while not packed:
+            packed = raw.read(_BLOCK_BYTES)
+            if not packed:
+                return
+            packed = packed.lstrip(padding) if padding else packed
+
+
+def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise not_installed(f"{path}: reading .zst needs zstandard", "zstandard", extra="corpora") from None
+    frame = None
+    try:
+        # Read little at a time: one call unpacks everything into memory, and four bytes can become 128 kB.
+        while packed := raw.read(_ZSTD_BYTES):
+            while packed:
+                if frame is None:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                block = frame.decompress(packed)
+                for start in range(0, len(block), _BLOCK_BYTES):
+                    yield block[start : start + _BLOCK_BYTES]
+                packed = frame.unused_data
+                if frame.eof:
+                    frame = None
+    except zstandard.ZstdError as error:
+        raise _damaged(path, error) from None
+    if frame is not None:
+        raise _damaged(path, EOFError("the last frame has no end"))
+
+
+def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
+    _check_no_pointer(path)
+    return SGPEError(f"{path}: damaged or cut off ({error})")
+
+
+def _check_no_pointer(path: CorpusFile) -> None:
+    if isinstance(path, Path) and path.is_file():  # the Hub gives the file that a pointer is for
+        check_no_pointer(path)
+
+
+def no_such(kind: str, name: str, names: Iterable[str]) -> str:
+    """The message for a missing field or column of a corpus."""
+    return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
+
+
+def _not_utf8(path: CorpusFile, offset: int) -> SGPEError:
+    return SGPEError(f"{path}: not UTF-8 at byte offset {offset}: convert the file to UTF-8")

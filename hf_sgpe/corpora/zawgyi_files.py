@@ -1,0 +1,259 @@
+"""Burmese in Zawgyi in files: says where it is, and converts it to Unicode."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import logging
+import lzma
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import regex
+
+from hf_sgpe.corpora.text_files import (
+    JSON_LINES,
+    PARQUET,
+    CorpusFile,
+    beginning_of,
+    find_files,
+    kind_of,
+    read_json_lines,
+    read_lines,
+    read_texts,
+)
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.atomic import atomic_file, check_file
+from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
+
+logger = logging.getLogger(__name__)
+
+_LINE_IN_BURMESE = regex.compile(r".*[\u1000-\u109F].*")
+# Below this, lines are of another kind, such as those that speak of single signs.
+_LEAST_SHARE = 0.05
+_MOST_FILES = 64
+
+
+def warn_of_zawgyi(
+    files: Sequence[CorpusFile], datasets: Mapping[str, Iterable[str]] | None = None, *, text_field: str = "text"
+) -> None:
+    """Warns, in one line, of those files and datasets whose beginning is Burmese in Zawgyi.
+
+    Of many files 64 are looked at, evenly spaced. It takes as long as reading a million characters of each, up to 0.1 s
+    where they are packed; for text without Burmese nothing else is done.
+
+    Args:
+        datasets: Name → texts.
+        text_field: As for `read_texts`; so are errors.
+    """
+    texts: dict[str, Iterable[str]] = {
+        str(file): read_texts(file, text_field=text_field) for file in files[:: -(-len(files) // _MOST_FILES) or 1]
+    }
+    shares = {name: share_in_zawgyi(beginning_of(read)) for name, read in (texts | dict(datasets or {})).items()}
+    found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}
+    if not found:
+        return
+    first, share = next(iter(found.items()))
+    more = f", and more in {len(found) - 1} other{'s' * (len(found) > 2)}" if len(found) > 1 else ""
+    logger.warning(
+        "%s: %.0f%% of its lines in Burmese are in Zawgyi, not in Unicode%s: convert them by hf-sgpe convert-zawgyi",
+        first,
+        100 * share,
+        more,
+    )
+
+
+def share_in_zawgyi(texts: Iterable[str]) -> float:
+    """The share of the lines in Zawgyi among those with characters of Unicode's block Myanmar.
+
+    >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
+    0.5
+    """
+    lines = [is_zawgyi(line) for text in texts for line in _LINE_IN_BURMESE.findall(text)]
+    return sum(lines) / len(lines) if lines else 0.0
+
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What `convert_zawgyi` did.
+
+    Attributes:
+        lines: How many lines, or lines of JSON, there are.
+        in_zawgyi: How many of them were converted.
+        undecided: How many of them can be in either encoding by themselves, and are others in each.
+        first_undecided: The numbers of the first ten of those, from 1.
+        undecided_are_converted: Whether those were converted, too, because the rest of the file is in Zawgyi.
+        without_text: How many lines of JSON have no text in the field, and were passed on.
+    """
+
+    lines: int
+    in_zawgyi: int
+    undecided: int = 0
+    first_undecided: tuple[int, ...] = ()
+    undecided_are_converted: bool = False
+    without_text: int = 0
+
+
+def convert_zawgyi(
+    path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
+) -> Converted:
+    """Writes a file again, with its lines in Zawgyi in Unicode, and all others, and all line ends, as they are.
+
+    A line that can be in either encoding is taken for what more lines of the file are in. The file is read twice for that.
+    A warning names such lines, unless nothing of the file is in Zawgyi.
+
+    Args:
+        path: Text, or JSON Lines, of which the field with the text is converted and all else stays; packed or not.
+        out: The file to write, of the same kind. It is packed as its name says.
+        text_field: The field with the text in JSON Lines. Lines without text in it are passed on.
+        convert_all: Convert every line with characters of Unicode's block Myanmar, whatever it looks like.
+
+    Raises:
+        SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or none that can be read twice;
+            no line of JSON has text in the field; or as `read_texts`.
+    """
+    files = find_files([path])
+    if len(files) != 1:
+        raise SGPEError(f"{path}: this names {len(files)} files: give a single file")
+    file = files[0]
+    kind, target = kind_of(file), Path(out)
+    if kind == PARQUET:
+        raise SGPEError(
+            f"{file}: only text and JSON Lines are converted: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows"
+        )
+    if kind_of(target) != kind:
+        raise SGPEError(f"{out}: must be of the kind of {file}: give a name that ends in {' or '.join(kind or ())}")
+    if isinstance(file, Path) and target.resolve() == file.resolve():
+        raise SGPEError(f"{out} is the file that is converted: give another name")
+    if isinstance(file, Path) and not file.is_file():
+        raise SGPEError(f"{file}: cannot be read twice: give a file")
+    check_file(target)
+    read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
+    decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
+    if convert_all and decided["unicode"] > decided["zawgyi"]:
+        logger.warning(
+            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all spoils those in Unicode: leave it out",
+            file,
+            decided["unicode"],
+            decided["zawgyi"],
+        )
+    is_zawgyi_file = decided["zawgyi"] > decided["unicode"]
+    lines = in_zawgyi = with_text = without_text = 0
+    undecided: list[int] = []
+    with atomic_file(target) as temporary, _packed(temporary, target.suffix.lower()) as writer:
+        for lines, line in enumerate(read(), 1):
+            parts = [_converted(part, is_zawgyi_file, convert_all) for part in (line.text or "").split("\n")]
+            is_changed = any(part.is_changed for part in parts)
+            writer.write(line.with_text("\n".join(part.text for part in parts)) if is_changed else line.given)
+            in_zawgyi += is_changed
+            with_text += line.text is not None and not line.given.isspace()
+            without_text += line.text is None
+            if any(part.is_undecided for part in parts):
+                undecided.append(lines)
+        if without_text and not with_text:
+            raise SGPEError(f"{file}: none of its lines has text in a field {text_field!r}: give the name of the field")
+    first, are_converted = tuple(undecided[:_MOST_NAMED]), is_zawgyi_file and bool(undecided)
+    done = Converted(lines, in_zawgyi, len(undecided), first, are_converted, without_text)
+    if undecided and (decided["zawgyi"] or not decided["unicode"]):
+        _warn_of_undecided(file, done, is_unicode_file=decided["unicode"] > decided["zawgyi"])
+    return done
+
+
+def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bool) -> None:
+    if done.undecided_are_converted:
+        what_became = "were converted, because most other lines are in Zawgyi"
+    elif is_unicode_file:
+        what_became = "stay, because most other lines are in Unicode"
+    else:
+        what_became = "stay: --all converts every line"
+    numbers = ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
+    logger.warning(
+        "%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, what_became
+    )
+
+
+class _Line(NamedTuple):
+    """A line as it is in the file, the text in it, or None, and the line with another text."""
+
+    given: bytes
+    text: str | None
+    with_text: Callable[[str], bytes]
+
+
+def _text_lines(file: CorpusFile) -> Iterator[_Line]:
+    for line in read_lines(file, keep_ends=True):
+        yield _Line(line.encode(), line, str.encode)
+
+
+def _json_lines(file: CorpusFile, text_field: str) -> Iterator[_Line]:
+    for given, record in read_json_lines(file):
+        text = None if given.strip() else ""
+        if isinstance(record, dict) and isinstance(record.get(text_field, 0), str | None):
+            text = record[text_field] or ""
+
+        def with_text(new: str, given: bytes = given, record: Any = record) -> bytes:
+            changed = {**record, text_field: new}
+            end = given[len(given.rstrip(b"\r\n")) :]
+            return json.dumps(changed, ensure_ascii=not _is_utf8(changed)).encode() + end
+
+        yield _Line(given, text, with_text)
+
+
+class _Part(NamedTuple):
+    text: str
+    is_changed: bool
+    is_undecided: bool
+
+
+def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
+    """A line of text in Unicode: whether it was converted, and whether only the rest of the file could decide that."""
+    if _LINE_IN_BURMESE.match(text) is None:
+        return _Part(text, False, False)
+    encoding = "zawgyi" if convert_all else encoding_of(text)
+    if encoding == "unicode":
+        return _Part(text, False, False)
+    converted = to_unicode(text)
+    if encoding == "zawgyi":
+        return _Part(converted, True, False)
+    is_undecided = converted != text
+    return _Part(converted, True, True) if is_undecided and is_zawgyi_file else _Part(text, False, is_undecided)
+
+
+def _is_utf8(record: Any) -> bool:
+    """Not with a lone surrogate, which can be written as an escape only."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
+    """Opens a file for writing, packed as the suffix of its final name says."""
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("wb"))
+        if suffix == ".zst":
+            try:
+                import zstandard
+            except ImportError:
+                raise not_installed("writing .zst needs zstandard", "zstandard", extra="corpora") from None
+            raw = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
+        elif suffix == ".gz":
+            # Without the time, so that the same text is the same file.
+            raw = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
+        elif suffix == ".xz":
+            raw = stack.enter_context(lzma.LZMAFile(raw, "wb"))
+        elif suffix == ".bz2":
+            raw = stack.enter_context(bz2.BZ2File(raw, "wb"))
+        yield raw

@@ -1,0 +1,479 @@
+"""Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
+
+Text is measured line by line, in NFC, and a word is a run of characters between white space
+(`hf_sgpe.corpora.measured_text`, `hf_sgpe.corpora.held_out`). Text of scripts without spaces between words has no words to
+count. A syllable, letter or cluster
+is cut if a token ends strictly inside it, between two of its characters or two bytes. Measures that compare languages
+need texts that are translations of each other, line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, count, pairwise, takewhile
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import regex
+
+from hf_sgpe.corpora.measured_text import normalized, words_of
+from hf_sgpe.counts.counters import only_texts
+from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
+from hf_sgpe.evaluation.fairness import gini
+from hf_sgpe.evaluation.languages import letters_of
+from hf_sgpe.evaluation.robustness import small_changes
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+TokenEnds = Callable[[str], list[int]]
+"""Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
+
+# A word as its reader sees it: letters with their marks and joiners, and digits.
+_LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
+
+# Extended grapheme clusters (UAX #29). Flags stand first because \X looks back over all of them at each.
+_CLUSTER = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=SpacingMark}\u200D]*+|\X")
+# What makes a cluster one to count: no punctuation or digits, and nothing that is one byte, which no tokenizer can cut.
+_BEYOND_ASCII = regex.compile(r"(?![\x00-\x7F])[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]")
+
+RENYI_ALPHA = 2.5
+"""The order that agrees best with BLEU, as Zouhar et al. found (2023, "Tokenization and the Noiseless Channel")."""
+
+
+@dataclass(frozen=True)
+class Measurable:
+    """A tokenizer in the form that `evaluate` works with; called with a text, it is a `TokenEnds`.
+
+    Attributes:
+        encode: Text → the ids of its tokens, and where each ends as in `TokenEnds`.
+        vocab_size: Number of tokens, special tokens included.
+    """
+
+    encode: Callable[[str], tuple[list[int], list[int]]]
+    vocab_size: int
+
+    def __call__(self, text: str) -> list[int]:
+        return self.encode(text)[1]
+
+
+@dataclass
+class Evaluation:
+    """Sums over a text, and measures computed from them, each None if there is nothing to measure.
+
+    Attributes:
+        unspaced: Characters of scripts without spaces between words; where they are most, nothing is measured per word.
+        clusters: Extended grapheme clusters with a letter, mark or emoji outside ASCII; cut_clusters: those that are cut.
+        fallback_tokens: Tokens that are only part of a character: their bytes are not whole UTF-8.
+        token_lengths: Length in characters → how many tokens; of all but the fallback tokens.
+        whole_words: Words that are letters, marks and digits, and nothing else; single_words: those that are one token.
+        token_counts: Id → how many tokens; empty if the ids are not known.
+        compared: Name of a small change (`CHANGES`) → tokens of the texts that had it; changed: those that went with it.
+        vocab_size: Number of tokens in the vocabulary; 0 if it is not known.
+    """
+
+    lines: int = 0
+    words: int = 0
+    characters: int = 0
+    unspaced: int = 0
+    bytes: int = 0
+    tokens: int = 0
+    syllables: int = 0
+    cut_syllables: int = 0
+    letters: int = 0
+    cut_letters: int = 0
+    clusters: int = 0
+    cut_clusters: int = 0
+    fallback_tokens: int = 0
+    vocab_size: int = 0
+    whole_words: int = 0
+    single_words: int = 0
+    token_lengths: Counter[int] = field(default_factory=Counter, repr=False)
+    token_counts: Counter[int] = field(default_factory=Counter, repr=False)
+    compared: Counter[str] = field(default_factory=Counter, repr=False)
+    changed: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def has_spaces(self) -> bool:
+        """Whether the text is in a script with spaces between words, so that words can be counted."""
+        return 2 * self.unspaced <= self.characters
+
+    @property
+    def tokens_per_word(self) -> float | None:
+        """Fertility: tokens divided by words between white space."""
+        return self.tokens / self.words if self.words and self.has_spaces() else None
+
+    @property
+    def tokens_per_character(self) -> float | None:
+        """Tokens divided by code points: what can be compared where words cannot be counted."""
+        return self.tokens / self.characters if self.characters else None
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """Compression: UTF-8 bytes divided by tokens."""
+        return self.bytes / self.tokens if self.tokens else None
+
+    @property
+    def characters_per_token(self) -> float | None:
+        """Code points divided by tokens."""
+        return self.characters / self.tokens if self.tokens else None
+
+    @property
+    def cut_syllable_share(self) -> float | None:
+        """Share of the syllables of the supported scripts with a token end inside, 0 to 1."""
+        return self.cut_syllables / self.syllables if self.syllables else None
+
+    @property
+    def cut_letter_share(self) -> float | None:
+        """Share of the visible letters of the supported scripts with a token end inside, 0 to 1."""
+        return self.cut_letters / self.letters if self.letters else None
+
+    @property
+    def cut_cluster_share(self) -> float | None:
+        """Share of what a reader sees as one character, in any script, with a token end inside, 0 to 1.
+
+        These are extended grapheme clusters. Those of ASCII alone are left out, for they cannot be cut: with them the share
+        would tell how much English there is. So are punctuation and digits. None where there are hardly any, one in a
+        thousand characters: a few accents in English tell nothing.
+        """
+        return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
+
+    @property
+    def fallback_rate(self) -> float | None:
+        """Share of the tokens that are only part of a character, 0 to 1."""
+        return self.fallback_tokens / self.tokens if self.tokens else None
+
+    @property
+    def single_token_words(self) -> float | None:
+        """Share of the words that are one token, 0 to 1: the single-token retention rate (STRR)."""
+        return self.single_words / self.whole_words if self.whole_words and self.has_spaces() else None
+
+    @property
+    def changed_tokens(self) -> float | None:
+        """Share of the tokens that change when one word in ten has a small change (`CHANGES`), 0 to 1."""
+        return self.changed.total() / self.compared.total() if self.compared and self.has_spaces() else None
+
+    @property
+    def renyi_efficiency(self) -> float | None:
+        """How evenly the tokens use the vocabulary: Rényi entropy of their ids, order 2.5, divided by its maximum."""
+        if not self.token_counts or self.vocab_size < 2:
+            return None
+        return renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
+
+    @property
+    def vocabulary_used(self) -> float | None:
+        """Share of the vocabulary that occurs among the tokens, 0 to 1; it grows with the text."""
+        return len(self.token_counts) / self.vocab_size if self.token_counts else None
+
+    def parity(self, reference: Evaluation) -> float | None:
+        """Tokens divided by those of ``reference``, the same lines in another language; None if their numbers differ."""
+        return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
+
+    def add_syllable(
+        self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
+    ) -> bool:
+        """Counts a syllable and its letters, and returns whether one of ``ends`` cuts it.
+
+        Args:
+            ends: Where tokens end, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
+            length: Letter → its length in that unit.
+        """
+        self.syllables += 1
+        self.letters += len(letters)
+        if not ends_inside(ends, start, stop):
+            return False
+        self.cut_syllables += 1
+        places = accumulate(map(length, letters), initial=start)
+        self.cut_letters += sum(ends_inside(ends, *span) for span in pairwise(places))
+        return True
+
+    def add_clusters(self, text: str, ends: Sequence[int]) -> None:
+        """Counts the grapheme clusters that have a letter, mark or emoji outside ASCII, and those that are cut."""
+        if text.isascii():
+            return
+        stop = 0
+        for cluster in _CLUSTER.findall(text):
+            start, stop = stop, stop + len(cluster.encode())
+            if _BEYOND_ASCII.search(cluster):
+                self.clusters += 1
+                self.cut_clusters += ends_inside(ends, start, stop)
+
+    def add_words(self, text: str, ends: Sequence[int]) -> None:
+        """Counts the words of ``text`` that consist of letters, and those that are one token, with or without the space in
+        front of them."""
+        places = _byte_offsets(text)
+        known = {0, *ends}
+        for word in _LETTERS.finditer(text):
+            start, stop = places[word.start()], places[word.end()]
+            self.whole_words += 1
+            begins = start in known or (text[word.start() - 1 : word.start()] == " " and start - 1 in known)
+            self.single_words += stop in known and begins and not ends_inside(ends, start, stop)
+
+    def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
+        """Counts the tokens of ``text``, which are ``ids``, that change with each of `small_changes`."""
+        before = Counter(ids)
+        for change, changed in small_changes(text):
+            self.compared[change] += len(ids)
+            self.changed[change] += (before - Counter(form.encode(changed)[0])).total()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns sums, measures and the distribution of lengths as plain JSON values."""
+        counters = ("token_counts", "token_lengths", "compared", "changed")
+        sums = {name: value for name, value in vars(self).items() if name not in counters}
+        lengths = dict(sorted(self.token_lengths.items()))
+        sums["changed_by"] = {change: self.changed[change] / total for change, total in self.compared.items()}
+        return {**sums, **{name: getattr(self, name) for name in MEASURES}, "token_lengths": lengths}
+
+
+MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance(member, property))
+"""Names of the measures of one text, each a property of `Evaluation`."""
+
+
+def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
+    """Measures one tokenizer (one of this package's, or any as `load_measurable` gives it) on some lines.
+
+    Reads the lines once; memory grows with the vocabulary, not with the text.
+
+    Args:
+        tokenizer: A plain `TokenEnds` has no ids, so measures of ids stay None.
+
+    Raises:
+        SGPEError: it is of another class of transformers.
+
+    >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
+    >>> result.cut_syllable_share
+    1.0
+    """
+    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+    unspaced = letters_of(tuple(script for script in every_script().values() if not script.spaced))
+    form = measurable(tokenizer)
+    result = Evaluation(vocab_size=form.vocab_size)
+    for line in only_texts(lines):
+        text = normalized(line)
+        ids, ends = form.encode(text)
+        result.token_counts.update(ids)
+        result.lines += 1
+        result.words += len(words_of(text))
+        result.characters += len(text)
+        result.unspaced += len(unspaced.findall(text))
+        result.bytes += len(text.encode())
+        result.tokens += len(ends)
+        for length, number in Counter(token_lengths(text, ends)).items():
+            if length is None:
+                result.fallback_tokens += number
+            else:
+                result.token_lengths[length] += number
+        result.add_words(text, ends)
+        result.add_clusters(text, ends)
+        if ids:
+            result.add_changes(text, ids, form)
+        for syllable, start, stop in syllable_spans(trie, text):
+            result.add_syllable(trie.letters(syllable), ends, start, stop, lambda letter: len(letter.encode()))
+    return result
+
+
+def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
+    """Yields the length of each token in characters; None for one that begins or ends inside a character.
+
+    >>> list(token_lengths("aක", [1, 2, 4]))
+    [1, None, None]
+    """
+    number_at = {offset: number for number, offset in enumerate(_byte_offsets(text))}
+    start: int | None = 0
+    for end in ends:
+        stop = number_at.get(end)
+        yield None if start is None or stop is None else stop - start
+        start = stop
+
+
+def _byte_offsets(text: str) -> list[int]:
+    """Where each character starts in the UTF-8 of ``text``, and where the last one stops."""
+    return list(accumulate((len(character.encode()) for character in text), initial=0))
+
+
+def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
+    """Returns the Rényi entropy, in nats, of a distribution given by counts; its order ``alpha`` must not be 1.
+
+    >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
+    1.0
+    """
+    counts = list(counts)
+    total = sum(counts)
+    return log(sum((count / total) ** alpha for count in counts)) / (1 - alpha)
+
+
+def gini_of(evaluations: Iterable[Evaluation]) -> float | None:
+    """Returns the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
+    evaluations = list(evaluations)
+    if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
+        return None
+    return gini(evaluation.tokens for evaluation in evaluations)
+
+
+def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
+    """Yields each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
+
+    >>> list(syllable_spans(LinguisTrie(), "a කා"))
+    [('කා', 2, 8)]
+    """
+    start = 0
+    for unit in trie.tokenize(text):
+        stop = start + len(unit.encode())
+        if trie.script_of(unit):
+            yield unit, start, stop
+        start = stop
+
+
+def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
+    """Whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
+    place = bisect_right(ends, start)
+    return place < len(ends) and ends[place] < stop
+
+
+def compression_sizes(vocab_size: int) -> list[int]:
+    """Returns the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
+
+    >>> compression_sizes(5000)
+    [1000, 2000, 4000, 5000]
+    """
+    return [*takewhile(lambda size: size < vocab_size, (1000 << power for power in count())), vocab_size]
+
+
+def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
+    """Returns the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
+
+    Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
+
+    >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
+    >>> with_first_merges(tokenizer, 257).merges
+    [(b'a', b'b')]
+    """
+    if vocab_size >= tokenizer.vocab_size:
+        return tokenizer
+    vocab = {token: id for token, id in tokenizer.vocab.items() if len(token) == 1}
+    room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
+    merges = []
+    for left, right in tokenizer.merges:
+        token = left + right
+        if left not in vocab or right not in vocab:  # of a token that no merge makes
+            continue
+        if token not in vocab:
+            if room <= 0:
+                break
+            room -= 1
+            vocab[token] = tokenizer.vocab[token]
+        merges.append((left, right))
+    return BPETokenizer(
+        vocab,
+        merges,
+        added_tokens=tokenizer.added_tokens,
+        splitting=tokenizer.splitting,
+        ignore_merges=tokenizer.ignore_merges,
+    )
+
+
+def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
+    """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
+    size = tokens = 0
+    for line in lines:
+        text = normalized(line)
+        size += len(text.encode())
+        tokens += tokenizer.count_tokens(text)
+    return size / tokens if tokens else None
+
+
+def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
+    """Loads any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository), to measure it.
+
+    Special tokens are neither added nor recognised. Byte-level BPE runs in this package, anything else in ``tokenizers``.
+
+    Raises:
+        SGPEError: there is no such tokenizer, or it is damaged.
+    """
+    try:
+        return BPETokenizer.from_pretrained(path_or_repo)
+    except NotByteLevelError:
+        return _foreign(tokenizer_json.find(path_or_repo))
+
+
+def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
+    """Loads any tokenizer, as `load` does, in the one form that `evaluate` works with."""
+    return measurable(load(path_or_repo))
+
+
+def without_transformers(tokenizer: Any) -> Any:
+    """Returns the `BPETokenizer` in an `SGPETokenizerFast`, and anything else as it is.
+
+    Raises:
+        SGPEError: it is of another class of transformers, which says too little of where its tokens end.
+    """
+    if hasattr(tokenizer, "to_bpe"):
+        return tokenizer.to_bpe()
+    if hasattr(tokenizer, "backend_tokenizer"):
+        raise SGPEError(
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it by hf_sgpe.evaluation.metrics.load"
+        )
+    return tokenizer
+
+
+def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
+    """Returns a tokenizer in the form that `evaluate` works with; errors as there.
+
+    >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
+    [2, 3]
+    """
+    tokenizer = without_transformers(tokenizer)
+    if not isinstance(tokenizer, BPETokenizer):
+        return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
+    lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
+    lengths |= {id: len(token.encode()) for token, id in tokenizer.added_tokens.items()}
+
+    def encode(text: str) -> tuple[list[int], list[int]]:
+        ids = tokenizer.encode(text)
+        return ids, list(accumulate(map(lengths.__getitem__, ids)))
+
+    return Measurable(encode, tokenizer.vocab_size)
+
+
+def foreign_backend(content: str, where: str) -> Tokenizer:
+    """Loads a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
+
+    Raises:
+        SGPEError: it is damaged; the message names ``where`` it comes from.
+    """
+    try:
+        tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))
+    except NotInstalledError:
+        raise
+    except Exception as error:  # the library raises the bare class
+        raise SGPEError(f"{where}: damaged or not a tokenizer.json ({error})") from None
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _foreign(path: Path) -> Measurable:
+    tokenizer = foreign_backend(path.read_text(encoding="utf-8"), str(path))
+
+    def encode(text: str) -> tuple[list[int], list[int]]:
+        byte_offsets = _byte_offsets(text)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        spans = encoded.offsets
+        ends: list[int] = []
+        for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=False):
+            # If two tokens share a character, the first ends somewhere inside it.
+            ends.append(byte_offsets[end - 1] + 1 if next_start < end else byte_offsets[end])
+        return encoded.ids, ends
+
+    return Measurable(encode, tokenizer.get_vocab_size())

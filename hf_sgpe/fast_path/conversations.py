@@ -1,0 +1,260 @@
+"""``apply_chat_template`` for `SGPETokenizerFast`: writes a conversation with marks, and encodes it as the marks say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import transformers
+from tokenizers import Encoding, Tokenizer
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import TruncationStrategy
+from transformers.utils import get_json_schema, logging
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from hf_sgpe.chat.marked_text import ANSWER, Finder, Part, Written, is_plain, marks_of, parts
+from hf_sgpe.chat.templates import plain, write
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.fast_path import fast_calls
+
+logger = logging.get_logger(__name__)
+
+# Names that messages have for the reasoning. Templates get it under the first two.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
+# The same mark as in transformers, so that a template that counts, cuts or changes texts gives the same result.
+_END = "CONTINUE_FINAL_MESSAGE_TAG "
+
+
+def prepared(conversation: Any) -> Any:
+    """A conversation, or a list of them, prepared for a template as the newest transformers does it.
+
+    Older versions prepare less; with this they write the same text.
+    """
+    if isinstance(conversation, (list, tuple)) and conversation:
+        first = conversation[0]
+        if isinstance(first, (list, tuple)) or hasattr(first, "messages"):
+            return [prepared(item) for item in conversation]
+    messages = []
+    for original in getattr(conversation, "messages", conversation):
+        message = {key: value for key, value in plain(original).items() if value is not None}
+        reasoning = next((message[name] for name in _REASONING if name in message), None)
+        if reasoning is not None:
+            message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
+        messages.append(message)
+    return messages
+
+
+def check_continued(field: bool | str) -> None:
+    """Checks that the installed transformers can continue this field of a message.
+
+    Raises:
+        SGPEError: it cannot; an old version continues ``content``, whatever the field.
+    """
+    if (
+        isinstance(field, str)
+        and field != "content"
+        and render_jinja_template.__annotations__["continue_final_message"] is bool
+    ):
+        raise SGPEError(
+            f"continue_final_message={field!r}: transformers {transformers.__version__} can only continue the content: "
+            "pip install --upgrade transformers"
+        )
+
+
+def write_conversation(
+    tokenizer: PreTrainedTokenizerFast,
+    messages: list[dict[str, Any]],
+    source: str,
+    *,
+    tools: Sequence[Any] | None,
+    continue_final_message: bool | str,
+    variables: Mapping[str, Any],
+) -> Written:
+    """Writes one conversation, with marks, as ``tokenizer.apply_chat_template(tokenize=False)`` does.
+
+    Args:
+        messages: From `prepared`.
+        source: Jinja source.
+        tools: JSON schemas, or functions with a docstring.
+        continue_final_message: Stop at the end of the last message; a string names the field to continue.
+        variables: Other variables of the template, such as ``documents`` and ``add_generation_prompt``.
+    """
+    if continue_final_message:
+        messages = plain(messages)  # a copy
+        _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
+    schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
+    special_tokens = dict(tokenizer.special_tokens_map)
+    # Special tokens in the call replace those of the tokenizer.
+    names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+    special_tokens.update({name: value for name, value in variables.items() if name in names})
+    text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
+    if continue_final_message:
+        place = text.rindex(_END.strip())
+        text = text[:place] if text.startswith(_END, place) else text[:place].rstrip()
+    return text
+
+
+def _mark_end(message: dict[str, Any], field: str) -> None:
+    texts = message[field]
+    if isinstance(texts, (list, tuple)):
+        block = next(block for block in reversed(texts) if "text" in block)
+        block["text"] += _END
+    else:
+        fields = _REASONING if field in _REASONING else (field,)
+        message.update({name: texts + _END for name in fields if message.get(name) == texts})
+
+
+def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
+    """A `Finder` for the special tokens of a tokenizer."""
+    tokens = tokenizer.added_tokens_decoder.values()
+
+    def texts_with(flag: str) -> list[str]:
+        return [token.content for token in tokens if getattr(token, flag)]
+
+    # Tokens with ``normalized`` are found later, in the text between the others.
+    others = [token.content for token in tokens if not token.special and not token.normalized]
+    flags = ("lstrip", "rstrip", "single_word")
+    return Finder(texts_with("special"), others, **{flag: texts_with(flag) for flag in flags})
+
+
+def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
+    """Whether encoding a text as it is finds exactly the special tokens that the template wrote."""
+    if tokenizer._tokenizer.normalizer and any(
+        token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
+    ):
+        return False  # the normalized text could have more special tokens
+    return is_plain(text, finder_for(tokenizer))
+
+
+def warn_without_answers(source: str) -> None:
+    """Warn once, as transformers does, of a template that marks no answers: a model would learn nothing from its masks."""
+    if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
+        logger.warning_once(
+            "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
+            "all zeros. Put {% generation %} and {% endgeneration %} around what the assistant says."
+        )
+
+
+def answer_mask(text: str, encoding: Encoding) -> list[int]:
+    """For each token of ``encoding``: 1 if part of it is an answer of the assistant in ``text``, else 0."""
+    marks = marks_of(text)
+    return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
+
+
+def encode_written(
+    tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
+) -> BatchEncoding:
+    """``tokenizer._encode_plus(text, **options)``, but only the special tokens that the template wrote are special.
+
+    Raises:
+        SGPEError: the options ask for special tokens around the text, for text split into words or for a pair.
+    """
+    for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
+        if options.get(name):
+            raise SGPEError(f"{name} cannot be used with conversations: the template writes all special tokens")
+    texts = [text] if isinstance(text, str) else text
+    pieces = _pieces(tokenizer, texts, options)
+
+    def make() -> list[Encoding]:
+        backend = _copy(tokenizer._tokenizer)
+        _set_post_processing(backend, tokenizer, options)
+        encodings = [backend.post_process(_joined(text_pieces), add_special_tokens=False) for text_pieces in pieces]
+        _pad(tokenizer, encodings, options)
+        return encodings
+
+    if not fast_calls.needs_encodings(options):
+        ids = [[id for _, piece in text_pieces for id in piece.ids] for text_pieces in pieces]
+        return fast_calls.from_ids(tokenizer, ids, options, make, is_batch=texts is text)
+    verbose = options.get("verbose", True)
+    returned = {name: value for name, value in options.items() if name.startswith("return_") and name != "return_tensors"}
+    columns: dict[str, list[Any]] = {}
+    rows: list[Encoding] = []
+    for place, encoding in enumerate(make()):
+        converted, row_encodings = tokenizer._convert_encoding(encoding=encoding, verbose=verbose, **returned)
+        for name, values in converted.items():
+            columns.setdefault(name, []).extend(values)
+        if returned.get("return_overflowing_tokens"):
+            columns.setdefault("overflow_to_sample_mapping", []).extend([place] * len(row_encodings))
+        rows += row_encodings
+    for row in columns["input_ids"]:
+        tokenizer._eventual_warn_about_too_long_sequence(row, options.get("max_length"), verbose)
+    tensors = options.get("return_tensors")
+    if isinstance(text, str) and tensors is None and not returned.get("return_overflowing_tokens"):
+        columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
+    return BatchEncoding(columns, rows, tensor_type=tensors, n_sequences=1)
+
+
+def _pieces(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
+) -> list[list[tuple[Part, Encoding]]]:
+    """The parts of each text, with their encodings."""
+    split = options.get("split_special_tokens")
+    if split is None:
+        split = tokenizer.split_special_tokens
+    backend = _copy(tokenizer._tokenizer)
+    special = finder_for(tokenizer)
+    pieces = []
+    for text in texts:
+        text_pieces = []
+        for part in [Part(text, False, (0, len(text)))] if split else parts(text, special):
+            backend.encode_special_tokens = not part.is_special
+            text_pieces.append((part, backend.encode(part.text, add_special_tokens=False)))
+        pieces.append(text_pieces)
+    return pieces
+
+
+def _copy(backend: Tokenizer) -> Tokenizer:
+    """A copy without post-processing, so that no other thread sees its settings change. It shares the model."""
+    copy = Tokenizer(backend.model)
+    copy.normalizer = backend.normalizer
+    copy.pre_tokenizer = backend.pre_tokenizer
+    copy.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    return copy
+
+
+def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
+    """The encoding of a text, joined from the encodings of its parts; `Encoding.merge` loses offsets."""
+    whole: dict[str, list[Any]] = {
+        name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
+    }
+    offsets: list[tuple[int, int]] = []
+    words: list[int] = []
+    for part, piece in pieces:
+        for name, values in whole.items():
+            values += getattr(piece, name)
+        begin = part.span[0]
+        offsets += [part.span] if part.is_special else [(start + begin, stop + begin) for start, stop in piece.offsets]
+        before = words[-1] + 1 if words else 0
+        words += [word + before for word in cast(list[int], piece.word_ids)]
+    state = {**whole, "offsets": offsets, "words": words, "overflowing": [], "sequence_ranges": {}}
+    joined = Encoding()
+    joined.__setstate__(json.dumps(state).encode())
+    joined.set_sequence_id(0)
+    return joined
+
+
+def _set_post_processing(backend: Tokenizer, tokenizer: PreTrainedTokenizerFast, options: Mapping[str, Any]) -> None:
+    backend.post_processor = tokenizer._tokenizer.post_processor
+    strategy = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+    if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
+        backend.enable_truncation(
+            options["max_length"],
+            stride=options.get("stride", 0),
+            strategy=strategy.value,
+            direction=tokenizer.truncation_side,
+        )
+
+
+def _pad(tokenizer: PreTrainedTokenizerFast, encodings: list[Encoding], options: Mapping[str, Any]) -> None:
+    length = fast_calls.padded_length([len(encoding) for encoding in encodings], options)
+    for encoding in encodings if length else ():
+        encoding.pad(
+            length,
+            direction=options.get("padding_side") or tokenizer.padding_side,
+            pad_id=tokenizer.pad_token_id,
+            pad_type_id=tokenizer.pad_token_type_id,
+            pad_token=tokenizer.pad_token,
+        )

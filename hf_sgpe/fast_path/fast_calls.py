@@ -1,0 +1,373 @@
+"""The fast lane of `SGPETokenizerFast`: calls that return only ids, masks, offsets and lengths are answered by our kernel.
+
+Everything else (pairs, overflow, text already split into words) goes to the backend, and so does every tokenizer
+that `BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``,
+``char_to_token`` and the like; the backend makes them when they are first used. Results are equal in every field.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
+
+from hf_sgpe import kernels
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_json import from_transformers
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.tokenizer import BPETokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has encoded this many characters
+# for each token, which takes about as long.
+_WORTH_OPENING = 16
+# Checking that the added tokens are unchanged takes time for each of them. With fewer characters than this for each added
+# token, the backend is as fast.
+_WORTH_CHECKING = 16
+
+# Options that only the backend supports, or that need more than ids.
+_BACKEND_ONLY = ("is_split_into_words", "return_overflowing_tokens", "stride")
+_OFFSETS = "return_offsets_mapping"
+
+Offsets = list[tuple[int, int]]
+
+
+def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
+    """The result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
+    if needs_encodings({**options, _OFFSETS: False}) or options.get("sanitize_control_tokens"):
+        return None
+    texts = [text] if isinstance(text, str) else text
+    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(entry, str) for entry in texts):
+        return None
+    if not kernels.is_native():
+        return None
+    import hf_sgpe._native as _native
+
+    if any(map(_native.has_surrogates, texts)):  # the backend raises an error for them
+        return None
+    lane = _lane_of(tokenizer, texts)
+    if lane is None:
+        return None
+    return lane.batch_encoding(tokenizer, texts, options, is_batch=texts is text)
+
+
+def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
+    """Whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is left."""
+    if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
+        return True
+    truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
+    if truncation == TruncationStrategy.DO_NOT_TRUNCATE:
+        return False
+    return truncation == TruncationStrategy.ONLY_SECOND or (options.get("max_length") or 0) <= special_tokens
+
+
+def from_ids(
+    tokenizer: PreTrainedTokenizerFast,
+    rows: list[list[int]],
+    options: Mapping[str, Any],
+    make: Callable[[], list[Encoding]],
+    *,
+    is_batch: bool,
+    prefix: Sequence[int] = (),
+    suffix: Sequence[int] = (),
+    offsets: list[Offsets] | None = None,
+) -> BatchEncoding:
+    """The result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
+
+    Args:
+        make: Makes the encodings; called when they are first used.
+        is_batch: Whether the call was for a list of texts, not for a single one.
+        prefix: Ids of special tokens to put before each text.
+        suffix: Ids of special tokens to put after each text.
+        offsets: Of each row, if they are wanted.
+    """
+    get = options.get
+    max_length: Any = get("max_length")
+    if get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE) != TruncationStrategy.DO_NOT_TRUNCATE:
+        room = max_length - len(prefix) - len(suffix)
+        kept = slice(-room, None) if tokenizer.truncation_side == "left" else slice(room)
+        rows = [row if len(row) <= room else row[kept] for row in rows]
+        offsets = offsets and [row if len(row) <= room else row[kept] for row in offsets]
+    if prefix or suffix:
+        rows = [[*prefix, *row, *suffix] for row in rows]
+        offsets = offsets and [[(0, 0)] * len(prefix) + row + [(0, 0)] * len(suffix) for row in offsets]
+    data = _columns(tokenizer, rows, len(prefix), len(suffix), options, offsets)
+    for row in data["input_ids"]:
+        tokenizer._eventual_warn_about_too_long_sequence(row, max_length, get("verbose", True))
+    encodings = _Encodings(tokenizer, len(rows), make)
+    _waiting.setdefault(tokenizer, WeakSet()).add(encodings)
+    batch = BatchEncoding(data, encodings, tensor_type=get("return_tensors"), n_sequences=1)
+    if is_batch or get("return_tensors") is not None:
+        return batch
+    single = {name: value[0] if value and isinstance(value[0], list) else value for name, value in batch.items()}
+    return BatchEncoding(single, encodings, n_sequences=1)
+
+
+def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
+    """The result of ``tokenizer.tokenize`` without further options, or None if the backend must compute it."""
+    encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
+    if encoded is None:
+        return None
+    return [tokenizer._tokenizer.id_to_token(id) for id in encoded["input_ids"]]
+
+
+def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
+    """Opens the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
+    if tokenizer.get_added_vocab() == bpe.special_tokens | bpe.added_tokens:
+        _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
+
+
+def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Closes the lane of a tokenizer before its tokens change; it opens again by itself."""
+    for encodings in list(_waiting.pop(tokenizer, ())):
+        encodings.make()  # with the tokens of the time of the call
+    _lanes.pop(tokenizer, None)
+
+
+class _Lane:
+    """A tokenizer's kernel and the fingerprint of its backend from when it was made; closed if ``bpe`` is None."""
+
+    def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
+        self.bpe = bpe
+        self.fingerprint = fingerprint
+        self.waiting = 0
+        self.prefix: list[int] = []
+        self.suffix: list[int] = []
+        # The readable kernels are no faster than the backend.
+        self.is_open = bpe is not None and bpe.pre_tokenizer.scanner is not None
+        if bpe is not None and bpe.template is not None:
+            names = [name for name, _ in bpe.template.single]
+            place = names.index("$A")
+            self.prefix = [bpe.special_tokens[name] for name in names[:place]]
+            self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
+            # Templates with different token type ids are left to the backend.
+            self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
+
+    def batch_encoding(
+        self, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], options: dict[str, Any], *, is_batch: bool
+    ) -> BatchEncoding | None:
+        get = options.get
+        add_special_tokens = get("add_special_tokens", True)
+        prefix, suffix = (self.prefix, self.suffix) if add_special_tokens else ([], [])
+        if needs_encodings({**options, _OFFSETS: False}, len(prefix) + len(suffix)):
+            return None
+        split_special = get("split_special_tokens")
+        if split_special is None:
+            split_special = tokenizer.split_special_tokens
+        settings = {
+            "padding_strategy": get("padding_strategy", PaddingStrategy.DO_NOT_PAD),
+            "truncation_strategy": get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE),
+            "max_length": get("max_length"),
+            "stride": 0,
+            "pad_to_multiple_of": get("pad_to_multiple_of"),
+            "padding_side": get("padding_side"),
+        }
+        # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. If another thread
+        # holds the lock, skip this: with two calls at the same time, either may be the last to set them.
+        lock = backend_lock(tokenizer)
+        if lock.acquire(blocking=False):
+            try:
+                tokenizer.set_truncation_and_padding(**settings)
+                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks other threads that read
+                    tokenizer._tokenizer.encode_special_tokens = split_special
+            finally:
+                lock.release()
+
+        assert self.bpe is not None
+        allowed = "none" if split_special else "all"
+        offsets: list[Offsets] | None = None
+        if get(_OFFSETS):
+            # The backend has another idea of where a character comes from that normalization changed.
+            if any(prepare(text, self.bpe.normalization or "none") != text for text in texts):
+                return None
+            pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]
+            rows, offsets = [ids for ids, _ in pairs], [places for _, places in pairs]
+        else:
+            rows = self.bpe.encode_batch(texts, allowed_special=allowed)
+        make = _maker(tokenizer, list(texts), settings, add_special_tokens, split_special, self.fingerprint)
+        return from_ids(tokenizer, rows, options, make, is_batch=is_batch, prefix=prefix, suffix=suffix, offsets=offsets)
+
+
+def _columns(
+    tokenizer: PreTrainedTokenizerFast,
+    rows: list[list[int]],
+    before: int,
+    after: int,
+    options: Mapping[str, Any],
+    offsets: list[Offsets] | None = None,
+) -> dict[str, Any]:
+    """The padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
+    lengths = [len(row) for row in rows]
+    target = padded_length(lengths, options)
+    pads = [max(target - length, 0) for length in lengths]
+    on_left = (options.get("padding_side") or tokenizer.padding_side) == "left"
+
+    def padded(rows: Sequence[list[Any]], pad: Any) -> Sequence[list[Any]]:
+        if pad is None:
+            return rows
+        return [
+            row if not missing else [pad] * missing + row if on_left else row + [pad] * missing
+            for row, missing in zip(rows, pads, strict=True)
+        ]
+
+    def wanted(name: str, default: bool) -> bool:
+        value = options.get(f"return_{name}")
+        return default if value is None else value
+
+    def pad_with(pad: str | int) -> Any:
+        # Read only if needed: a property of the tokenizer takes microseconds.
+        return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
+
+    data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
+    if wanted("token_type_ids", "token_type_ids" in tokenizer.model_input_names):
+        data["token_type_ids"] = padded([[0] * length for length in lengths], pad_with("pad_token_type_id"))
+    if wanted("attention_mask", "attention_mask" in tokenizer.model_input_names):
+        data["attention_mask"] = padded([[1] * length for length in lengths], pad_with(0))
+    if wanted("special_tokens_mask", False):
+        masks = [[1] * before + [0] * (length - before - after) + [1] * after for length in lengths]
+        data["special_tokens_mask"] = padded(masks, pad_with(1))
+    if offsets is not None:
+        data["offset_mapping"] = padded(offsets, (0, 0))
+    if wanted("length", False):
+        data["length"] = [len(row) for row in data["input_ids"]]
+    return data
+
+
+_lanes: WeakKeyDictionary[PreTrainedTokenizerFast, _Lane] = WeakKeyDictionary()
+# Encodings that may not be made yet.
+_waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
+
+# Not attributes of the tokenizer, because tokenizers are pickled, copied and hashed with their attributes.
+_locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # a thread that holds a lock does not exist in the child
+    os.register_at_fork(after_in_child=_locks.clear)
+
+
+def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
+    """The lock to hold while setting the backend's truncation and padding and encoding with them."""
+    lock = _locks.get(tokenizer)  # faster than making a new lock for setdefault at every call
+    return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
+
+
+def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
+    """The open lane of a tokenizer in its present state, or None if it is not worth it or not possible."""
+    lane = _lanes.get(tokenizer)
+    if lane is None:
+        lane = _lanes[tokenizer] = _Lane(None, None)
+    characters = sum(map(len, texts))
+    if lane.bpe is not None and characters < _WORTH_CHECKING * (len(lane.bpe.special_tokens) + len(lane.bpe.added_tokens)):
+        return None
+    fingerprint = _fingerprint(tokenizer)
+    if fingerprint is None:
+        return None
+    if lane.fingerprint != fingerprint:
+        lane.waiting += characters
+        if lane.waiting < _WORTH_OPENING * fingerprint[0]:
+            return None
+        try:
+            lane = _Lane(BPETokenizer.of(from_transformers(tokenizer)), fingerprint)
+        except SGPEError:
+            lane = _Lane(None, fingerprint)
+        _lanes[tokenizer] = lane
+    return lane if lane.is_open else None
+
+
+_MODEL_OPTIONS = (
+    "dropout",
+    "ignore_merges",
+    "unk_token",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "fuse_unk",
+    "byte_fallback",
+)
+
+
+def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
+    """Everything that the ids depend on and that can be read in microseconds; None if the backend has parts made in Python.
+
+    Of the vocabulary and the merges it has only the size, so a new model of the same size in the backend is not noticed.
+    """
+    backend = tokenizer._tokenizer
+    model = backend.model
+    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
+    try:
+        states = [part and part.__getstate__() for part in parts]
+    except Exception:  # the library raises the bare class
+        return None
+    return (
+        backend.get_vocab_size(True),
+        backend.get_vocab_size(False),
+        *(getattr(model, option, None) for option in _MODEL_OPTIONS),
+        *((id, token.__getstate__()) for id, token in backend.get_added_tokens_decoder().items()),
+        *states,
+    )
+
+
+def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
+    """The length to which rows of these lengths are padded; 0 without padding."""
+    strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
+    if strategy == PaddingStrategy.DO_NOT_PAD:
+        return 0
+    max_length, multiple = options.get("max_length"), options.get("pad_to_multiple_of")
+    length = max_length if strategy == PaddingStrategy.MAX_LENGTH and max_length is not None else max(lengths)
+    return length + (-length % multiple if multiple else 0)
+
+
+class _Encodings(Sequence[Any]):
+    """The backend's encodings of a batch, made when the first one is used. Pickled and copied as a list."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
+        self._tokenizer = tokenizer
+        self._size = size
+        self._make = make
+        self._encodings: list[Encoding] | None = None
+
+    def make(self) -> list[Encoding]:
+        """Returns all encodings, and makes them first if needed."""
+        with backend_lock(self._tokenizer):
+            if self._encodings is None:
+                self._encodings = self._make()
+            return self._encodings
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.make()[item]
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Encoding]]]:
+        return list, (self.make(),)
+
+
+def _maker(
+    tokenizer: PreTrainedTokenizerFast,
+    texts: list[str],
+    settings: dict[str, Any],
+    add_special_tokens: bool,
+    split_special: bool,
+    fingerprint: tuple[Any, ...] | None,
+) -> Callable[[], list[Encoding]]:
+    def make() -> list[Encoding]:
+        if _fingerprint(tokenizer) != fingerprint:
+            raise SGPEError("the tokenizer's backend was changed after this batch was encoded: encode it again")
+        backend = tokenizer._tokenizer
+        truncation, padding, split_before = backend.truncation, backend.padding, backend.encode_special_tokens
+        try:
+            tokenizer.set_truncation_and_padding(**settings)
+            backend.encode_special_tokens = split_special
+            encodings: list[Encoding] = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
+        finally:
+            backend.encode_special_tokens = split_before
+            backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
+            backend.no_padding() if padding is None else backend.enable_padding(**padding)
+        return encodings
+
+    return make

@@ -1,0 +1,26 @@
+"""Reading JSON files, with errors in one line that name the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.unreadable import start_of, why_not_text
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        SGPEError: the file does not hold one.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SGPEError(f"{path}: {why_not_text(start_of(path)) or f'not valid JSON ({error})'}") from None
+    if not isinstance(content, dict):
+        raise SGPEError(f"{path}: holds no JSON object")
+    return content

@@ -1,0 +1,176 @@
+"""The file formats of tokenizers, each as one record. The command line and the documentation list them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+
+class Written(NamedTuple):
+    """The result of writing: a sentence on what is in the file and what is not, and the same as facts."""
+
+    remark: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format.
+
+    Attributes:
+        name: As ``hf-sgpe export --format`` takes it.
+        ending: Of the names of its files; empty for a folder.
+        holds: What it can hold, in half a sentence.
+        read: Source (path, or repository) and ``read_options`` → tokenizer; None if it is only written.
+        write: Tokenizer, path and ``write_options`` → what to say of it; None if it is only read.
+        read_options: Names of keyword arguments of ``read``: what a file does not hold and must be told.
+        write_options: The same of ``write``. One called ``model`` is the folder of the model that is written with it.
+    """
+
+    name: str
+    ending: str
+    holds: str
+    read: Callable[..., TokenizerData] | None = None
+    write: Callable[..., Written] | None = None
+    read_options: tuple[str, ...] = ()
+    write_options: tuple[str, ...] = ()
+
+
+FORMATS: dict[str, Format] = {}
+"""Name → record; `add_format` adds to it."""
+
+
+def add_format(form: Format) -> None:
+    """Makes a format known to ``hf-sgpe export``.
+
+    Raises:
+        SGPEError: its name is taken.
+    """
+    if form.name in FORMATS:
+        raise SGPEError(f"a format cannot be called {form.name!r}: there is one of that name")
+    FORMATS[form.name] = form
+
+
+def format_of(source: str | os.PathLike[str]) -> Format:
+    """The format of a file by the ending of its name; ``folder`` for everything else.
+
+    >>> format_of("my.tiktoken").name, format_of("user/name").name
+    ('tiktoken', 'folder')
+    """
+    name = os.fspath(source)
+    return next((form for form in FORMATS.values() if form.ending and name.endswith(form.ending)), FORMATS["folder"])
+
+
+# ---------------------------------------------------------------- the formats; their modules are imported when needed
+
+
+def _read_folder(source: str) -> TokenizerData:
+    from hf_sgpe.formats.loading import load
+
+    return load(source)
+
+
+def _write_folder(tokenizer: TokenizerData, out: Path) -> Written:
+    from hf_sgpe.formats import tokenizer_json
+
+    tokenizer_json.save(tokenizer, out)
+    return Written(f"{tokenizer.vocab_size:,} tokens", {})
+
+
+def _read_tiktoken(source: str, **options: Any) -> TokenizerData:
+    from hf_sgpe.formats import tiktoken
+
+    return tiktoken.read(source, **options)
+
+
+def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
+    from hf_sgpe.formats import tiktoken
+
+    tiktoken.write(tokenizer, out)
+    left_out = ["split pattern"]
+    for kind, ids in (("special", tokenizer.special_tokens), ("added", tokenizer.added_tokens)):
+        if ids or kind == "special":
+            left_out.append(f"{kind} tokens ({' '.join(f'{text}={id}' for text, id in ids.items()) or 'none'})")
+    if tokenizer.template:
+        around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
+        left_out.append(f"what goes around a text ({around})")
+    if tokenizer.normalization != "none":
+        left_out.append(f"normalization ({tokenizer.normalization})")
+    return Written(
+        f"{len(tokenizer.vocab):,} tokens. Not in the file: {', '.join(left_out)}",
+        {"patterns": list(tokenizer.splitting.regexes), "normalization": tokenizer.normalization},
+    )
+
+
+def _read_gguf(source: str) -> TokenizerData:
+    from hf_sgpe.formats import gguf_tokenizer
+
+    return gguf_tokenizer.read_tokenizer(Path(source))
+
+
+def _write_gguf(
+    tokenizer: TokenizerData,
+    out: Path,
+    *,
+    model: Path,
+    weight_type: str | None = None,
+    pre_tokenizer: str | None = None,
+) -> Written:
+    from hf_sgpe.weights import gguf
+
+    exact = gguf.write(model, out, weight_type, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer) is not None
+    size = out.stat().st_size
+    name, known = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
+    if exact:
+        form = tokenizer.normalization.upper()
+        only = "" if form == "NONE" else f" for text in the form {form} only, which it does not make itself"
+        but = f", but for {known.rarely}" if known and known.rarely else ""
+        own = f"llama.cpp itself gives the same ids{only}{but} (pre-tokenizer {name})"
+    elif known and name == known.name:
+        own = (
+            f"llama.cpp itself (pre-tokenizer {name}) gives other ids for {known.differs}: give it ids, as hf-sgpe chat does"
+        )
+    else:
+        own = (
+            f"llama.cpp itself (pre-tokenizer {name}) gives other ids than this tokenizer: give it ids, as hf-sgpe chat does"
+        )
+    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": tokenizer.normalization}
+    return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
+
+
+def _read_sgpe(source: str) -> TokenizerData:
+    from hf_sgpe.formats import sgpe_files
+
+    try:
+        return sgpe_files.to_data(**sgpe_files.read(source))
+    except SGPEError as error:
+        raise SGPEError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
+
+
+for _form in (
+    Format("folder", "", "everything, as AutoTokenizer loads it", _read_folder, _write_folder),
+    Format(
+        "tiktoken",
+        ".tiktoken",
+        "tokens and their ids, for the tiktoken package",
+        _read_tiktoken,
+        _write_tiktoken,
+        read_options=("pattern", "special_tokens"),
+    ),
+    Format(
+        "gguf",
+        ".gguf",
+        "a model with its tokenizer, for llama.cpp",
+        _read_gguf,
+        _write_gguf,
+        write_options=("model", "weight_type", "pre_tokenizer"),
+    ),
+    Format("sgpe", "vocab.json", "the vocabulary of the SGPE document", read=_read_sgpe),
+):
+    add_format(_form)

@@ -1,0 +1,236 @@
+"""Which engines there are on this machine, which one suits a model, and loading a model on one.
+
+The order is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD, OpenVINO on a
+GPU of Intel, llama.cpp on the CPU, transformers. What can run a model decides with it: a GGUF file is for llama.cpp alone,
+and what transformers wrote is not converted unless nothing here runs it as it is. The ranks of the engines say all this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.requirements import Requirement
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.hub import download_model
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.generation.engines.engine import Engine
+from hf_sgpe.generation.engines.engine_registry import ENGINES
+
+MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
+    "transformers": lambda path: True,
+    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # by mlx-lm: no other engine reads it
+    "openvino": lambda path: (path / "openvino_model.xml").exists(),
+    "gguf": lambda path: path.is_file(),
+}
+"""Kind of a model → whether a path that holds a model is of this kind; of several that say so the last counts."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is to choose from; tests put in what is not here.
+
+    Attributes:
+        versions: Engine that is installed → its packages with their versions.
+        why_not: Engine → why it cannot be used though it is installed, in a few words.
+        devices: Engine → what it can compute on; the CPU for those that are not named.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    why_not: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def has(self, engine: str) -> bool:
+        """Whether an engine can be used."""
+        return engine in self.versions and engine not in self.why_not
+
+    def rank(self, engine: type[Engine]) -> int:
+        """Which engine to prefer: the one with the lowest rank."""
+        has_gpu = any(not device.startswith(("CPU", "NPU")) for device in self.devices.get(engine.name, ()))
+        return engine.rank_on_gpu if has_gpu and engine.rank_on_gpu is not None else engine.rank
+
+
+class EngineInfo(NamedTuple):
+    """An engine on this machine.
+
+    Attributes:
+        name: As `load_engine` takes it.
+        version: Of the packages that it is made of; None if it is not installed.
+        devices: What it can compute on.
+        why_not: Why it cannot be used; empty if it can.
+        pip: What installs it.
+    """
+
+    name: str
+    version: str | None
+    devices: tuple[str, ...]
+    why_not: str
+    pip: str
+
+
+def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
+    """All engines, those that can be used and those that cannot."""
+    machine = machine or look()
+    infos = []
+    for name, engine in ENGINES.items():
+        installed = machine.versions.get(name)
+        why_not = machine.why_not.get(name, "" if installed else "not installed")
+        devices = () if why_not else machine.devices.get(name, ("CPU",))
+        infos.append(EngineInfo(name, installed, devices, why_not, engine.pip))
+    return infos
+
+
+def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -> str:
+    """The name of the engine to run a model with here.
+
+    Args:
+        model: Its folder or file, or a repository on the Hub.
+
+    Raises:
+        SGPEError: there is no such model, or nothing here runs it; the message names the pip command.
+    """
+    path = find_model(model)
+    kind = kind_of_model(path)
+    machine = machine or look()
+    engines = sorted((engine for engine in ENGINES.values() if kind in engine.runs), key=machine.rank)
+    for engine in engines:
+        if machine.has(engine.name) and not engine.why_not(path):
+            return engine.name
+    if not engines:
+        raise SGPEError(f"{path}: no engine runs a model of {kind}")
+    # The one that the model is made for.
+    wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
+    if machine.has(wanted.name):
+        raise SGPEError(f"{path}: nothing here runs it: {wanted.name} {wanted.why_not(path)}")
+    why_not = machine.why_not.get(wanted.name, "not installed")
+    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted.name} is {why_not}: {wanted.pip}")
+
+
+def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exact: bool = False, **settings: Any) -> Engine:
+    """Loads a model.
+
+    Args:
+        model: The folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
+        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
+        exact: Compute in 32 bits, so that all engines give the same tokens but for what rounding decides.
+        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp.
+
+    Raises:
+        SGPEError: there is no such model or engine, it is not installed, it cannot run this model, or has no such setting.
+    """
+    path = find_model(model)
+    name = best_engine(path) if engine is None else engine
+    if name not in ENGINES:
+        raise SGPEError(f"unknown engine {name!r}: known are {', '.join(ENGINES)}")
+    chosen, kind = ENGINES[name], kind_of_model(path)
+    if kind not in chosen.runs:
+        others = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)
+        raise SGPEError(f"{path}: a model of {kind}, which {name} does not run: {others} would")
+    if reason := chosen.why_not(path):
+        raise SGPEError(f"{path}: {name} {reason}: take another engine")
+    try:
+        for module in chosen.imports:
+            import_module(module)
+    except ImportError as error:
+        is_there = find_spec(chosen.imports[-1].partition(".")[0]) is not None
+        reason = _version_conflict(chosen) or (str(error) if is_there else "not installed")
+        raise SGPEError(f"{name}: {' '.join(reason.split())}: {chosen.pip}") from None
+    known = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
+    for setting in settings:
+        if setting not in known:
+            raise SGPEError(f"{name} has no setting {setting!r}: it has {', '.join(known) or 'none'}")
+    loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has a constructor of its own
+    length = loaded.context_length
+    if length is not None and (not isinstance(length, int) or length < 1):
+        loaded.close()
+        raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: it must be a number above 0")
+    return loaded
+
+
+def find_model(model: str | os.PathLike[str]) -> Path:
+    """Where a model is: a folder or a file, or what was downloaded of a repository on the Hub.
+
+    Raises:
+        SGPEError: there is none.
+    """
+    if not isinstance(model, (str, os.PathLike)) or not os.fspath(model):
+        raise SGPEError(f"expected the folder or file of a model, or its name on the Hub, not {model!r}")
+    path = Path(model)
+    return path if path.exists() else download_model(os.fspath(model))
+
+
+def kind_of_model(path: Path) -> str:
+    """One of `MODEL_KINDS`, after what wrote the model.
+
+    Raises:
+        SGPEError: there is no model.
+    """
+    if path.is_file() and path.suffix.lower() != ".gguf":
+        raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
+    if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
+        raise SGPEError(f"{path}: holds no model{why_no_model(path) or ': there is no config.json in it'}")
+    return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
+
+
+# ---------------------------------------------------------------- this machine
+
+
+def look() -> Machine:
+    """What is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
+    return _look_for(tuple(ENGINES.values()))
+
+
+@cache
+def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
+    versions, why_not, devices = {}, {}, {}
+    for engine in engines:
+        name = engine.name
+        try:
+            versions[name] = ", ".join(f"{package} {version(package)}" for package in engine.packages)
+        except PackageNotFoundError:
+            continue
+        if reason := _version_conflict(engine) or next(filter(None, map(_import_error, engine.imports[:1])), ""):
+            why_not[name] = reason
+            continue
+        try:
+            devices[name] = engine.devices()
+        except Exception:  # a driver that is not there
+            continue
+    return Machine(versions, why_not, devices)
+
+
+def _version_conflict(engine: type[Engine]) -> str:
+    """Which package is installed in a version that the engine's own does not go with."""
+    package = next(iter(engine.packages), "")
+    try:
+        needs = [Requirement(text) for text in requires(package) or ()] if package else []
+    except PackageNotFoundError:
+        return ""
+    for need in needs:
+        if need.marker and not need.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            installed = version(need.name)
+        except PackageNotFoundError:
+            continue
+        if not need.specifier.contains(installed, prereleases=True):
+            return f"{package} {version(package)} needs {need.name}{need.specifier}, and {installed} is installed"
+    return ""
+
+
+def _import_error(module: str) -> str:
+    try:
+        import_module(module)
+    except Exception as error:  # of whatever kind a broken library raises
+        return " ".join(f"does not import ({error})".split())
+    return ""

@@ -1,0 +1,208 @@
+"""Generation by llama.cpp, through llama-cpp-python: on CPUs, and on GPUs of NVIDIA, AMD and Apple."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.unreadable import check_no_pointer
+from hf_sgpe.generation.engines.conversion import load_converted
+from hf_sgpe.generation.engines.engine import Engine, Logits, Watch
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.weights import gguf, gguf_models
+from hf_sgpe.weights.llama_log import last_lines, silence
+from hf_sgpe.weights.model_config import transformers_config
+
+if TYPE_CHECKING:
+    from llama_cpp import llama_sampler_p
+
+LONGEST_CONTEXT = 8192
+"""Of a model that takes more, unless more is asked for: all of it is allocated at once."""
+
+_MODEL_FILE = "model.gguf"
+
+
+class LlamaCppEngine(Engine):
+    """A model in a GGUF file.
+
+    A folder of transformers is written as one when it is first loaded, in the type of its weights, and the result kept.
+
+    Args:
+        path: The file, or the folder.
+        n_ctx: Tokens in the context; None for as many as the model takes, but no more than `LONGEST_CONTEXT`.
+        n_gpu_layers: Layers to compute on a GPU; -1 for all, 0 for none. Without a GPU it has no effect.
+        exact: Cache keys and values in 32 bits, and write weights in 32 bits where a folder is converted; weights in another
+            type in a file stay as they are. For GPT-2 llama.cpp looks gelu up in a table of 16 bits all the same.
+
+    Raises:
+        SGPEError: llama-cpp-python is missing, or the file holds no model that it can load.
+    """
+
+    name = "llama.cpp"
+    imports = ("llama_cpp",)
+    packages = ("llama-cpp-python",)
+    pip = "pip install llama-cpp-python gguf (or the extra [llama-cpp])"
+    runs = ("gguf", "transformers")
+    rank = 13
+
+    def __init__(self, path: Path, *, n_ctx: int | None = None, n_gpu_layers: int = -1, exact: bool = False) -> None:
+        super().__init__()
+        import llama_cpp
+
+        silence()
+        for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise SGPEError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
+
+        def load(file: Path) -> tuple[dict[str, str], int, Any]:
+            last_lines.clear()
+            # What the file says is asked for first: all of a context's memory is taken at once.
+            with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
+                metadata = dict(llm.metadata)
+            longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
+            if n_ctx is not None and n_ctx > longest:
+                raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens")
+            length = n_ctx or min(longest, LONGEST_CONTEXT)
+            llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
+            return metadata, length, llm
+
+        try:
+            if path.is_dir():
+                convert = partial(_convert, exact=exact)
+                kind = "gguf-f32" if exact else "gguf"
+                loaded = load_converted(path, kind, convert, lambda folder: load(folder / _MODEL_FILE))
+            else:
+                loaded = load(path)
+        except SGPEError:
+            raise
+        except Exception as error:
+            check_no_pointer(path)
+            reasons = [line for line in last_lines if "error" in line] or [str(error)]
+            raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+        metadata, self.context_length, self._llm = loaded
+        self.vocab_size = self._llm.n_vocab()
+        ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
+        self.stop_ids = frozenset(int(id) for id in ends if id is not None)
+        self._reuses = not exact
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The CPU, and a GPU if llama.cpp was built for one."""
+        import llama_cpp
+
+        silence()
+        return ("CPU", "GPU") if llama_cpp.llama_supports_gpu_offload() else ("CPU",)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
+
+        Raises:
+            SGPEError: the folder holds no model.
+        """
+        return gguf_models.why_not(transformers_config(path)) if path.is_dir() else ""
+
+    def _release(self) -> None:
+        self._llm.close()
+
+    def _go_on(
+        self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
+    ) -> Generator[int, None, None]:
+        import llama_cpp
+
+        llm = self._llm
+        with _sampler(options, len(ids) + options.max_new_tokens, self.vocab_size) as sampler:
+            for seen in ids if options.repetition_penalty != 1 else ():
+                llama_cpp.llama_sampler_accept(sampler, seen)
+            self._begin(ids)
+            last = None
+            for number in range(options.max_new_tokens):
+                if watch is not None:
+                    # The sampler reads them where they lie.
+                    (logits,) = self._computed(1)
+                    if (others := watch(last, logits.copy())) is not None:
+                        logits[:] = others
+                # This also counts it for the penalty.
+                id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
+                yield id
+                last = id
+                if number + 1 < options.max_new_tokens:
+                    llm.eval([id])
+
+    def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        llm = self._llm
+        llm.reset()
+        for start in range(0, len(ids), llm.n_batch):
+            part = ids[start : start + llm.n_batch]
+            # What `eval` does, which gives the logits of the last token only.
+            llm._ctx.kv_cache_seq_rm(-1, start, -1)
+            llm._batch.set_batch(part, n_past=start, logits_all=True)
+            llm._ctx.decode(llm._batch)
+            yield self._computed(len(part)).copy()
+
+    def _computed(self, tokens: int) -> Logits:
+        """The logits that were computed last, of so many tokens, where llama.cpp has them."""
+        import llama_cpp
+
+        ctx = self._llm.ctx
+        address = llama_cpp.llama_get_logits_ith(ctx, -1) if tokens == 1 else llama_cpp.llama_get_logits(ctx)
+        return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
+
+    def _begin(self, ids: list[int]) -> None:
+        """Computes a prompt, but for what it has in common with the text before: a chat grows at its end."""
+        import llama_cpp
+
+        llm = self._llm
+        there = llm.input_ids[: llm.n_tokens].tolist() if self._reuses else []
+        # The last token is computed in any case: its logits are what comes next.
+        pairs = zip(there, ids[:-1], strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if common and llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(llm.ctx), -1, common, -1):
+            llm.n_tokens = common
+            ids = ids[common:]
+        else:
+            llm.reset()
+        llm.eval(ids)
+
+
+def _convert(source: Path, target: Path, *, exact: bool) -> None:
+    # The model is given ids.
+    gguf.write(source, target / _MODEL_FILE, "F32" if exact else None, pre_tokenizer=gguf.NEAREST)
+
+
+@contextmanager
+def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
+    """llama.cpp's own samplers in the order of `GenerationOptions`: its usual order has the temperature last."""
+    import llama_cpp
+
+    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+    steps: list[Any] = []
+    if options.repetition_penalty != 1:
+        steps.append(llama_cpp.llama_sampler_init_penalties(vocab_size, tokens, options.repetition_penalty, 0.0, 0.0))
+    if options.is_greedy:
+        steps.append(llama_cpp.llama_sampler_init_greedy())
+    else:
+        steps.append(llama_cpp.llama_sampler_init_temp(options.temperature))
+        if options.top_k:
+            steps.append(llama_cpp.llama_sampler_init_top_k(options.top_k))
+        if options.top_p < 1:
+            steps.append(llama_cpp.llama_sampler_init_top_p(options.top_p, 1))
+        if options.min_p > 0:
+            steps.append(llama_cpp.llama_sampler_init_min_p(options.min_p, 1))
+        seed = secrets.randbits(32) if options.seed is None else options.seed
+        steps.append(llama_cpp.llama_sampler_init_dist(seed))
+    for step in steps:
+        llama_cpp.llama_sampler_chain_add(chain, step)
+    try:
+        yield chain
+    finally:
+        llama_cpp.llama_sampler_free(chain)

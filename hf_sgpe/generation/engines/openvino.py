@@ -1,0 +1,130 @@
+"""Generation by OpenVINO, through optimum-intel: on CPUs, GPUs and NPUs of Intel."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.generation.engines.conversion import load_converted
+from hf_sgpe.generation.engines.engine import loading
+from hf_sgpe.generation.engines.transformers import TransformersEngine, load_whole
+from hf_sgpe.terminal.progress import without_remarks
+
+MODEL_FILE = "openvino_model.xml"
+
+
+class OpenVINOEngine(TransformersEngine):
+    """A causal language model that OpenVINO runs; optimum-intel generates with it as transformers does.
+
+    A folder of transformers is converted when it is first loaded, without quantization, and the result kept.
+
+    Args:
+        path: Its folder, of OpenVINO or of transformers.
+        device: As OpenVINO names it: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``; None for a GPU if there is one.
+        exact: Compute in 32 bits, the cache of keys and values included, where the device can.
+
+    Raises:
+        SGPEError: optimum-intel is missing, or the folder holds no such model.
+    """
+
+    name = "openvino"
+    imports = ("openvino", "optimum.intel")
+    packages = ("optimum-intel", "openvino")
+    pip = "pip install optimum-intel openvino (or the extra [openvino])"
+    runs = ("openvino", "transformers")
+    rank = 12
+    rank_on_gpu = 2
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The devices that OpenVINO sees."""
+        import openvino
+
+        return tuple(openvino.Core().available_devices)
+
+    @classmethod
+    def why_not(cls, path: Path) -> str:
+        """Why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
+
+        What it converts it traces from the code of transformers, so that it computes the same.
+
+        Raises:
+            SGPEError: the folder holds no model.
+        """
+        if (path / MODEL_FILE).exists():
+            return ""
+        kind = read_json(path / "config.json").get("model_type")
+        try:
+            with _without_telemetry(), without_remarks():
+                import optimum.exporters.openvino  # noqa: F401 (it names there what it converts)
+                from optimum.exporters.tasks import TasksManager
+        except Exception:  # `load_engine` says that it is missing, or broken
+            return ""
+        try:
+            exporter = TasksManager.get_exporter_config_constructor(
+                "openvino", model_type=kind, task="text-generation-with-past", library_name="transformers"
+            ).func
+        except (KeyError, ValueError):
+            return f"has no conversion of models of type {kind!r}"
+        newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
+        if newest is not None and Version(installed) > Version(str(newest)):
+            return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
+        return ""
+
+    def _load(self, path: Path, device: str | None, exact: bool) -> Any:
+        import openvino
+
+        with _without_telemetry():
+            from optimum.intel import OVModelForCausalLM
+
+        devices = openvino.Core().available_devices
+        device = device or ("GPU" if any(name.startswith("GPU") for name in devices) else "CPU")
+        if device != "AUTO" and device not in {*devices, *(name.partition(".")[0] for name in devices)}:
+            raise SGPEError(f"device {device!r}: OpenVINO has {', '.join(devices)} and AUTO here")
+        config = {"EXECUTION_MODE_HINT": "ACCURACY"} if exact else {}
+        # Its default quantizes large models, which changes what they say.
+        options = {"device": device, "ov_config": config, "quantization_config": None}
+        logging.getLogger("nncf").setLevel(logging.ERROR)
+        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it goes on without the wrapper
+        logging.getLogger("optimum").setLevel(logging.ERROR)
+
+        def load(folder: Path) -> Any:
+            return OVModelForCausalLM.from_pretrained(str(folder), export=False, **options)
+
+        with loading(path), without_remarks():
+            return load(path) if (path / MODEL_FILE).exists() else load_converted(path, "openvino", _convert, load)
+
+    def _release(self) -> None:
+        self._model = None
+
+
+def _convert(source: Path, target: Path) -> None:
+    from optimum.intel import OVModelForCausalLM
+
+    load_whole(source)
+    with _without_telemetry():
+        model = OVModelForCausalLM.from_pretrained(source, export=True, load_in_8bit=False, compile=False)
+        model.save_pretrained(target)
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """OpenVINO's converter and nncf report to their makers what they convert, but not from a CI."""
+    before = os.environ.get("CI")
+    os.environ["CI"] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CI"]
+        else:
+            os.environ["CI"] = before

@@ -1,0 +1,249 @@
+"""Generation by transformers, on the CPU or a GPU of NVIDIA or AMD."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.engines.engine import Engine, Logits, Watch, loading
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.terminal.progress import without_remarks
+from hf_sgpe.weights.model_config import listed, transformers_config
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TransformersEngine(Engine):
+    """A causal language model of transformers.
+
+    Args:
+        path: Its folder.
+        device: As PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None for a GPU if there is one. A GPU of AMD is
+            ``cuda`` too.
+        exact: Compute in 32 bits; otherwise in the type that the weights are stored in.
+
+    Raises:
+        SGPEError: PyTorch is missing, or the folder holds no such model.
+    """
+
+    name = "transformers"
+    imports: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+    pip = "pip install torch transformers"
+    rank = 10
+    rank_on_gpu = 1
+
+    def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
+        super().__init__()
+        self._model = self._load(path, device, exact)
+        config, generation = self._model.config, self._model.generation_config
+        self.vocab_size = config.get_text_config().vocab_size
+        self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
+        own = getattr(generation, "eos_token_id", None)
+        self.stop_ids = frozenset(listed(getattr(config, "eos_token_id", None) if own is None else own))
+        # What a repository recommends would otherwise stand in for all that is not set by our options.
+        from transformers import GenerationConfig
+
+        self._model.generation_config = GenerationConfig()
+
+    @classmethod
+    def devices(cls) -> tuple[str, ...]:
+        """The CPU, and GPUs of NVIDIA or AMD by their names: PyTorch calls both CUDA."""
+        import torch
+
+        return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
+
+    def _load(self, path: Path, device: str | None, exact: bool) -> Any:
+        import torch
+
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise SGPEError(f"device {device!r}: PyTorch does not have it ({str(error).splitlines()[0]})") from None
+        with loading(path), without_remarks():
+            return load_whole(path, dtype=torch.float32 if exact else "auto").to(device).eval()
+
+    def _release(self) -> None:
+        import torch
+
+        self._model = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _go_on(
+        self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
+    ) -> Generator[int, None, None]:
+        # transformers hands tokens to whom it calls; to be asked for them one by one, it runs in a thread of its own.
+        arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
+        is_over = threading.Event()
+        # Whoever watches may keep logits, and they are large: the thread runs no further ahead than this.
+        places = threading.Semaphore(_AHEAD)
+
+        def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+            import torch
+
+            assert watch is not None
+            places.acquire()
+            last = int(rows[0, -1]) if rows.shape[1] > len(ids) else None
+            others = watch(last, logits[0].float().cpu().numpy().copy())
+            return logits if others is None else torch.from_numpy(others)[None].to(logits)
+
+        def run() -> None:
+            try:
+                self._generate([ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over, show=watch and show)
+            except BaseException as error:
+                arrived.put(error)
+            else:
+                arrived.put(None)
+
+        thread = threading.Thread(target=run, name="hf_sgpe-generate", daemon=True)
+        thread.start()
+        try:
+            while (token := arrived.get()) is not None:
+                if isinstance(token, BaseException):
+                    raise token
+                yield token
+                places.release()
+        finally:
+            is_over.set()
+            places.release()
+            thread.join()
+
+    def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        import torch
+
+        cache: Any = None
+        start = 0
+        while start < len(ids):
+            # What keeps nothing of the tokens before has to see all of them again.
+            stop = start + _TOGETHER if start == 0 or cache is not None else len(ids)
+            first = start if cache is not None else 0
+            with torch.inference_mode(), without_remarks():
+                output = self._model(
+                    input_ids=torch.tensor([ids[first:stop]], device=self._model.device),
+                    attention_mask=torch.ones((1, min(stop, len(ids))), dtype=torch.long, device=self._model.device),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+            cache = getattr(output, "past_key_values", None)
+            yield output.logits[0, start - first :].float().cpu().numpy()
+            start = stop
+
+    def _generate(
+        self,
+        prompts: list[list[int]],
+        options: GenerationOptions,
+        stop_ids: Iterable[int],
+        *,
+        streamer: _Streamer | None = None,
+        is_over: threading.Event | None = None,
+        show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
+        import torch
+        from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
+
+        config: dict[str, Any] = {
+            "max_new_tokens": options.max_new_tokens,
+            "eos_token_id": sorted(stop_ids) or None,
+            "pad_token_id": _PADDING,
+            "do_sample": not options.is_greedy,
+        }
+        if not options.is_greedy:
+            config |= {name: getattr(options, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+            if options.seed is not None:
+                torch.manual_seed(options.seed)
+
+        def broken_off(rows: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+            return torch.full((len(rows),), is_over is not None and is_over.is_set(), device=rows.device)
+
+        # It takes these before the temperature and the cuts, but behind a penalty of its own.
+        processors: list[Any] = [show] if show else []
+        if options.repetition_penalty != 1:
+            processors.append(RepetitionPenaltyLogitsProcessor(options.repetition_penalty))
+        longest = max(map(len, prompts))
+        rows = torch.tensor([[_PADDING] * (longest - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        device = self._model.device
+        with torch.inference_mode(), without_remarks():
+            answers: torch.Tensor = self._model.generate(
+                input_ids=rows.to(device),
+                attention_mask=mask.to(device),
+                generation_config=GenerationConfig(**config),
+                streamer=streamer,
+                logits_processor=processors,
+                stopping_criteria=[broken_off],
+            )
+        return answers
+
+    def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
+        """All computed together. Prompts of different lengths are padded, which changes logits by rounding."""
+        several = {options for _, options in prompts}
+        longest = max((len(ids) for ids, _ in prompts), default=0)
+        # The penalty of older versions counts padding, and padded prompts have to have room, too.
+        if len(prompts) < 2 or len(several) > 1 or (options := several.pop()).repetition_penalty != 1:
+            return super()._batch(prompts)
+        if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
+            return super()._batch(prompts)
+        self._end()
+        stop_ids = self.stop_ids.union(options.stop_ids)
+        answers = self._generate([ids for ids, _ in prompts], options, stop_ids)[:, longest:].tolist()
+        stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
+        return [row[:stop] for row, stop in zip(answers, stops, strict=True)]
+
+
+def load_whole(path: Path, **options: Any) -> Any:
+    """A model of transformers, all of whose weights are those in its folder.
+
+    Raises:
+        SGPEError: some are missing, which transformers would make up, of other shapes, or left over.
+    """
+    from transformers import AutoModelForCausalLM
+
+    # In 5.5 its usual attention leaves Gemma 2's soft cap out without a word.
+    if transformers_config(path).get("attn_logit_softcapping") is not None:
+        options["attn_implementation"] = "eager"
+    # It would refuse other shapes without naming them.
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, info = AutoModelForCausalLM.from_pretrained(path, **options)
+    for keys, what in (
+        (info["missing_keys"], "the weights lack {}, which config.json asks for"),
+        (info["mismatched_keys"], "{} has another shape than config.json asks for"),
+        (info["unexpected_keys"], "the weights hold {}, for which config.json has no place"),
+    ):
+        if keys:
+            first = min(key if isinstance(key, str) else key[0] for key in keys)
+            raise SGPEError(f"{path}: {what.format(first)}")
+    return model
+
+
+# Masked wherever it stands, so that any id will do.
+_PADDING = 0
+
+# Tokens in one pass where the logits of all are wanted: those are the largest thing in memory.
+_TOGETHER = 256
+
+# On Apple's GPUs it hands a token on when the next one is chosen already.
+_AHEAD = 3
+
+
+class _Streamer:
+    """What transformers hands the prompt to, then token after token."""
+
+    def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
+        self._arrived = arrived
+        self._has_prompt = False
+
+    def put(self, value: torch.Tensor) -> None:
+        if self._has_prompt:
+            self._arrived.put(int(value[0]))
+        self._has_prompt = True
+
+    def end(self) -> None:
+        """The thread says itself when it is through."""

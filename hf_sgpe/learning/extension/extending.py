@@ -1,0 +1,232 @@
+"""Extending a tokenizer that exists by the words of some scripts, so that all other text keeps its ids.
+
+The merges of the result are, in this order: those that build the letters and syllables of the scripts, the tokenizer's own,
+and those learned from what both leave of the scripts' words. Every merge that was added or moved is of bytes that only text
+with a character of the scripts holds (`hf_sgpe.vocabulary.confinement`), and the words of other text are cut as before; so
+such text has its old ids, whatever it is. `check_promise` says so of any two tokenizers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Words
+from hf_sgpe.learning.two_tiers import OnMerge, Track
+from hf_sgpe.splitting.scripts.script import Ranges
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.confinement import Confinement
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+logger = logging.getLogger(__name__)
+
+# Of the words that teach nothing: a few have odd characters in any text.
+_TOLD_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A tokenizer and what it was extended by.
+
+    Attributes:
+        base: The tokenizer as it was.
+        tokenizer: The extended one.
+        unit_tokens: How many of the new tokens build letters, syllables, digits and punctuation; the others were learned.
+        tokens_per_piece: How many tokens a running piece of text with a character of the scripts had, and how many it has
+            now. A piece is what the split leaves whole: a word, part of one, or punctuation.
+    """
+
+    base: TokenizerData
+    tokenizer: TokenizerData
+    unit_tokens: int
+    tokens_per_piece: tuple[float, float]
+
+    @property
+    def new_tokens(self) -> int:
+        """How many tokens are new."""
+        return len(self.tokenizer.vocab) - len(self.base.vocab)
+
+    def at(self, new_tokens: int) -> TokenizerData:
+        """The extended tokenizer with so many of its new tokens: those of letters and syllables, and the first learned."""
+        kept: set[bytes] = set(self.base.vocab)
+        merges: list[BytesPair] = []
+        most = len(kept) + max(new_tokens, self.unit_tokens)
+        for left, right in self.tokenizer.merges:
+            if left + right not in kept and len(kept) == most:
+                break
+            kept.add(left + right)
+            merges.append((left, right))
+        vocab = {token: id for token, id in self.tokenizer.vocab.items() if token in kept}
+        return _with(self.tokenizer, vocab, merges)
+
+
+def extend_from_counts(
+    base: TokenizerData,
+    counts: WordCounts,
+    config: ExtensionConfig,
+    *,
+    free_ids: Iterable[int] = (),
+    on_merge: OnMerge | None = None,
+    track: Track = lambda steps, what: steps,
+) -> Extension:
+    """Learns tokens for the words of some scripts and adds them to a tokenizer.
+
+    Time grows with the distinct words of the scripts, as for training; where letters and syllables must share scarce room
+    with what is learned, it learns up to six times.
+
+    Args:
+        counts: Words that were cut as `ExtensionConfig.splitting_for` says; those without a character of the scripts are
+            passed over.
+        free_ids: Ids to give first; the others follow after the highest id in use.
+        on_merge: Called at each merge that is learned, as for `train_from_counts`, with a count in no unit.
+        track: As for `train_from_counts`.
+
+    Raises:
+        SGPEError: there are no words of the scripts, they were cut in another way, ``new_tokens`` has no room for the
+            characters of the scripts, or the result would not keep the promise.
+    """
+    splitting = config.splitting_for(base)
+    _check_counts(counts, splitting)
+    words = Words.of(counts, config)
+    if not words.words:
+        raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or give other text")
+    # With the old split, runtimes that know it by name split alone; some take words that are tokens without asking merges.
+    reach_all = splitting == base.splitting and not base.ignore_merges
+    tiers = TierLearner(base, words, config, on_merge=on_merge, track=track).tiers(reach_all=reach_all)
+    merges = tiers.merges
+    ids = dict(base.vocab)
+    taken = {*ids.values(), *base.special_tokens.values(), *base.added_tokens.values()}
+    first = sorted(set(free_ids) - taken)
+    free = chain(first, itertools.count(max(*taken, *first) + 1))
+    for left, right in merges:
+        if left + right not in ids:
+            ids[left + right] = next(free)
+    if tiers.untaught >= _TOLD_SHARE:
+        logger.warning(
+            "%.0f%% of the words of %s teach nothing: other scripts' characters have some of the same bytes in a row, and "
+            "to merge these would change other text",
+            100 * tiers.untaught,
+            ", ".join(config.scripts),
+        )
+    elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
+        logger.warning(
+            "the text gives %d new tokens of the %d asked for: no further pair occurs %d times",
+            len(ids) - len(base.vocab),
+            config.new_tokens,
+            config.min_frequency,
+        )
+    new = sorted(id for token, id in ids.items() if token not in base.vocab)
+    note = {**config.to_dict(), "new_tokens": len(new), "new_ids": _ranges(new), "word_counts": counts.digest()}
+    extended = _with(
+        base,
+        ids,
+        merges,
+        splitting=splitting,
+        metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
+    )
+    check_promise(base, extended, config.scripts)
+    ours = set(words.words)
+    times = [count for word, count in counts.items() if word in ours]
+    before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
+    if after >= before and tiers.untaught < _TOLD_SHARE:
+        logger.warning(
+            "pieces of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
+            ", ".join(config.scripts),
+            after,
+            before,
+        )
+    return Extension(base, extended, tiers.unit_tokens, (before, after))
+
+
+def _ranges(ids: Sequence[int]) -> list[list[int]]:
+    """The first and the last of ids, in order, that follow on one another."""
+    runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
+    return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
+
+
+def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
+    ends = BPETokenizer.of(data).encode_batch_to_numpy([word.decode() for word in words])[1]
+    return float(np.average(np.diff(ends, prepend=0), weights=times))
+
+
+def _with(data: TokenizerData, vocab: Mapping[bytes, int], merges: Sequence[BytesPair], **parts: Any) -> TokenizerData:
+    """A tokenizer with another vocabulary, and other parts."""
+    names = ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "template", "roles", "metadata")
+    kept = {name: getattr(data, name) for name in (*names, "splitting", "chat_template", "model_max_length")}
+    return TokenizerData(vocab, merges, **{**kept, **parts})
+
+
+def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
+    """Makes sure that one tokenizer is the other, extended: all its ids are the same, and so are those of every text without
+    a character of the scripts.
+
+    Text is cut alike if the splits are the old ones, with or without words of the scripts in front. Words without a
+    character of the scripts merge alike if the old merges are all there in the old order, but for those that such words
+    never come to.
+
+    Raises:
+        SGPEError: one of this does not hold; the message says what.
+    """
+    confinement = Confinement.to_scripts(scripts)
+    for what in ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "normalization", "template"):
+        if getattr(base, what) != getattr(extended, what):
+            raise SGPEError(f"the extended tokenizer has other {what.replace('_', ' ')}")
+    before, after = base.splitting, extended.splitting
+    if after.regexes != before.regexes:
+        ours, theirs = _words_of_scripts(before), _words_of_scripts(after)
+        new = [letters for name, letters, _ in theirs - ours]
+        letters = {point for ranges in new for first, last in ranges for point in range(first, last + 1)}
+        same = after.recipe == "hybrid" and after.patterns == before.patterns and ours <= theirs
+        if not same or not letters <= confinement.points:
+            raise SGPEError("the extended tokenizer cuts other text in another way")
+    for token, id in base.vocab.items():
+        if extended.vocab.get(token) != id:
+            raise SGPEError(f"the token {token!r} has the id {extended.vocab.get(token)} in place of {id}")
+    for token in extended.vocab.keys() - base.vocab.keys():
+        if not confinement.holds(token):
+            raise SGPEError(f"the new token {token!r} stands in text of other scripts, too")
+    # What is left of both lists without the pairs that no other text has must be the same: of equal pairs the last counts.
+    old, new_merges = (
+        [pair for pair in dict.fromkeys(reversed(one.merges)) if not confinement.holds(pair[0] + pair[1])]
+        for one in (base, extended)
+    )
+    if old != new_merges:
+        pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "that was there before")
+        raise SGPEError(f"the merge {pair} has another place, and text of other scripts comes to it, too")
+
+
+def _words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
+    """What words of each script are written with: its name, its letters, and its joiners."""
+    return set(zip(splitting.scripts, splitting.script_letters, splitting.script_joiners, strict=True))
+
+
+def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
+    """The ids below ``rows``, the number of a model's embeddings, that no token uses."""
+    taken = {*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
+    return [id for id in range(rows) if id not in taken]
+
+
+def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
+    """Makes sure that words of the scripts were cut as ``splitting`` does; how others were does not matter."""
+    ours, theirs = splitting, counts.splitting
+    same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
+    if same and ours.recipe == "hybrid":
+        same = _words_of_scripts(ours) <= _words_of_scripts(theirs)
+    elif same:
+        same = ours.regexes == theirs.regexes
+    if not same:
+        raise SGPEError(
+            f"the words were counted by the recipe {theirs.recipe} with the scripts {', '.join(theirs.scripts) or 'none'}, "
+            f"pattern {theirs.pattern!r} and normalization {theirs.normalization}, but this extension needs "
+            f"{ours.recipe}, {', '.join(ours.scripts) or 'none'}, {ours.pattern!r} and {ours.normalization}"
+        )

@@ -1,0 +1,132 @@
+"""ExtensionConfig: everything that decides, together with a tokenizer and some text, what that tokenizer is extended by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from hf_sgpe.bpe.trainer import TIE_BREAKS
+from hf_sgpe.counts.word_counts import checked_weights
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.unit_choice import check_cut_cost
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.splitting.scripts.script_registry import Script, resolve_script, resolve_scripts
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class ExtensionConfig:
+    """How a tokenizer that exists is given the words of some scripts.
+
+    Args:
+        scripts: Scripts, or languages, whose words get tokens; ``("all",)`` for every one.
+        new_tokens: How many; ``"auto"`` stops where a thousand more would save less than ``least_saving``.
+        own_split: Put a split before the tokenizer's own that keeps the words of the scripts whole. None: only where its own
+            does not, or not with the joiners that the scripts write.
+        letter_coverage: Share of each script's running letters that may get a token of their own.
+        syllable_coverage: The same for syllables.
+        cut_cost: How many tokens a cut syllable counts as when letters, syllables and learned tokens share the room; a cut
+            letter counts as four times as many. 0 gives the shortest text, more gives fewer cuts. Lower than that of
+            `TrainingConfig`, which counts letters and syllables alike: each new token is a row of the model.
+        least_saving: For ``"auto"``: share of the tokens of the scripts' words.
+        balance: How much scripts with little text are favoured, 0 to 1: 0 lets every word count once, 1 lets all scripts
+            count alike.
+        min_frequency: A pair that occurs less often is never merged.
+        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
+        weights: How much the words of a file count: name of a file or glob → number. Of several that fit, the first counts.
+        reuse_ids: Give new tokens first those ids that the model has rows for and no token uses (config.json's
+            ``vocab_size``); else they follow after the highest id in use.
+
+    Raises:
+        SGPEError: a value is out of range or unknown; the message lists the known ones.
+
+    >>> ExtensionConfig(scripts=["si", "Hindi"]).scripts
+    ('sinhala', 'devanagari')
+    """
+
+    scripts: Sequence[str]
+    new_tokens: int | str = 16_000
+    own_split: bool | None = None
+    letter_coverage: float = 0.9999
+    syllable_coverage: float = 0.999
+    cut_cost: float = 1.0
+    least_saving: float = 0.005
+    balance: float = 0.4
+    min_frequency: int = 2
+    tie_break: str = "smallest-pair-id"
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    reuse_ids: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scripts, Iterable):
+            raise SGPEError(f"scripts must be a list, not {self.scripts!r}")
+        object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
+        if not self.scripts:
+            raise SGPEError("an extension needs a script: give at least one")
+        if everywhere := [name for name in self.scripts if not resolve_script(name).own_words]:
+            raise SGPEError(
+                f"{everywhere[0]} stands in all text, whose ids an extension leaves as they are: give another script"
+            )
+        if self.new_tokens != AUTO and (type(self.new_tokens) is not int or self.new_tokens < 1):
+            raise SGPEError(f"new_tokens must be a whole number of at least 1, or {AUTO!r}, not {self.new_tokens!r}")
+        for name in ("letter_coverage", "syllable_coverage", "least_saving", "balance"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+        check_cut_cost(self.cut_cost)
+        if type(self.min_frequency) is not int or self.min_frequency < 1:
+            raise SGPEError(f"min_frequency must be a whole number of at least 1, not {self.min_frequency!r}")
+        if self.tie_break not in TIE_BREAKS:
+            raise SGPEError(f"unknown tie_break {self.tie_break!r}: known are {', '.join(TIE_BREAKS)}")
+        for name in ("own_split", "reuse_ids"):
+            if getattr(self, name) not in (True, False, *([None] if name == "own_split" else [])):
+                raise SGPEError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        object.__setattr__(self, "weights", checked_weights(self.weights))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        return {**asdict(self), "scripts": list(self.scripts)}
+
+    def splitting_for(self, base: TokenizerData) -> Splitting:
+        """How the extended tokenizer cuts text.
+
+        Raises:
+            SGPEError: the split that ``own_split=False`` asks for would leave no word of a script whole.
+        """
+        before = base.splitting
+        if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
+            if before.recipe == "sgpe":
+                raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train one of the recipe hybrid")
+            scripts = tuple(dict.fromkeys((*before.scripts, *self.scripts)))
+            today = Splitting("hybrid", scripts, before.pattern, before.normalization, before.special_tokens)
+            # Words of those that were there stay as they were.
+            old = len(before.scripts)
+            return replace(
+                today,
+                letters=(*before.script_letters, *today.script_letters[old:]),
+                joiners=(*before.script_joiners, *today.script_joiners[old:]),
+            )
+        return before
+
+
+def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
+    """Return those of some scripts whose words a split cuts, and that it has no words of its own for.
+
+    >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
+    ['sinhala']
+    """
+    return [name for name in scripts if name not in splitting.scripts and not keeps_words(splitting, resolve_script(name))]
+
+
+def keeps_words(splitting: Splitting, script: Script) -> bool:
+    """Whether text is cut so that words of a script stay whole: their letters, their marks, and the joiners that are part of
+    its spelling.
+
+    >>> [keeps_words(Splitting("bpe", pattern=name), resolve_script("tamil")) for name in ("llama3", "o200k")]
+    [False, True]
+    """
+    return len(RegexPreTokenizer.of(splitting).split(script.specimen())) == 1

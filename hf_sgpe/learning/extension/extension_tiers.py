@@ -1,0 +1,432 @@
+"""Learning the merges of an extended tokenizer: its letters and syllables, its own tokens revived, and what words teach."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from hf_sgpe.bpe.merging import MergeTable, Pair, apply_merges, flat, merge_words, spell_tokens
+from hf_sgpe.bpe.trainer import learn_merges
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.learning.two_tiers import OnMerge, Track, warn_of_absent
+from hf_sgpe.learning.unit_choice import choose_units, cover
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, runs, shared_marks
+from hf_sgpe.splitting.scripts.script_registry import resolve_script
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.vocabulary.confinement import Confinement
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+BytesPair = tuple[bytes, bytes]
+
+# A reader sees a cut letter; a syllable that is cut between letters only costs.
+_LETTER_COST = 4
+# Weighted counts are whole numbers of this part of an occurrence.
+_WEIGHT_PARTS = 64
+# How often the number of letters and syllables is tried, after all of them: the right one is halved in on.
+_TRIALS = 5
+_MOST_AUTO = 200_000
+_MOST_PIECES = 16
+_STEP = 1000
+# What stands in words of every script.
+_EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
+
+
+class Words(NamedTuple):
+    """The words that tokens are learned from, and how much each counts."""
+
+    words: list[bytes]
+    times: list[int]
+    parts: int  # of which one occurrence has at most so many
+
+    @classmethod
+    def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
+        """Return the words with a character of the scripts, digits and punctuation of their own included.
+
+        Where there are several scripts, those with more text count less. A script counts as present if the text has a letter
+        of it.
+        """
+        scripts = {name: resolve_script(name) for name in config.scripts}
+        script_of = {c: name for name, script in scripts.items() for c in script.characters()}
+        of_letter = {c: name for name, script in scripts.items() for c in script.letters_and_marks()}
+        character, letter = map(_any_of, (script_of.keys() | of_letter, of_letter))
+        words: list[tuple[bytes, int, str]] = []
+        running: Counter[str] = Counter()
+        for word, times in counts.items():
+            text = word.decode()
+            if not (first := character.search(text)):
+                continue
+            if match := letter.search(text, first.start()):
+                running[of_letter[match[0]]] += times
+            words.append((word, times, of_letter[match[0]] if match else script_of[first[0]]))
+        words = [word for word in words if word[2] in running]
+        if running:
+            warn_of_absent(config.scripts, running)
+        least = min(running.values(), default=1)
+        parts = _WEIGHT_PARTS if len(running) > 1 and config.balance else 1
+        weight = {script: parts * (least / total) ** config.balance for script, total in running.items()}
+        weighted = [max(round(times * weight[script]), 1) for _, times, script in words]
+        return cls([word for word, _, _ in words], weighted, parts * counts.scale)
+
+
+def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of one character of some, as ranges."""
+    ranges = runs(map(ord, characters))
+    return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
+
+
+class Tiers(NamedTuple):
+    """The merges of an extended tokenizer, how many new tokens its units are, the gain of each that was learned, and the
+    share of the running words that teach nothing, since bytes in them could be merged in other text, too."""
+
+    merges: list[BytesPair]
+    unit_tokens: int
+    gains: list[int]
+    untaught: float
+
+
+class TierLearner:
+    """The learner of one extended tokenizer's merges; arguments as for `extend_from_counts`."""
+
+    def __init__(
+        self, base: TokenizerData, words: Words, config: ExtensionConfig, *, on_merge: OnMerge | None, track: Track
+    ) -> None:
+        self.base, self.words, self.config, self.on_merge = base, words, config, on_merge
+        self.confinement = Confinement.to_scripts(config.scripts)
+        self.trie = LinguisTrie(config.scripts, whole_clusters=True)
+        units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
+        self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
+        self.signs = self._signs(units)
+        self._shared: dict[str, bool] = {" ": True, "": True}
+        self.characters = self._promised()
+        self.own_tokens = _tokens_in(config.scripts, base, self.confinement)
+        self.with_shared = self._with_shared()
+
+    def tiers(self, *, reach_all: bool) -> Tiers:
+        """The best tiers, and after them what makes more of the tokenizer's own tokens out of those that were learned.
+
+        Args:
+            reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
+                that is a token for that token, whatever the merges say, then give the same ids.
+        """
+        best = self._best_tiers()
+        merges = best.merges
+        wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
+        while True:
+            revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
+            new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
+            excess = len(new) - wanted
+            if excess <= 0:
+                return best._replace(merges=[*merges, *revived])
+            left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
+            if left < best.unit_tokens:
+                reach_all = False
+            else:
+                merges = [*_first_new(merges, set(self.base.vocab), left)]
+
+    def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
+        """Numbers for all tokens: the bytes, the tokenizer's, and what merges make."""
+        numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
+        for token in itertools.chain(self.base.vocab, (left + right for left, right in merges)):
+            numbers.setdefault(token, len(numbers))
+        return numbers
+
+    def _best_tiers(self) -> Tiers:
+        """The tiers in which the last letter or syllable that gets a token is worth as much as the last token learned.
+
+        Fewer units leave room for more learned tokens, of which the last is worth less: so their number is halved in on.
+        """
+        chosen = choose_units(
+            self.units,
+            self.trie,
+            letter_coverage=self.config.letter_coverage,
+            syllable_coverage=self.config.syllable_coverage,
+        )
+        chosen.letters.update(self.signs)  # a sign has to earn its token as a letter does
+        worth = self._worth(chosen)
+        ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
+
+        def with_first(number: int) -> tuple[Tiers | None, bool]:
+            """The tiers with so many units, and whether the last of these is worth less than the last learned token."""
+            kept = set(ranked[:number])
+            tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
+            if tiers is None:
+                return None, True
+            return tiers, bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
+
+        best, too_many = with_first(len(ranked))
+        if not too_many and best is not None:
+            return best
+        low, high = 0, len(ranked)
+        for _ in range(_TRIALS):
+            middle = (low + high) // 2
+            tiers, too_many = with_first(middle)
+            best = tiers or best
+            low, high = (low, middle) if too_many else (middle, high)
+        best = best or with_first(low)[0]
+        if best is None:
+            raise SGPEError(
+                f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
+                "alone need more"
+            )
+        return best
+
+    def _signs(self, units: Mapping[str, int]) -> Counter[str]:
+        """Return how often each digit or punctuation mark of the scripts' own occurs, of those that occur often enough to be
+        merged."""
+        own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
+        signs: Counter[str] = Counter()
+        for unit, times in units.items():
+            if (sign := unit.removeprefix(" ")) in own:
+                signs[sign] += times
+        least = self.config.min_frequency * self.words.parts
+        return Counter({sign: times for sign, times in signs.items() if times >= least})
+
+    def _promised(self) -> set[str]:
+        """The characters that get a token whatever they are worth.
+
+        Of scripts where they have to earn it, those that begin with the byte of a joiner or mark that other scripts have,
+        too: it is taken in byte by byte, and so would be the first byte of such a letter behind the same one.
+        """
+        promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
+        characters = self.signs.keys() | set().union(*self.units)
+        leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & _EVERYWHERE)}
+        promised |= {character for character in characters if character.encode()[:1] in leads}
+        return promised - _EVERYWHERE - {" "}
+
+    def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
+        """How many tokens of text it saves, cuts counted, that a unit has a token."""
+        letters = self.signs.copy()
+        plain: Counter[str] = Counter()
+        for unit, times in self.units.items():
+            plain[unit.removeprefix(" ")] += times
+            for letter in self.trie.letters(unit):
+                letters[letter] += times
+        cost = self.config.cut_cost
+        worth = {letter: letters[letter] * (len(letter) - 1 + _LETTER_COST * cost) for letter in chosen.letters}
+        for unit in chosen.syllables:
+            syllable = unit.removeprefix(" ")
+            worth[syllable] = max(plain[syllable] * (len(self.trie.letters(syllable)) - 1 + cost), worth.get(syllable, 0))
+            if unit != syllable:
+                worth[unit] = min(self.units[unit], worth[syllable])
+        return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
+
+    def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
+        """The tiers with these units; None if there is no room for them."""
+        units = self._unit_pairs(chosen)
+        moved = set(units)
+        rest = [pair for pair in self.base.merges if pair not in moved]
+        numbers = self._numbered(units)
+        # A sign that cannot be built from its bytes may be built from a token of theirs.
+        signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
+        revived = self._revived([*units, *rest], numbers, built=signs)
+        unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
+        wanted = _MOST_AUTO if self.config.new_tokens == AUTO else int(self.config.new_tokens)
+        room = wanted - unit_tokens
+        if room < 0:
+            return None
+        merges = [*units, *rest, *revived]
+        pairs = [(numbers[left], numbers[right]) for left, right in merges]
+        sequences = merge_words(self.words.words, pairs, [numbers[left + right] for left, right in merges])
+        times, untaught = self._times(sequences, list(numbers))
+        learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
+        return Tiers([*merges, *learned], unit_tokens, gains, untaught)
+
+    def _revived(
+        self,
+        merges: Sequence[BytesPair],
+        numbers: dict[bytes, int],
+        *,
+        by_new_tokens: bool = False,
+        built: Collection[bytes] = (),
+    ) -> list[BytesPair]:
+        """Merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut off
+        the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
+
+        Args:
+            by_new_tokens: Make a way of new tokens to all of them that are whole characters.
+            built: Further tokens to make, by new tokens too.
+        """
+        tokens = list(numbers)
+        table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
+        revived: list[BytesPair] = []
+        for token in (*built, *self.own_tokens):
+            pieces = [tokens[piece] for piece in apply_merges([numbers[bytes([byte])] for byte in token], table)]
+            ways = _joined(pieces, numbers, self.confinement)
+            may_be_new = token in built or (by_new_tokens and token.decode(errors="ignore").encode() == token)
+            if not ways and may_be_new and len(pieces) > 1:
+                ways = [(b"".join(pieces[:place]), pieces[place]) for place in range(1, len(pieces))]
+                if not all(self.confinement.holds(left + right) for left, right in ways):
+                    continue
+            for left, right in ways:
+                if left + right not in numbers:
+                    numbers[left + right] = len(tokens)
+                    tokens.append(left + right)
+                pair = numbers[left], numbers[right]
+                if pair not in table.ranks:
+                    table.add(pair, numbers[left + right])
+                    revived.append((left, right))
+        return revived
+
+    def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
+        """The merges that build the units, none of which other text comes to.
+
+        A character that begins with bytes of others' (a joiner; danda's, in Devanagari) is never built by itself, but taken
+        in byte by byte behind the one before it: that pair is of the scripts alone. A joiner or mark of all scripts is not,
+        where its first byte is that of a letter that cannot be built, and would be parted.
+        """
+        plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
+        ordered = order_units(chosen, self.trie, characters=plain)
+        units = dict.fromkeys([*plain, *self.with_shared, *ordered])
+        shared = set(filter(self._is_shared, {character for unit in units for character in unit}))
+        leads = {letter.encode()[:1] for letter in self.characters if self._is_shared(letter)}
+        parting = {mark for mark in shared & _EVERYWHERE if mark.encode()[:1] in leads}
+        whole = [unit.encode() for unit in units if unit.removeprefix(" ")[:1] not in shared and parting.isdisjoint(unit)]
+        tier = build_unit_tier(whole)
+        spelled = spell_tokens(BYTES, tier)
+        return [(spelled[left], spelled[right]) for left, right in tier]
+
+    def _is_shared(self, character: str) -> bool:
+        """Whether to build a character from its bytes would be to merge bytes that other text has, too."""
+        if character not in self._shared:
+            bytes_of = character.encode()
+            beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
+            self._shared[character] = not all(map(self.confinement.holds, beginnings))
+        return self._shared[character]
+
+    def _with_shared(self) -> list[str]:
+        """Characters with a shared one behind them, the most frequent that the coverage of letters allows."""
+        pairs: Counter[str] = Counter()
+        for unit, times in self.units.items():
+            for one, other in itertools.pairwise(unit.removeprefix(" ")):
+                if other in self.characters and self._is_shared(other) and not self._is_shared(one):
+                    pairs[one + other] += times
+        return sorted(cover(pairs, self.config.letter_coverage))
+
+    def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
+        """How often to count each word: not at all where two neighbours could be merged that stand in other text, too, nor
+        where the whole word is a token already by `ignore_merges`. Then the share of the first kind."""
+        ids, ends = flat(sequences)
+        used = np.unique(ids)
+        loose = np.zeros(len(tokens), dtype=bool)
+        loose[[id for id in used.tolist() if not self.confinement.holds(tokens[id])]] = True
+        beside = np.flatnonzero(loose[ids[:-1]] & loose[ids[1:]])
+        word_of = np.searchsorted(ends, beside, side="right")
+        beside, word_of = (places[ends[word_of] > beside + 1] for places in (beside, word_of))
+        times = list(self.words.times)
+        for place, word in zip(beside.tolist(), word_of.tolist(), strict=True):
+            if not self.confinement.holds(tokens[ids[place]] + tokens[ids[place + 1]]):
+                times[word] = 0
+        untaught = 1 - sum(times) / sum(self.words.times)
+        if self.base.ignore_merges:
+            times = [0 if word in self.base.vocab else n for word, n in zip(self.words.words, times, strict=True)]
+        return times, untaught
+
+    def _learn(
+        self,
+        sequences: Sequence[Sequence[int]],
+        times: Sequence[int],
+        tokens: Sequence[bytes],
+        present: Collection[BytesPair],
+        room: int,
+    ) -> tuple[list[BytesPair], list[int]]:
+        """Further merges, as many as give ``room`` new tokens, and the count of each that does."""
+        tried = room + room // 8
+        while True:
+            counts: list[int] = []
+
+            def note(id: int, pair: Pair, count: int, counts: list[int] = counts) -> None:
+                counts.append(count)
+                if self.on_merge:
+                    self.on_merge(id, pair, count)
+
+            merged = learn_merges(
+                sequences,
+                times,
+                vocabulary=tokens,
+                num_merges=tried,
+                tie_break=self.config.tie_break,
+                min_frequency=self.config.min_frequency * self.words.parts,
+                on_merge=note,
+            )
+            spelled = spell_tokens(tokens, merged)
+            known = set(tokens)
+            learned: dict[BytesPair, None] = {}
+            gains: list[int] = []
+            for (left, right), gain in zip(merged, counts, strict=True):
+                pair = spelled[left], spelled[right]
+                if pair in present or pair in learned:
+                    continue
+                if pair[0] + pair[1] not in known:
+                    if len(gains) == room:
+                        break
+                    known.add(pair[0] + pair[1])
+                    gains.append(gain)
+                learned[pair] = None
+            if len(gains) == room or len(merged) < tried:
+                break
+            tried += room - len(gains) + tried // 8
+        if self.config.new_tokens == AUTO:
+            lengths = np.diff(flat(sequences)[1], prepend=0)
+            enough = _enough(gains, float(np.dot(lengths, times)), self.config.least_saving)
+            return [*_first_new(learned, set(tokens), enough)], gains[:enough]
+        return list(learned), gains
+
+
+def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
+    """A tokenizer's tokens that only text in the scripts has, in the order of their ids."""
+    leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
+    tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
+    return list(filter(confinement.holds, tokens))
+
+
+def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
+    """The merges that join some pieces by way of tokens that are known, the shortest first; none if there is no such way.
+
+    >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
+    [(b'b', b'c'), (b'a', b'bc')]
+    """
+    if not 1 < len(pieces) <= _MOST_PIECES:
+        return []
+    ways: dict[tuple[int, int], list[BytesPair]] = {(place, place + 1): [] for place in range(len(pieces))}
+    for length in range(2, len(pieces) + 1):
+        for start in range(len(pieces) - length + 1):
+            whole = b"".join(pieces[start : start + length])
+            if whole not in known or not confinement.holds(whole):
+                continue
+            for middle in range(start + 1, start + length):
+                first, second = ways.get((start, middle)), ways.get((middle, start + length))
+                if first is not None and second is not None:
+                    pair = b"".join(pieces[start:middle]), b"".join(pieces[middle : start + length])
+                    ways[start, start + length] = [*first, *second, pair]
+                    break
+    return ways.get((0, len(pieces)), [])
+
+
+def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
+    """After how many new tokens the next thousand save less than a share of the tokens that are left then."""
+    saved = [0, *accumulate(gains)]
+    for number in range(0, len(gains), _STEP // 10):
+        if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):
+            return number
+    return len(gains)
+
+
+def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
+    """The merges before the first that would make one more new token than ``number``."""
+    for left, right in merges:
+        if left + right not in known:
+            if not number:
+                return
+            known.add(left + right)
+            number -= 1
+        yield left, right

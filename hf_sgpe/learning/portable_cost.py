@@ -1,0 +1,144 @@
+"""What it costs to cut text by one split pattern alone, and words of the scripts with it: the recipe ``portable``.
+
+Runtimes that know split patterns by name cut text by one of them, and they do not normalize it. Where it cuts inside words
+of a script, tokens end there; and what is spelled in two ways needs tokens for both. Another pattern than that of ``hybrid``
+cuts all other text in another way, too, which only learning can price.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import regex
+
+from hf_sgpe.bpe.merging import merge_words, spell_tokens
+from hf_sgpe.bpe.trainer import learn_merges
+from hf_sgpe.bpe.unit_tier import BYTES
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.splitting.patterns import resolve_pattern
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.splitting.syllables import LinguisTrie
+
+MOST_TOKENS = 0.005
+"""The share of more tokens, and of words that NFC respells, up to which ``portable`` is taken if nobody names a recipe."""
+
+MOST_CUTS = 0.001
+"""The same for the share of syllables that the pattern cuts."""
+
+TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
+"""How many tokens are learned to compare two patterns, and on how much text at most."""
+
+
+class SplitCost(NamedTuple):
+    """What is lost, on some text.
+
+    Attributes:
+        tokens: How many more tokens the text has, as a share; below 0 if it has fewer.
+        cuts: The share of the scripts' syllables that are cut.
+        respelled: The share of words that NFC changes.
+        pieces: Into how many pieces a running word of the scripts is cut.
+    """
+
+    tokens: float
+    cuts: float
+    respelled: float
+    pieces: float = 1
+
+    @property
+    def size(self) -> float:
+        """How many times the bound the greatest of the three is, by `MOST_TOKENS` and `MOST_CUTS`."""
+        return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all are within `MOST_TOKENS` and `MOST_CUTS`."""
+        return self.size <= 1
+
+    def __str__(self) -> str:
+        respelled = f", and {self.respelled:.2%} of the words in another spelling than NFC's"
+        if self.respelled < 5e-5:
+            respelled = ""
+        tokens = f"{abs(self.tokens):.2%} {'fewer' if round(self.tokens, 4) < 0 else 'more'} tokens"
+        return f"{tokens}{',' if respelled else ' and'} {self.cuts:.2%} more syllables cut{respelled}"
+
+
+def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
+    """Count what is lost where a split pattern cuts the words of the scripts, too: each piece of a word is a token at least.
+
+    Time grows with the length of the words.
+
+    Args:
+        counts: Words of the recipe ``hybrid``, without normalization.
+        pattern: Name or regex; None for the pattern by which ``counts`` cut all other text.
+
+    >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
+    >>> for pattern in ("bloom", "o200k"):
+    ...     print(cost_of_one_split(counts, pattern))
+    0.00% more tokens and 0.00% more syllables cut
+    50.00% more tokens and 25.00% more syllables cut
+    """
+    splitting = counts.splitting
+    patterns = splitting.patterns if pattern is None else (resolve_pattern(pattern),)
+    one, trie = RegexPreTokenizer(*patterns), LinguisTrie(splitting.scripts, whole_clusters=True)
+    words = of_scripts = more = syllables = cuts = respelled = 0
+    for raw, count in zip(counts.words(), counts.values(), strict=True):
+        words += count
+        word = raw.decode()
+        respelled += count * (not unicodedata.is_normalized("NFC", word))
+        if trie.script_of(word) is None:
+            continue
+        ends = set(trie.ends(word, leading_space=True).tolist())
+        place = 0
+        for piece in one.split(word)[:-1]:
+            place += len(piece)
+            more += count
+            cuts += count * (place not in ends)
+        syllables += len(ends) * count
+        of_scripts += count
+    return SplitCost(
+        more / max(words, 1), cuts / max(syllables, 1), respelled / max(words, 1), 1 + more / max(of_scripts, 1)
+    )
+
+
+def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
+    """Learn by two ways to cut text, on every other line, and return how many more tokens the first needs for the others.
+
+    What is learned is plain BPE with `TRIAL_TOKENS` tokens. Lines with words of the scripts are also compared alone, and the
+    greater share is returned, so that what one language pays is not hidden by what another gains.
+
+    Args:
+        texts: Some text, of which the beginnings are taken if it is longer than `TRIAL_CHARACTERS`.
+        pattern: Name or regex of the split pattern that cuts all words, without normalization.
+        instead_of: Words of scripts in front of a pattern.
+    """
+    total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
+    lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]
+    learning = "".join(line for text in lines for line in text[::2])
+    of_scripts = regex.compile(instead_of.words_regex)
+    parts: tuple[list[str], list[str]] = ([], [])
+    for line in (line for text in lines for line in text[1::2]):
+        parts[of_scripts.search(line) is None].append(line)
+    held_out = ["".join(part) for part in parts]
+
+    def tokens(splitting: Splitting) -> tuple[int, int]:
+        words = WordCounts.from_texts([learning], splitting)
+        merges = learn_merges(
+            words.words(),
+            words.values(),
+            vocabulary=spell_tokens(BYTES, []),
+            num_merges=TRIAL_TOKENS - len(BYTES),
+            tie_break="smallest-pair-id",
+            min_frequency=2,
+        )
+        counted = [WordCounts.from_texts([part], splitting) for part in held_out]
+        theirs, others = (
+            sum(len(ids) * count for ids, count in zip(merge_words(part.words(), merges), part.values(), strict=True))
+            for part in counted
+        )
+        return theirs, theirs + others
+
+    before, after = tokens(instead_of), tokens(Splitting("bpe", pattern=pattern))
+    return max((new / old - 1 for new, old in zip(after, before, strict=True) if old), default=0)

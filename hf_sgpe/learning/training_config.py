@@ -1,0 +1,259 @@
+"""TrainingConfig: how text is cut, and everything else that decides which tokenizer comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from hf_sgpe.bpe.trainer import TIE_BREAKS
+from hf_sgpe.bpe.unit_tier import BYTES
+from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
+from hf_sgpe.counts.word_counts import checked_weights
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.unit_choice import CUT_COST, check_cut_cost
+from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.splitting.scripts.script_registry import resolve_scripts
+from hf_sgpe.splitting.splitting import RECIPES, Splitting
+from hf_sgpe.vocabulary.special_tokens import (
+    Template,
+    bos_eos_template,
+    check_special_tokens,
+    cls_sep_template,
+    trained_roles,
+)
+
+TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
+"""What special tokens can be told to be: fields of `TrainingConfig`."""
+
+SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides, together with the text, which tokenizer comes out.
+
+    After construction defaults are filled in, and count as given from then on (for `dataclasses.replace`, too). What is None
+    then was left open: ``chat_template``, ``model_max_length``, the tokens of `roles`, which says who plays them, and those
+    of ``cut_cost``, coverages and ``min_unit_frequency`` that have no part in choosing units.
+
+    Args:
+        vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
+            special tokens, symbols and merges; the bytes, characters and letters that spell all else come on top.
+        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``portable`` (all words by
+            ``pattern`` alone, which other runtimes know, and whole syllables inside them), ``sgpe`` (the SGPE document's
+            words) or ``bpe`` (``pattern`` only).
+        scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
+        min_frequency: A pair that occurs less often is never merged.
+        cut_cost: How many tokens a cut letter or syllable counts as when these and learned tokens share the room of the
+            vocabulary: 0 gives the shortest text, more gives fewer cuts. None takes 2, or leaves the choice of letters and
+            syllables to the next three alone where one of them is given. For ``hybrid`` and ``portable``.
+        letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
+        syllable_coverage: The same for syllables. If only one of the two is given, and no ``cut_cost``, then the other is
+            0.9999 (letters) or 0.999 (syllables), as it is for ``sgpe``.
+        min_unit_frequency: In place of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
+        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
+        normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
+        special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
+        special_tokens_position: Where their ids lie: ``end``, ``start``, ``after-bytes``, or ``given`` where they are mapped
+            to ids. None takes ``given`` for those, else the recipe's own.
+        chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
+            named one come to the others, unless those are mapped to ids.
+        bos_token: The special token that begins texts. This and the next two come to the others like those of a chat
+            template; None for what the chat template says, or else the spelling (``<s>``).
+        eos_token: The same that ends what a model generates.
+        pad_token: The same that fills rows up. None: by its spelling (``<|pad|>``), or else the token that ends texts
+            (``<|endoftext|>``). Some collators keep the padding token out of the loss, so a model that is to learn to end
+            its texts by ``<|endoftext|>`` with those needs another one.
+        add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
+            ``sgpe`` has ``[CLS]`` and ``[SEP]`` there.
+        add_eos_token: Whether it puts ``eos_token`` after each text; the tokenizer tutorial does both.
+        model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
+        weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
+            glob → number. Of several that fit a file its own path counts, or else the first; without one it counts once.
+
+    Raises:
+        SGPEError: a value is out of range or unknown; the message lists the known ones.
+
+    >>> TrainingConfig(vocab_size=1000).normalization
+    'nfc'
+    """
+
+    vocab_size: int
+    recipe: str = "hybrid"
+    scripts: tuple[str, ...] = ("sinhala",)
+    pattern: str = "o200k"
+    min_frequency: int = 2
+    letter_coverage: float | None = None
+    syllable_coverage: float | None = None
+    min_unit_frequency: int | None = None
+    tie_break: str = "smallest-pair-id"
+    normalization: str | None = None
+    special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
+    special_tokens_position: str | None = None
+    chat_template: str | None = None
+    bos_token: str | None = field(default=None, kw_only=True)
+    eos_token: str | None = field(default=None, kw_only=True)
+    pad_token: str | None = field(default=None, kw_only=True)
+    add_bos_token: bool = field(default=False, kw_only=True)
+    add_eos_token: bool = field(default=False, kw_only=True)
+    cut_cost: float | None = field(default=None, kw_only=True)
+    model_max_length: int | None = field(default=None, kw_only=True)
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        _check_known("recipe", self.recipe, tuple(RECIPES))
+        if isinstance(self.special_tokens, Mapping) and self.special_tokens_position is None:
+            object.__setattr__(self, "special_tokens_position", "given")
+        for name in ("normalization", "special_tokens", "special_tokens_position"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(RECIPES[self.recipe], name))
+        if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
+            raise SGPEError("special_tokens_position must be 'given' where special tokens are mapped to ids, and only there")
+        for name in ("scripts", "special_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                continue
+            if isinstance(value, str):
+                raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+            if not isinstance(value, Iterable):
+                raise SGPEError(f"{name} must be a list, not {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
+        if self.chat_template is not None:
+            self._check_chat_template(self.chat_template)
+        for role, token in self._given_roles().items():
+            if not isinstance(token, str):
+                raise SGPEError(f"{role} must be text, not {token!r}")
+            self._add_special_tokens([token], role)
+        self._check_added()
+        object.__setattr__(self, "weights", checked_weights(self.weights))
+        _check_known("tie_break", self.tie_break, TIE_BREAKS)
+        _check_known("normalization", self.normalization, NORMALIZATIONS)
+        _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
+        for name in ("letter_coverage", "syllable_coverage"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, (int, float)) or not 0 <= value <= 1):
+                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+        if self.cut_cost is not None:
+            check_cut_cost(self.cut_cost)
+        if RECIPES[self.recipe].uses_scripts:
+            if not self.scripts:
+                raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
+            self._choose_by()
+        for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
+            value = getattr(self, name)
+            if (value is not None or name == "min_frequency") and (not isinstance(value, int) or value < 1):
+                raise SGPEError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.vocab_size, int):
+            raise SGPEError(f"vocab_size must be a whole number, not {self.vocab_size!r}")
+        assert self.special_tokens is not None
+        check_special_tokens(self.special_tokens, str(self.normalization))
+        if isinstance(self.special_tokens, Mapping):
+            object.__setattr__(self, "special_tokens", dict(self.special_tokens))
+            _check_ids(self.special_tokens, self.vocab_size)
+        num_bytes = 0 if self.recipe == "sgpe" else len(BYTES)
+        least = num_bytes + len(self.special_tokens)
+        if self.vocab_size < least:
+            parts = [f"{num_bytes} bytes"] * bool(num_bytes) + [f"{len(self.special_tokens)} special tokens"]
+            raise SGPEError(f"vocab_size {self.vocab_size} is too small: {' and '.join(parts)} need at least {least}")
+        _ = self.splitting  # raises what is wrong with it
+
+    def _choose_by(self) -> None:
+        """Settles how letters and syllables get their tokens: by what they save, by coverage, or by both."""
+        if self.recipe == "sgpe" and self.cut_cost is not None:
+            raise SGPEError(
+                "cut_cost is not for sgpe, which takes its syllables by coverage or min_unit_frequency: leave it None"
+            )
+        coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
+        given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]
+        if self.recipe != "sgpe" and not given and self.cut_cost is None:
+            object.__setattr__(self, "cut_cost", CUT_COST)
+        if self.cut_cost is None:
+            for name, usual in coverages.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, usual)
+
+    def _check_chat_template(self, template: str) -> None:
+        if not isinstance(template, str):
+            raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")
+        check_template(load_template(template))
+        self._add_special_tokens(SPECIAL_TOKENS.get(template, ()), f"chat template {template}")
+
+    def _add_special_tokens(self, tokens: Iterable[str], what: str) -> None:
+        assert self.special_tokens is not None
+        missing = [token for token in tokens if token not in self.special_tokens]
+        if missing and isinstance(self.special_tokens, Mapping):
+            raise SGPEError(f"the {what} needs the special tokens {', '.join(missing)}: give them ids")
+        if missing:
+            object.__setattr__(self, "special_tokens", (*self.special_tokens, *missing))
+
+    def _given_roles(self) -> dict[str, str]:
+        return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
+
+    def _check_added(self) -> None:
+        """Checks that the tokens to put around a text are there."""
+        for name, what in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
+            value, role = getattr(self, name), name.removeprefix("add_")
+            if not isinstance(value, bool):
+                raise SGPEError(f"{name} must be True or False, not {value!r}")
+            if value and role not in self.roles():
+                raise SGPEError(f"{name} needs a special token that {what} texts: name it by {role}, such as <{role[:3]}>")
+            if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
+                raise SGPEError(f"{name} is not for sgpe, which puts [CLS] and [SEP] around a text: leave it out")
+
+    def template(self) -> Template | None:
+        """What ``add_special_tokens=True`` puts around a text; None for nothing.
+
+        >>> TrainingConfig(vocab_size=1000, bos_token="<s>", add_bos_token=True).template().single
+        (('<s>', 0), ('$A', 0))
+        """
+        if self.recipe == "sgpe" and (template := cls_sep_template(self.special_tokens or ())):
+            return template
+        return bos_eos_template(self.roles(), add_bos_token=self.add_bos_token, add_eos_token=self.add_eos_token)
+
+    def roles(self) -> dict[str, str]:
+        """Which special token plays which part in the tokenizer that comes out.
+
+        >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
+        {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
+        """
+        return trained_roles(self.special_tokens or (), self.chat_template, self._given_roles())
+
+    @property
+    def unit_scripts(self) -> tuple[str, ...]:
+        """The scripts whose syllables are units."""
+        return self.scripts if RECIPES[self.recipe].uses_scripts else ()
+
+    @cached_property
+    def splitting(self) -> Splitting:
+        """How text is cut into words; equal values give counts that can be added up."""
+        return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
+        """The inverse of `to_dict`; keys that are no field are passed over."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
+
+
+def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:
+    taken: dict[int, str] = {}
+    for token, id in special_tokens.items():
+        if type(id) is not int or not 0 <= id < vocab_size:
+            raise SGPEError(f"special token {token!r} has the id {id!r}, which is not one of 0 to {vocab_size - 1}")
+        if id in taken:
+            raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}")
+        taken[id] = token

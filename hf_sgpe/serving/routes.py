@@ -1,0 +1,325 @@
+"""The routes of the server, for any ASGI server."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.text_generator import Piece
+from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.parameters import RequestError, about
+from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
+from hf_sgpe.serving.requests import (
+    Asked,
+    Served,
+    read_chat,
+    read_completion,
+    read_detokenize,
+    read_json,
+    read_tokenize,
+)
+
+logger = logging.getLogger(__name__)
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(served: Served, *, api_key: str | None = None, body_seconds: float = 60.0) -> Starlette:
+    """The application; its `line` is in ``app.state`` while it runs.
+
+    Args:
+        api_key: What clients must send as ``Authorization: Bearer …``; None to ask for none.
+        body_seconds: How long a request's body may take to arrive.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.line = line = Line(served.limits.max_waiting)
+        yield
+        line.close()
+        await asyncio.to_thread(line.join)
+
+    def route(path: str, endpoint: _Endpoint, method: str = "POST") -> Route:
+        async def checked(request: Request) -> Response:
+            _check_key(request, api_key)
+            return await endpoint(request)
+
+        return Route(path, checked, methods=[method])
+
+    async def read(request: Request) -> dict[str, Any]:
+        try:
+            return read_json(await asyncio.wait_for(_body(request, served.limits.max_body), body_seconds))
+        except asyncio.TimeoutError:
+            message = f"the body did not arrive within {body_seconds:g} seconds"
+            raise RequestError(message, status=408, headers=_CLOSE) from None
+
+    async def completions(request: Request) -> Response:
+        # Reading takes time where prompts are long, in which others are to be served.
+        asked = await asyncio.to_thread(read_completion, await read(request), served)
+        return _queue(request, asked, Completion(asked, served), served)
+
+    async def chat_completions(request: Request) -> Response:
+        asked = await asyncio.to_thread(read_chat, await read(request), served)
+        return _queue(request, asked, ChatCompletion(asked, served), served)
+
+    async def tokenize(request: Request) -> Response:
+        ids, with_spellings = await asyncio.to_thread(read_tokenize, await read(request), served)
+        spellings = served.generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
+        context = served.generator.engine.context_length
+        return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
+
+    async def detokenize(request: Request) -> Response:
+        return _json({"prompt": await asyncio.to_thread(read_detokenize, await read(request), served)})
+
+    card = {
+        "id": served.name,
+        "object": "model",
+        "created": int(time.time()),
+        "owned_by": "hf_sgpe",
+        "max_model_len": served.generator.engine.context_length,
+    }
+
+    async def models(request: Request) -> Response:
+        return _json({"object": "list", "data": [card]})
+
+    async def model(request: Request) -> Response:
+        if request.path_params["name"] != served.name:
+            message = f"there is no model {request.path_params['name']!r} here: it is called {served.name!r}"
+            raise RequestError(message, status=404, param="model", code="model_not_found")
+        return _json(card)
+
+    async def health(request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    return Starlette(
+        routes=[
+            route("/v1/completions", completions),
+            route("/v1/chat/completions", chat_completions),
+            route("/v1/models", models, "GET"),
+            route("/v1/models/{name:path}", model, "GET"),
+            route("/tokenize", tokenize),
+            route("/detokenize", detokenize),
+            Route("/health", health),  # whoever watches over a server has no key
+        ],
+        exception_handlers={
+            RequestError: _refused,
+            HTTPException: _not_found,
+            ClientDisconnect: _gone,
+            Exception: _failed,
+        },
+        lifespan=lifespan,
+    )
+
+
+# ---------------------------------------------------------------- what arrives
+
+
+def _check_key(request: Request, api_key: str | None) -> None:
+    if api_key is None:
+        return
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), api_key.encode()):
+        message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
+        raise RequestError(message, status=401, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+
+async def _body(request: Request, most: int) -> bytes:
+    # A page that a browser shows can send other types to any server that the browser reaches, without being asked.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RequestError("the body must be JSON: send Content-Type: application/json", status=415, headers=_CLOSE)
+    body = bytearray()
+    too_long = RequestError(f"the body has more than {most:,} bytes", status=413, headers=_CLOSE)
+    if int(request.headers.get("content-length", "0")) > most:
+        raise too_long
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_long
+    return bytes(body)
+
+
+# ---------------------------------------------------------------- what is answered
+
+
+def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
+    """Puts a request into the line, and gives what answers as it comes to its turn."""
+    arriving = _Arriving(is_streamed=asked.is_streamed)
+    ticket = Ticket(arriving.put)
+    with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
+        ticket.texts = [
+            served.generator.pieces(ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled)
+            for ids in asked.prompts
+            for choice in range(asked.n)
+        ]
+    line: Line = request.app.state.line
+    try:
+        line.add(ticket)
+    except (LineFullError, LineClosedError) as error:
+        raise _error_of(error) from None
+    return _Answer(line, ticket, arriving, form)
+
+
+class _ClientGoneError(Exception):
+    """Nobody is there any more to be answered."""
+
+
+class _Arriving:
+    """What the line's thread gives a request, which awaits it."""
+
+    def __init__(self, *, is_streamed: bool) -> None:
+        self._is_streamed = is_streamed
+        self._items: deque[tuple[int, Piece | Exception]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._has_items = asyncio.Event()
+
+    def put(self, number: int, item: Piece | Exception) -> None:
+        self._items.append((number, item))
+        # To wake the other thread for each token of an answer that is sent in the end would cost both their time.
+        if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
+            self._loop.call_soon_threadsafe(self._has_items.set)
+
+    def give_up(self) -> None:
+        """Ends `pieces`, whatever has come already."""
+        self._items.appendleft((0, _ClientGoneError()))
+        self._has_items.set()
+
+    async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
+        """Pieces with the numbers of their choices, until all are at their ends.
+
+        A client that does not read what it is sent holds up nobody: what waits here is no more than it asked for.
+        """
+        while choices:
+            await self._has_items.wait()
+            self._has_items.clear()
+            # However fast tokens come, others have their turn: neither what follows nor what sends need ever wait.
+            await asyncio.sleep(0)
+            for _ in range(len(self._items)):
+                number, item = self._items.popleft()
+                if isinstance(item, Exception):
+                    raise item
+                choices -= item.finish_reason is not None
+                yield number, item
+
+
+class _Answer(Response):
+    """Answers as the line gives it, whole or in events; where the client goes away, the ticket is cancelled."""
+
+    def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
+        super().__init__()
+        self._line = line
+        self._ticket = ticket
+        self._arriving = arriving
+        self._form = form
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            with suppress(_ClientGoneError):
+                if self._form.asked.is_streamed:
+                    await self._send_events(send)
+                else:
+                    response = await self._whole()
+                    await response(scope, receive, send)
+        finally:
+            self._line.cancel(self._ticket)
+            watching.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._line.cancel(self._ticket)
+        self._arriving.give_up()
+
+    async def _whole(self) -> Response:
+        answers: list[list[Piece]] = [[] for _ in self._ticket.texts]
+        try:
+            async for number, piece in self._arriving.pieces(len(answers)):
+                answers[number].append(piece)
+        except _ClientGoneError:
+            raise
+        except Exception as error:
+            refusal = _error_of(error)
+            return _json(refusal.body, refusal.status, refusal.headers)
+        return _json(self._form.whole(answers))
+
+    async def _send_events(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+        async def say(body: bytes, *, goes_on: bool = True) -> None:
+            await send({"type": "http.response.body", "body": body, "more_body": goes_on})
+
+        try:
+            for part in self._form.first_parts():
+                await say(event(part))
+            async for number, piece in self._arriving.pieces(len(self._ticket.texts)):
+                await say(event(self._form.part(number, piece)))
+            for part in self._form.last_parts():
+                await say(event(part))
+        except _ClientGoneError:
+            raise
+        except Exception as error:
+            # The status is sent already: clients know an error by its name.
+            await say(event(_error_of(error).body), goes_on=False)
+        else:
+            await say(DONE, goes_on=False)
+
+
+def _error_of(error: Exception) -> RequestError:
+    """What a client is told of an error that it has no part in."""
+    if isinstance(error, LineFullError):
+        code = "rate_limit_exceeded"
+        return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
+    if isinstance(error, LineClosedError):
+        return RequestError(str(error), status=503, type="server_error", code="shutting_down")
+    if isinstance(error, SGPEError):
+        logger.error("%s", error)
+        return RequestError(str(error), status=500, type="server_error")
+    logger.error("an answer failed", exc_info=error)
+    return RequestError("the server failed: its own output says more", status=500, type="server_error")
+
+
+# ---------------------------------------------------------------- responses
+
+_CLOSE = {"Connection": "close"}
+"""Where the rest of a body is not read."""
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, headers, "application/json")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return _json(error.body, error.status, error.headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = {404: f"there is no {request.url.path} here", 405: f"{request.url.path} does not take {request.method}"}
+    refusal = RequestError(what.get(error.status_code, error.detail), status=error.status_code)
+    return _json(refusal.body, error.status_code, dict(error.headers or {}))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody reads it
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    # What it was, the server that runs this prints.
+    refusal = RequestError("the server failed: its own output says more", status=500, type="server_error")
+    return _json(refusal.body, refusal.status)

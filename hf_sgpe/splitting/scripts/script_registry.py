@@ -1,0 +1,188 @@
+"""Which scripts there are, and how they are found: by name, by a language, or in text."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import regex
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, Ranges, Script, characters_in, runs, shared_marks
+from hf_sgpe.splitting.scripts.script_tables import TEN, abugidas, others
+
+__all__ = [
+    "SCRIPTS",
+    "ZWJ",
+    "ZWNJ",
+    "Ranges",
+    "Script",
+    "add_script",
+    "names_of",
+    "resolve_script",
+    "resolve_scripts",
+    "runs",
+    "scripts_in",
+]
+
+_MARKED = 0.01
+_MANY = 20
+_CODE = 4  # letters that the longest codes have
+_MOST_CLASSES = 30  # of the kernel's 32, one is for what is in no script, and one for letters without a class
+
+# Written in several scripts at once.
+_SEVERAL = dict.fromkeys(("ja", "jpn", "japanese", "jpan"), ("han", "hiragana", "katakana"))
+
+SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas())}
+"""Name of a script → its table: those that are written by syllables, which are what ``all`` means."""
+
+
+def add_script(script: Script) -> None:
+    """Makes a script known wherever scripts are named, listed or asked for. It may be one that was known by its grapheme
+    clusters only, whose place it takes by having its name.
+
+    Raises:
+        SGPEError: its name, or one of its other names, is taken or is more than one word; its ranges are not hexadecimal;
+            a letter is of another script, ASCII or a surrogate; or a grammar names a state that it does not have.
+    """
+    taken = {"all": "every script", "auto": "what the text is written in", **dict.fromkeys(_SEVERAL, "several scripts")}
+    taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
+    for name in (script.name, *script.also.split()):
+        if name.casefold() in taken:
+            raise SGPEError(f"a script cannot be called {name!r}: that is {taken[name.casefold()]}")
+        if not name or {",", *" \t\n"} & set(name):
+            raise SGPEError(f"a script cannot be called {name!r}: give one word")
+    try:
+        letters = script.letters_and_marks()
+        script.classes_for_letters()
+    except ValueError as error:
+        raise SGPEError(f"script {script.name}: ranges must be like '0915-0939 093C' ({error})") from None
+    if not letters:
+        raise SGPEError(f"script {script.name}: it has no letters")
+    if strange := [point for point in map(ord, letters) if point < 0x80 or 0xD800 <= point < 0xE000]:
+        raise SGPEError(f"script {script.name}: U+{min(strange):04X} cannot be a letter")
+    for other in every_script().values():
+        if both := letters & other.letters_and_marks() if other.name != script.name else ():
+            raise SGPEError(
+                f"script {script.name}: U+{ord(min(both)):04X} is a letter or mark of {other.name} already"
+                + (f" (to take its place, call it {other.name})" if other.name not in SCRIPTS else "")
+            )
+    for what, grammar, ends in (
+        ("syllable", script.syllable, script.ends),
+        ("letter", script.letter, script.letter_ends),
+        ("document", script.document or {"start": {}}, None),
+    ):
+        named = {"start", *(ends or ()), *(state for row in grammar.values() for state in row.values())}
+        if unknown := sorted(named - grammar.keys()):
+            raise SGPEError(f"script {script.name}: its grammar {what} has no state {unknown[0]!r}")
+    classes = {letter for one in (*every_script().values(), script) for letter in one.classes().values()}
+    if len(classes) > _MOST_CLASSES:
+        raise SGPEError(
+            f"script {script.name}: the classes of all scripts are {len(classes)}, at most {_MOST_CLASSES} can be"
+        )
+    SCRIPTS[script.name] = script
+
+
+def every_script() -> dict[str, Script]:
+    """Name → table of `SCRIPTS`, and of all other scripts of Unicode by their grapheme clusters.
+
+    >>> every_script()["ethiopic"].by_clusters
+    True
+    """
+    return {script.name: script for script in others()} | SCRIPTS
+
+
+def _names(scripts: Iterable[Script]) -> dict[str, str]:
+    return {also.casefold(): script.name for script in scripts for also in (script.name, *script.also.split())}
+
+
+def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of scripts, each once; ``all`` among them stands for every one of `SCRIPTS`.
+
+    Args:
+        names: As `resolve_script` takes them, one by one or several with commas between.
+
+    Raises:
+        SGPEError: there is no such table.
+
+    >>> resolve_scripts(["tamil", "Hindi,ta", "ja"]), len(resolve_scripts("all")) > 60
+    (('tamil', 'devanagari', 'han', 'hiragana', 'katakana'), True)
+    """
+    given = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
+    each = [one for name in given for one in _SEVERAL.get(name.casefold(), (name,))]
+    found = [resolve_script(name).name for name in each if name.casefold() != "all"]
+    return tuple(dict.fromkeys([*(SCRIPTS if len(found) < len(each) else ()), *found]))
+
+
+def resolve_script(name: str) -> Script:
+    """The table of the script called ``name``, also by its ISO 15924 code, or by a language or its code, in any case.
+
+    Raises:
+        SGPEError: there is no such table.
+
+    >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
+    True
+    >>> resolve_script("Tai_Tham").name
+    'tai-tham'
+    """
+    if name in SCRIPTS:
+        return SCRIPTS[name]
+    scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
+    names = _names((*others(), *scripts.values()))  # a table that takes the place of another has the other's names, too
+    if (known := names.get(key)) is None:
+        close = get_close_matches(key, [name for name in names if name in scripts or len(name) > _CODE], 3)
+        raise SGPEError(
+            f"unknown script {name!r}: give the name that Unicode has for it, such as sinhala, thai or ethiopic, "
+            "its ISO 15924 code, a language such as hi or Hindi, or all"
+            + (f" (did you mean {' or '.join(close)}?)" if close else "")
+        )
+    return scripts[known]
+
+
+def names_of(scripts: Iterable[str]) -> str:
+    """The names of scripts as a sentence has them, or how many they are.
+
+    >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
+    ('thai, khmer', '67 scripts')
+    """
+    names = list(scripts)
+    return ", ".join(names) if len(names) <= _MANY else f"{len(names)} scripts"
+
+
+def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
+    """The scripts that texts are written in and that have something to keep whole: name → share of all their letters and
+    marks, the greatest first.
+
+    A script without syllables counts where at least a hundredth of its letters carry a mark of their own: elsewhere each is
+    one character, which is whole by itself.
+
+    Args:
+        share: Scripts with less than this are left out.
+        any_script: Tell those, too, that have nothing to keep whole.
+
+    >>> scripts_in(["ලංකාව ab"])
+    {'sinhala': 0.7142857142857143}
+    """
+    characters: Counter[str] = Counter()
+    marked: Counter[str] = Counter()
+    marks = frozenset(shared_marks())
+    before_mark = regex.compile(f".(?=[{shared_marks()}])", regex.DOTALL)
+    for text in texts:
+        composed = unicodedata.normalize("NFC", text)
+        characters.update(composed)
+        if not marks.isdisjoint(composed):
+            marked.update(before_mark.findall(composed))
+    letters = {character: count for character, count in characters.items() if unicodedata.category(character)[0] in "LM"}
+    total = sum(letters.values())
+    shares: dict[str, float] = {}
+    for name, script in every_script().items():
+        written = script.letters_and_marks() & letters.keys()
+        count = sum(map(letters.__getitem__, written))
+        if not count or count < share * total:
+            continue
+        own_marks = sum(letters[c] for c in written & set(characters_in(script.modifiers)))
+        if any_script or not script.by_clusters or own_marks + sum(map(marked.__getitem__, written)) >= _MARKED * count:
+            shares[name] = count / total
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))

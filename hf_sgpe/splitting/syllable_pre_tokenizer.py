@@ -1,0 +1,103 @@
+"""LinguisTriePreTokenizer: the readable form of how words of scripts are cut, and words into units.
+
+A word is a span that merges never leave; a unit is the atom that training starts from: a syllable in a word of a
+supported script, a byte elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.scripts.script_registry import resolve_script
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
+
+if TYPE_CHECKING:
+    from tokenizers import PreTokenizedString
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+
+class LinguisTriePreTokenizer:
+    """Splits text into words by script, and the words into syllables.
+
+    This is the readable form, which says what words and units are. Training and encoding split by `patterns`, the equal
+    regexes, which are faster; units are always found here.
+
+    With a ``pattern``, a word of a script is an optional space, then its letters and marks with the joiners after them;
+    everything between such words is split by the pattern. Without one, words are those of the SGPE document
+    (`segment_into_words`).
+
+    Args:
+        scripts: Names of the scripts whose words are kept together.
+        pattern: Name of one of `SPLIT_PATTERNS` or a regular expression for everything else; ``None`` for SGPE's words.
+
+    Raises:
+        SGPEError: a script or pattern is unknown.
+
+    >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").split("ශ්‍රී ලංකාව, hello world")
+    ['ශ්\u200dරී', ' ලංකාව', ',', ' hello', ' world']
+    >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").segment(" ලංකාව")
+    [' ලං', 'කා', 'ව']
+    """
+
+    def __init__(self, scripts: Iterable[str] = ("sinhala",), pattern: str | None = "o200k") -> None:
+        self.scripts = tuple(scripts)
+        if not self.scripts:
+            raise SGPEError("LinguisTrie needs a script: give at least one, or use RegexPreTokenizer")
+        self.trie = LinguisTrie(self.scripts, whole_clusters=pattern is not None)
+        self._other = None if pattern is None else RegexPreTokenizer(pattern)
+        self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
+        self.patterns = self.splitting.regexes
+        # What goes on with a word of each script.
+        self._inside = {
+            name: resolve_script(name).letters_and_marks().union(chr(c) for a, b in joiners for c in range(a, b + 1))
+            for name, joiners in zip(self.splitting.scripts, self.splitting.script_joiners, strict=True)
+        }
+
+    def split(self, text: str) -> list[str]:
+        """The words of ``text``; their concatenation is ``text``."""
+        if self._other is None:
+            units = self.trie.tokenize(text, leading_space=True)
+            return ["".join(word) for word in segment_into_words(units, self.scripts)]
+        words: list[str] = []
+        position = gap = 0
+        while position < len(text):
+            script = self.trie.script_of(text[position : position + 2])
+            if script not in self._inside:
+                position += 1
+                continue
+            end = self._word_end(script, text, position)
+            words += self._other.split(text[gap:position])
+            words.append(text[position:end])
+            position = gap = end
+        return words + self._other.split(text[gap:])
+
+    def segment(self, word: str) -> list[str] | list[bytes]:
+        """The units of one word: syllables, the first with the word's leading space, or the bytes of any other word.
+
+        In SGPE's words every character of another script is a unit too.
+        """
+        if self._other is None or self.trie.script_of(word):
+            return self.trie.tokenize(word, leading_space=True)
+        return self._other.segment(word)
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """The words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        return with_offsets(self.split(text))
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """The protocol of ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
+        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
+
+    def to_native(self) -> PreTokenizer:
+        """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""
+        return RegexPreTokenizer.of(self.splitting).to_native()
+
+    def _word_end(self, script: str, text: str, start: int) -> int:
+        end = start + (text[start] == " ") + 1
+        while end < len(text) and text[end] in self._inside[script]:
+            end += 1
+        return end

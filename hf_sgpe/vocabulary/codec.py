@@ -1,0 +1,347 @@
+"""Codec: ordinary text ↔ token ids, with a bounded memory of words; in the readable form, and by the native kernels.
+
+Codecs know nothing of templates and of which special tokens a caller allows; they are given a pattern that finds the texts
+of tokens that stand for themselves.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from hf_sgpe import kernels
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.vocabulary.special_tokens import AddedPatterns
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hf_sgpe._native import Decoder, Encoder
+
+MEMORY_BYTES = 64 << 20
+"""How much the remembered words may take up before they are forgotten; of the native kernel, in each thread."""
+
+# Longer words are rare and would crowd out others.
+_LONGEST_REMEMBERED = 256
+# Starting threads for less than this many characters takes longer than encoding them.
+_WORTH_THREADS = 1 << 18
+# More ids or merges the native kernels have no room for.
+_MOST_IDS = (1 << 21) - 512
+# In place of the id of a byte that the vocabulary lacks.
+_NO_ID = -1
+
+
+class CacheInfo(NamedTuple):
+    """What is remembered of words met before: look-ups that found theirs, those that did not, words, and bytes in all."""
+
+    hits: int
+    misses: int
+    words: int
+    bytes: int
+    max_bytes: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the look-ups that found their word, 0 to 1."""
+        return self.hits / max(self.hits + self.misses, 1)
+
+
+class Codec:
+    """The readable form.
+
+    Args:
+        data: The tokenizer. What is in it when this is made counts.
+    """
+
+    def __init__(self, data: TokenizerData) -> None:
+        self.vocab = data.vocab
+        self.merges = data.merges
+        self.added_tokens = data.special_tokens | data.added_tokens
+        self.special_ids = frozenset(data.special_tokens.values())
+        self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
+        self.normalization = data.normalization
+        self.ignore_merges = data.ignore_merges
+        self.bytes_of = {id: token for token, id in data.vocab.items()}
+        self.bytes_of.update({id: token.encode() for token, id in self.added_tokens.items()})
+        self._memory: dict[str, tuple[int, ...]] = {}
+        self._memory_bytes = self._hits = self._misses = 0
+
+    @cached_property
+    def _byte_ids(self) -> list[int]:
+        return [self.vocab.get(bytes([byte]), _NO_ID) for byte in range(256)]
+
+    @cached_property
+    def _table(self) -> MergeTable:
+        vocab = self.vocab
+        return MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in self.merges)
+
+    # ---------------------------------------------------------------- encoding
+
+    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
+        """The ids of ``text``.
+
+        Args:
+            added: Find the texts of added tokens to be recognised; None for none.
+        """
+        if added is None:
+            return self._ordinary(text)
+        then = added.then
+        if then is None:
+            return self._around(added.first, text, self._ordinary)
+
+        def between(part: str) -> list[int]:
+            return self._around(then, prepare(part, self.normalization), self._ordinary)
+
+        return self._around(added.first, text, between)
+
+    def _around(self, added: re.Pattern[str], text: str, between: Callable[[str], list[int]]) -> list[int]:
+        """The ids of a text with the tokens that a pattern finds in it; ``between`` gives those of what lies between."""
+        ids: list[int] = []
+        position = 0
+        for match in added.finditer(text):
+            ids += between(text[position : match.start()])
+            ids.append(self.added_tokens[match.group()])
+            position = match.end()
+        return ids + between(text[position:])
+
+    def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        import numpy as np
+
+        return np.array(self.encode(text, added), dtype=np.int32)
+
+    def encode_batch(
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``. The readable form uses one thread whatever is asked for."""
+        return [self.encode(text, added) for text in texts]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end."""
+        import numpy as np
+
+        rows = [self.encode_to_numpy(text, added) for text in texts]
+        ids = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
+        return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
+
+    def _ordinary(self, text: str) -> list[int]:
+        kernels.note_slow_use(len(text))
+        return self._words(self.pre_tokenizer.split(prepare(text, self.normalization)))
+
+    def _words(self, words: Iterable[str]) -> list[int]:
+        ids: list[int] = []
+        for word in words:
+            known = self._memory.get(word)
+            if known is None:
+                self._misses += 1
+                known = self._merge(word)
+                if len(word) <= _LONGEST_REMEMBERED:
+                    self._remember(word, known)
+            else:
+                self._hits += 1
+            ids += known
+        return ids
+
+    def _merge(self, word: str) -> tuple[int, ...]:
+        encoded = word.encode()
+        if self.ignore_merges and encoded in self.vocab:
+            return (self.vocab[encoded],)
+        ids = (self._byte_ids[byte] for byte in encoded)
+        return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
+
+    def _remember(self, word: str, ids: tuple[int, ...]) -> None:
+        # The strings, the ids (mostly shared ints) and an entry of the dictionary.
+        size = sys.getsizeof(word) + sys.getsizeof(ids) + 100
+        # Full, it begins anew: what a text uses now comes back at once, what an earlier one used does not stay for ever.
+        if self._memory_bytes + size > MEMORY_BYTES:
+            self._memory, self._memory_bytes = {}, 0
+        self._memory[word] = ids
+        self._memory_bytes += size
+
+    # ---------------------------------------------------------------- decoding
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
+        """The bytes of ``ids``.
+
+        Raises:
+            SGPEError: an id is not in the vocabulary.
+            TypeError: an id is not a whole number.
+        """
+        return b"".join(self.pieces(ids, skip_special_tokens))
+
+    def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
+        """The bytes of each id as it comes; errors as for `decode`."""
+        for place, id in enumerate(map(operator.index, ids)):
+            piece = self.bytes_of.get(id)
+            if piece is None:
+                raise SGPEError(f"id {id} at position {place} is not in the vocabulary (ids 0 to {max(self.bytes_of)})")
+            if not (skip_special_tokens and id in self.special_ids):
+                yield piece
+
+    def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
+        """Which characters of a text, as it is after normalization, each of its ids has bytes of.
+
+        Returns:
+            Shape (ids, 2): the first character, and the one after the last. A token that ends inside a character has all of
+            it.
+        """
+        import numpy as np
+
+        lengths = [len(piece) for piece in self.pieces(ids.tolist())]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        encoded = np.frombuffer(text.encode(), np.uint8)
+        character_of = np.cumsum(encoded & 0xC0 != 0x80, dtype=np.int32) - 1
+        starts = ends - lengths
+        return np.stack([character_of[starts], character_of[ends - 1] + 1], axis=1).astype(np.int32).reshape(-1, 2)
+
+    # ---------------------------------------------------------------- the memory of words
+
+    def cache_info(self) -> CacheInfo:
+        """Look-ups and size of the memory of words."""
+        return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
+
+    def clear_cache(self) -> None:
+        """Forgets the remembered words."""
+        self._memory = {}
+        self._memory_bytes = self._hits = self._misses = 0
+
+
+class NativeCodec(Codec):
+    """The same by the native kernels. With a native scanner whole texts go to them, else words that were split before.
+
+    What is not the common case goes the readable way: a text with an added token's text in it, and one that NFC changes.
+    """
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        import hf_sgpe._native as _native
+
+        vocab = self.vocab
+        merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
+        wholes = list(vocab.items()) if self.ignore_merges else []
+        added = [token.encode() for token in self.added_tokens]
+        return _native.Encoder(self._byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        import hf_sgpe._native as _native
+
+        tokens = sorted(self.bytes_of.items())
+        return _native.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
+
+    @cached_property
+    def _scans(self) -> bool:
+        return self.pre_tokenizer.scanner is not None
+
+    @cached_property
+    def _nfc(self) -> bool:
+        return self.normalization == "nfc"
+
+    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
+        """The ids of ``text``; see `Codec.encode`."""
+        ids = self._encoder.encode(text, self._nfc, added is not None) if self._scans else None
+        return super().encode(text, added) if ids is None else ids
+
+    def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
+        """`encode` as a one-dimensional int32 array."""
+        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self._scans else None
+        return self._uncommon_to_numpy(text, added) if ids is None else ids
+
+    def encode_batch(
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
+    ) -> list[list[int]]:
+        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        if not self._scans:
+            return super().encode_batch(texts, added)
+        batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
+        return [super(NativeCodec, self).encode(texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
+
+    def encode_batch_to_numpy(
+        self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        if not self._scans:
+            return super().encode_batch_to_numpy(texts, added)
+        ids, ends, left_out = self._encoder.encode_batch_to_numpy(
+            texts, self._nfc, added is not None, _threads(texts, threads)
+        )
+        if left_out:
+            import numpy as np
+
+            rows = np.split(ids, ends[:-1])
+            for i in left_out:
+                rows[i] = self._uncommon_to_numpy(texts[i], added)
+            return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return ids, ends
+
+    def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
+        if added is None and self._scans:
+            ids = self._encoder.encode_to_numpy(prepare(text, self.normalization), False, False)
+            assert ids is not None
+            return ids
+        import numpy as np
+
+        return np.array(super().encode(text, added), dtype=np.int32)
+
+    def _ordinary(self, text: str) -> list[int]:
+        if not self._scans:
+            return super()._ordinary(text)
+        ids = self._encoder.encode(prepare(text, self.normalization), False, False)
+        assert ids is not None
+        return ids
+
+    def _words(self, words: Iterable[str]) -> list[int]:
+        return self._encoder.encode_words(words)
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
+        """The bytes of ``ids``; see `Codec.decode`."""
+        if isinstance(ids, Iterator) or ids is None:
+            ids = list(ids)
+        decoded = self._decoder.decode(ids, skip_special_tokens)
+        return super().decode(ids, skip_special_tokens) if decoded is None else decoded
+
+    def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
+        """Which characters of a text each of its ids has bytes of; see `Codec.offsets`."""
+        return self._decoder.offsets(ids, text).reshape(-1, 2)
+
+    def cache_info(self) -> CacheInfo:
+        """Look-ups and size of the memory of words, of all threads together."""
+        hits, misses, words, size = self._encoder.memory_info()
+        return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
+
+    def clear_cache(self) -> None:
+        """Forgets the remembered words."""
+        if "_encoder" in self.__dict__:
+            self._encoder.forget()
+
+
+def make_codec(data: TokenizerData) -> Codec:
+    """The codec of the kernel in use."""
+    ids = (*data.vocab.values(), *data.special_tokens.values(), *data.added_tokens.values())
+    has_room = max(*ids, len(data.merges)) < _MOST_IDS
+    return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
+
+
+def _threads(texts: Sequence[str], threads: int | None) -> int:
+    if threads is not None:
+        return min(threads, len(texts) + 1)
+    return available_cores() if sum(map(len, texts)) >= _WORTH_THREADS else 1
+
+
+def available_cores() -> int:
+    """How many cores this process may use; one where ``TOKENIZERS_PARALLELISM`` says no, as for the library."""
+    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,87 @@
+"""Confinement: which byte strings only text with certain characters can hold. What a merge can touch follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+
+from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
+
+_CONTINUATION = range(0x80, 0xC0)
+
+
+class Confinement:
+    """Some characters; `holds` says of a byte string whether no text without them has it.
+
+    A pair of tokens whose bytes are confined to the characters of a script merges nowhere else, whatever its rank: BPE is
+    asked for it only where these bytes stand in a row, across the border of two characters too.
+
+    Args:
+        points: Code points of the characters.
+
+    >>> sinhala = Confinement(range(0x0D80, 0x0E00))
+    >>> sinhala.holds("ක".encode()[:2]), sinhala.holds("ක".encode()[1:]), sinhala.holds(" ක".encode()[:2])
+    (True, False, False)
+    """
+
+    def __init__(self, points: Iterable[int]) -> None:
+        self.points = frozenset(points)
+        self._begins_another = cache(self._find_beginning)
+        self._ends_another = cache(self._find_end)
+        self._is_inside_another = cache(self._find_inside)
+
+    @classmethod
+    def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
+        """To every character by which text can be told to be in one of these scripts."""
+        return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
+
+    def holds(self, part: bytes) -> bool:
+        """Whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""
+        start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
+        if start == len(part):
+            return not self._is_inside_another(part)
+        if start and not self._ends_another(part[:start]):
+            return True
+        position = start
+        while position < len(part):
+            character = part[position : position + _length(part[position])]
+            if not character:
+                return True  # no text has such a byte
+            if position + _length(part[position]) > len(part):
+                return not self._begins_another(character)
+            if not self._is_another(character):
+                return True
+            position += len(character)
+        return False
+
+    def _is_another(self, character: bytes) -> bool:
+        """Whether these are the bytes of one character, and not of ours."""
+        try:
+            return ord(character.decode()) not in self.points
+        except UnicodeDecodeError:
+            return False
+
+    def _find_beginning(self, beginning: bytes) -> bool:
+        missing = _length(beginning[0]) - len(beginning)
+        return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
+
+    def _find_end(self, end: bytes) -> bool:
+        """Whether a character of others ends in these bytes, all of them inside it."""
+        for length in (2, 3, 4):
+            if (missing := length - len(end)) > 0:
+                leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
+                rests = product(_CONTINUATION, repeat=missing - 1)
+                if any(self._is_another(bytes([lead, *rest]) + end) for lead, rest in product(leads, rests)):
+                    return True
+        return False
+
+    def _find_inside(self, part: bytes) -> bool:
+        return self._find_end(part) or (
+            len(part) < 3 and any(self._is_inside_another(part + bytes([byte])) for byte in _CONTINUATION)
+        )
+
+
+def _length(lead: int) -> int:
+    """Bytes of the character that a byte begins; 0 if it begins none."""
+    return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

@@ -1,0 +1,258 @@
+"""Special tokens: their roles, the template that puts them around texts, and a pattern that finds them in text."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled
+
+_ROLES_BY_NAME = {
+    "<|endoftext|>": ("bos_token", "eos_token"),
+    "<|begin_of_text|>": ("bos_token",),
+    "<|end_of_text|>": ("eos_token",),
+    "<|bos|>": ("bos_token",),
+    "<|eos|>": ("eos_token",),
+    "<bos>": ("bos_token",),
+    "<eos>": ("eos_token",),
+    "<s>": ("bos_token",),
+    "</s>": ("eos_token",),
+    "<pad>": ("pad_token",),
+    "<|pad|>": ("pad_token",),
+    "<|finetune_right_pad_id|>": ("pad_token",),
+    "<unk>": ("unk_token",),
+    "<mask>": ("mask_token",),
+    "[PAD]": ("pad_token",),
+    "[UNK]": ("unk_token",),
+    "[CLS]": ("cls_token",),
+    "[SEP]": ("sep_token",),
+    "[MASK]": ("mask_token",),
+}
+
+# With a chat template a model must stop at the end of a turn, not only at the end of a text.
+_ROLES_BY_TEMPLATE = {
+    "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
+    "chatml": {"eos_token": "<|im_end|>"},
+}
+
+
+def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
+    """The roles that special tokens have in transformers, by their usual spellings; the first of several gets the role.
+
+    >>> roles_of(["<s>", "[PAD]", "<|x|>"])
+    {'bos_token': '<s>', 'pad_token': '[PAD]'}
+    """
+    roles: dict[str, str] = {}
+    for token in special_tokens:
+        for role in _ROLES_BY_NAME.get(token, ()):
+            roles.setdefault(role, token)
+    return roles
+
+
+def roles_of_template(chat_template: str | None) -> dict[str, str]:
+    """The roles that a named chat template gives to special tokens; empty for any other template.
+
+    >>> roles_of_template("chatml")
+    {'eos_token': '<|im_end|>'}
+    """
+    return dict(_ROLES_BY_TEMPLATE.get(chat_template or "", {}))
+
+
+def trained_roles(
+    special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The roles of special tokens in a new tokenizer: as ``given``, else from the chat template, else by spelling.
+
+    Without a padding token, the token that ends texts is used for padding. In chats that is not the token that ends turns,
+    because many collators exclude the padding token from the loss, and a model must learn to end a turn.
+
+    >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
+    {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
+    """
+    spelled = roles_of(special_tokens)
+    roles = {**spelled, **roles_of_template(chat_template), **(given or {})}
+    end = spelled.get("eos_token") or roles.get("eos_token")
+    return roles if "pad_token" in roles or end is None else {**roles, "pad_token": end}
+
+
+@dataclass(frozen=True)
+class Template:
+    """The special tokens that ``add_special_tokens=True`` puts around one text, and around a pair.
+
+    Args:
+        single: Special tokens and ``$A``, which stands for the text, each with its token type id.
+        pair: The same for two texts, ``$A`` and ``$B``.
+
+    >>> Template.around(["[CLS]"], ["[SEP]"]).pair
+    (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
+    """
+
+    single: tuple[tuple[str, int], ...]
+    pair: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
+        """A template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
+        first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
+        return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
+
+    @classmethod
+    def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
+        """A template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
+
+        >>> Template.around_each(["<s>"], []).pair
+        (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
+        """
+        first, second = (
+            tuple((name, number) for name in (*prefix, text, *suffix)) for number, text in enumerate(("$A", "$B"))
+        )
+        return cls(first, first + second)
+
+    def begins_with(self, token: str | None) -> bool:
+        """Return whether the template puts ``token`` at the start of a single text."""
+        return self.single[0][0] == token
+
+    def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
+        """Return the template as ``tokenizer.json`` writes it; ``ids`` has the id of each special token in it."""
+
+        def piece(name: str, type_id: int) -> dict[str, Any]:
+            if name in ("$A", "$B"):
+                return {"Sequence": {"id": name[1], "type_id": type_id}}
+            return {"SpecialToken": {"id": name, "type_id": type_id}}
+
+        return {
+            "type": "TemplateProcessing",
+            "single": [piece(*part) for part in self.single],
+            "pair": [piece(*part) for part in self.pair],
+            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in self.special_tokens()},
+        }
+
+    def special_tokens(self) -> list[str]:
+        """The special tokens in the template, each once, in order."""
+        return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
+
+    def renamed(self, names: Mapping[str, str]) -> Template:
+        """A copy with renamed special tokens; ``names`` maps old names to new ones."""
+        single, pair = (
+            tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
+        )
+        return Template(single, pair)
+
+
+def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
+    """The template that puts the token which begins texts before each text, and that which ends them after it, as asked.
+
+    Args:
+        roles: Has ``bos_token`` and ``eos_token`` where they are asked for.
+
+    Returns:
+        None where neither is asked for.
+    """
+    prefix = [roles["bos_token"]] if add_bos_token else []
+    suffix = [roles["eos_token"]] if add_eos_token else []
+    return Template.around_each(prefix, suffix) if prefix or suffix else None
+
+
+def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
+    """Return the template that puts all that there is of BOS and EOS around each text.
+
+    >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
+    (('<s>', 0), ('$A', 0))
+    """
+    return bos_eos_template(roles, add_bos_token="bos_token" in roles, add_eos_token="eos_token" in roles)
+
+
+def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
+    """The settings with which `bos_eos_template` gives ``template``; None if it has others, such as ``[CLS]``.
+
+    >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
+    {'add_bos_token': True, 'add_eos_token': False}
+    """
+    for bos, eos in product((False, True), repeat=2):
+        if (bos and "bos_token" not in roles) or (eos and "eos_token" not in roles):
+            continue
+        if bos_eos_template(roles, add_bos_token=bos, add_eos_token=eos) == template:
+            return {"add_bos_token": bos, "add_eos_token": eos}
+    return None
+
+
+def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
+    """The template of the SGPE document (section 5), or None if its special tokens are missing."""
+    return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
+
+
+def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
+    """Check that the special tokens of a new tokenizer can be told from its ordinary tokens.
+
+    Raises:
+        SGPEError: one cannot be.
+    """
+    for token in check_special_texts(tokens):
+        if (ordinary := _ordinary_token(token)) is not None:
+            raise SGPEError(
+                f"special token {token!r} is written in tokenizer.json like the ordinary token {ordinary!r}, "
+                "which cannot be told from it: use another text"
+            )
+        if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
+            # Special tokens are found before the text is normalized, so other text could become one afterwards.
+            raise SGPEError(f"special token {token!r} has a character that NFC composes: use another")
+
+
+def check_special_texts(tokens: Iterable[object]) -> list[str]:
+    """Return special tokens after a check that each is a text.
+
+    Raises:
+        SGPEError: one is not, is empty, or occurs twice.
+    """
+    texts: list[str] = []
+    for token in tokens:
+        if not isinstance(token, str):
+            raise SGPEError(f"special tokens must be text, not {token!r}")
+        if not token:
+            raise SGPEError("a special token cannot be empty: give it a text")
+        if any(0xD800 <= ord(character) < 0xE000 for character in token):
+            raise SGPEError(f"special token {token!r} has a lone surrogate, which no text can have")
+        if token in texts:
+            raise SGPEError(f"special tokens occur twice: {token}")
+        texts.append(token)
+    return texts
+
+
+def _ordinary_token(special: str) -> bytes | None:
+    """Return the token that is spelled like a special token and that training may learn: a byte, or another text."""
+    spelled = bytes_spelled(special)
+    if spelled is None or len(spelled) == 1:
+        return spelled
+    try:
+        return None if spelled.decode() == special else spelled  # training learns nothing of its own text
+    except UnicodeDecodeError:
+        return None
+
+
+class AddedPatterns(NamedTuple):
+    """Find the texts of added tokens: first some in the text as it is given, then others in what is left, normalized."""
+
+    first: re.Pattern[str]
+    then: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, names: Collection[str], normalized: Collection[str]) -> AddedPatterns | None:
+        """The patterns that find ``names``, those of them in ``normalized`` at last; None if there are none."""
+        if not names:
+            return None
+        then = frozenset(name for name in names if name in normalized)
+        return cls(any_of(frozenset(names) - then), any_of(then) if then else None)
+
+
+@functools.lru_cache(256)
+def any_of(names: frozenset[str]) -> re.Pattern[str]:
+    """A pattern that finds special tokens in text: the leftmost, and of several at one place the longest."""
+    if not names:
+        return re.compile("(?!)")  # never matches
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))

@@ -1,0 +1,154 @@
+"""TokenizerData: everything that a saved byte-level BPE tokenizer says, as plain data. Formats read and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled, bytes_to_string
+from hf_sgpe.vocabulary.special_tokens import Template, roles_of
+
+# Printable ASCII, and the bytes inside of characters.
+_NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
+
+
+def _role(name: str) -> tuple[Any, Any]:
+    """Two properties: the special token that plays a part, and its id; None where none does."""
+    token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
+    id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
+    return token, id
+
+
+class TokenizerData:
+    """What a byte-level BPE tokenizer is made of. It cannot encode; `BPETokenizer` is this with a codec.
+
+    Args:
+        vocab: Token (bytes) → id, special tokens not included. Single bytes may be missing, but for printable ASCII and the
+            bytes inside characters: encoding then leaves them out, as every runtime does (SmolLM2 has 235 of the 256).
+        merges: Pairs of tokens in the order of their ranks.
+        splitting: How text is cut into words; its special tokens are replaced by those given here.
+        special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later. A
+            special or added token may have the text of an ordinary token, and another id, unless ``tokenizer.json`` spells
+            the two alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are not special
+            ones: decoding never leaves them out (Qwen's ``<think>``).
+        normalized_tokens: Those of the added and special tokens that are looked for after the text is normalized, where the
+            others left something (GPT-NeoX's runs of spaces).
+        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
+        template: What ``add_special_tokens=True`` puts around a text; None for nothing.
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
+            names say (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
+        chat_template: Jinja source of the chat template, if it has one.
+        model_max_length: How many ids a model takes, to which calls truncate that name no other length.
+
+    Raises:
+        SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[bytes, int],
+        merges: Iterable[tuple[bytes, bytes]],
+        *,
+        splitting: Splitting | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        added_tokens: Mapping[str, int] | None = None,
+        normalized_tokens: Iterable[str] = (),
+        ignore_merges: bool = False,
+        template: Template | None = None,
+        roles: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        chat_template: str | None = None,
+        model_max_length: int | None = None,
+    ) -> None:
+        self.vocab = dict(vocab)
+        self.merges = list(merges)
+        self.special_tokens = dict(special_tokens or {})
+        self.added_tokens = dict(added_tokens or {})
+        self.normalized_tokens = frozenset(normalized_tokens)
+        splitting = splitting or Splitting("bpe", pattern="cl100k")
+        self.splitting = replace(splitting, special_tokens=tuple(self.special_tokens))
+        self.ignore_merges = ignore_merges
+        self.template = template
+        self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
+        self.metadata = dict(metadata or {})
+        self.chat_template = chat_template
+        self.model_max_length = model_max_length
+        self._check()
+
+    def _check(self) -> None:
+        for byte in _NEEDED:
+            if bytes([byte]) not in self.vocab:
+                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}, which every byte-level tokenizer has")
+        vocab = self.vocab
+        for rank, (left, right) in enumerate(self.merges):
+            if left not in vocab or right not in vocab or left + right not in vocab:
+                missing = next(token for token in (left, right, left + right) if token not in vocab)
+                raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
+        added = [*self.special_tokens.items(), *self.added_tokens.items()]
+        for text, id in added:
+            if not text:
+                raise SGPEError("a special token cannot be empty: give it a text")
+            spelled = bytes_spelled(text)
+            if spelled in vocab and (vocab[spelled] != id or spelled != text.encode()):
+                kind = "special" if text in self.special_tokens else "added"
+                raise SGPEError(
+                    f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
+                    f"written {text!r} in tokenizer.json, which cannot tell them apart: give the {kind} token another text"
+                )
+        taken: dict[int, bytes | str] = {}
+        named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
+        for name, id in named:
+            if not isinstance(id, int) or not 0 <= id < 1 << 31:
+                raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
+            if id in taken and not self._may_share(taken[id], name):
+                raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
+            taken[id] = name
+        for special in self.template.special_tokens() if self.template else ():
+            if special not in self.special_tokens:
+                raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
+        for role, special in self.roles.items():
+            if special not in self.special_tokens:
+                raise SGPEError(f"the {role} {special!r} is not among the special tokens")
+
+    def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
+        """Return whether two tokens may have one id: special tokens, or an added token and the ordinary one of its text."""
+        if isinstance(one, bytes) and isinstance(other, str):
+            return one == other.encode()
+        return one in self.special_tokens and other in self.special_tokens
+
+    bos_token, bos_token_id = _role("bos_token")
+    eos_token, eos_token_id = _role("eos_token")
+    pad_token, pad_token_id = _role("pad_token")
+    unk_token, unk_token_id = _role("unk_token")
+
+    @property
+    def normalization(self) -> str:
+        """``none`` or ``nfc``."""
+        return self.splitting.normalization or "none"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special tokens included. An added token that is an ordinary one too counts once."""
+        added = [*self.special_tokens.items(), *self.added_tokens.items()]
+        return len(self.vocab) + sum(self.vocab.get(text.encode()) != id for text, id in added)
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        size = f"{self.vocab_size:,} tokens, {len(self.merges):,} merges"
+        return f"{type(self).__name__}({size}, normalization={self.normalization})"
+
+    def get_vocab(self) -> dict[str, int]:
+        """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
+        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens | self.added_tokens
+        return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
+        """(token, id) of all but the special tokens, in the order of ids."""
+        return sorted(self.vocab.items(), key=lambda item: item[1])

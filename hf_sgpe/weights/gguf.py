@@ -1,0 +1,277 @@
+"""GGUF files, which llama.cpp runs: models with their tokenizer. Which ones is in `hf_sgpe.weights.gguf_models`.
+
+llama.cpp keeps no split pattern in a file but the name of one it knows: `hf_sgpe.formats.llama_cpp_pre_tokenizers`. A
+tokenizer that it has no name for is not written unless a name is asked for; such a file must be given ids.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from hf_sgpe.bpe.merging import unreached_words
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.atomic import atomic_file, scratch_directory
+from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.formats import gguf_tokenizer, model_vocab, tokenizer_json
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
+from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.weights.gguf_models import FAMILIES, describe, tensors, usual, why_not
+from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
+from hf_sgpe.weights.model_config import end_ids, transformers_config
+from hf_sgpe.weights.safetensors_files import Weights, check_head, stored
+
+if TYPE_CHECKING:
+    from gguf import GGUFWriter
+
+WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
+
+NEAREST = "nearest"
+"""In place of a pre-tokenizer's name: the nearest that there is, for a file that is given ids."""
+
+# By a pattern of llama.cpp's own.
+_NO_PRE = "default"
+# What chooses the experts, which llama.cpp keeps in 32 bits, too.
+_KEPT_WHOLE = "ffn_gate_inp.weight"
+
+
+def write(
+    folder: Path,
+    path: Path,
+    weight_type: str | None = None,
+    *,
+    tokenizer: TokenizerData | None = None,
+    pre_tokenizer: str | None = None,
+) -> str | None:
+    """Writes a model in a folder of transformers as a GGUF file.
+
+    The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
+
+    One weight is in memory at a time. Tensors that are not matrices stay in 32 bits, and in Q8_0 also matrices whose rows
+    are not multiples of 32. Smaller types are made by llama-cpp-python, of a file with whole weights that is beside this one
+    meanwhile.
+
+    Args:
+        folder: With ``config.json``, the weights as safetensors, and the tokenizer.
+        path: File to write.
+        weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
+        tokenizer: In place of the folder's.
+        pre_tokenizer: Name of the pre-tokenizer by which llama.cpp cuts text, or `NEAREST`; None for the one that is for the
+            tokenizer's split.
+
+    Returns:
+        The name of llama.cpp's pre-tokenizer in the file if it splits normalized text as the tokenizer does, else None: then
+        give the model ids, not text. It normalizes nothing itself.
+
+    Raises:
+        SGPEError: gguf is not installed, or llama-cpp-python where it is needed; the folder holds no model that is known to
+            come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows; llama.cpp
+            has no pre-tokenizer of the name, or none for the tokenizer's split.
+    """
+    try:
+        import gguf
+    except ImportError:
+        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
+    if weight_type is not None and weight_type not in WEIGHT_TYPES:
+        raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
+    config_file = folder / "config.json"
+    if not config_file.exists():
+        reason = why_no_model(folder) or ": give the folder of a model of transformers"
+        raise SGPEError(f"{folder}: holds no config.json{reason}")
+    config = transformers_config(folder)
+    if reason := why_not(config):
+        raise SGPEError(f"{config_file}: llama.cpp {reason}")
+    if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
+        raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
+    if weight_type in QUANTIZED_TYPES:
+        check_installed()
+        with scratch_directory(path) as scratch, atomic_file(path) as temporary:
+            whole = scratch / "whole.gguf"
+            pre = write(folder, whole, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer)
+            quantize(whole, temporary, weight_type)
+        return pre
+    config, family = usual(config), FAMILIES[config["model_type"]]
+    tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
+    pre = pre_to_write(tokenizer, pre_tokenizer)
+    weights = stored(folder)
+    weight_type = weight_type or next(one.type for one in weights.values() if len(one.shape) == 2)
+    target = gguf.GGMLQuantizationType[weight_type]
+    architecture = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == family.architecture)
+    names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
+
+    with (
+        _numbers_of(config_file),
+        atomic_file(path) as temporary,
+        closing(gguf.GGUFWriter(temporary, family.architecture)) as writer,
+    ):
+        writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
+        # Not its name: if that holds phi3, llama.cpp looks for tokens of Phi-3.
+        writer.add_basename(folder.resolve().name)
+        describe(writer, config)
+        _add_tokenizer(writer, tokenizer, pre, config, folder)
+        check_head(folder, weights, config, family.embedding)
+        waiting: list[tuple[Callable[[], Weights], Any]] = []
+        for name, read, shape in tensors(weights, config, folder):
+            known = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            if known is None:
+                raise SGPEError(f"gguf has no name for {name} in the {family.architecture} of llama.cpp: a newer one may")
+            is_matrix = len(shape) > 1 and not known.endswith(_KEPT_WHOLE) and (weight_type != "Q8_0" or shape[-1] % 32 == 0)
+            type = target if is_matrix else gguf.GGMLQuantizationType.F32
+            byte_shape = gguf.quant_shape_to_byte_shape(shape, type)
+            as_bytes = type not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
+            numbers = np.dtype(np.uint8) if as_bytes else np.dtype(np.float32 if type.name == "F32" else np.float16)
+            writer.add_tensor_info(known, byte_shape if as_bytes else shape, numbers, prod(byte_shape), raw_dtype=type)
+            waiting.append((read, type))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=not somebody_watches(), leave=False):
+            writer.write_tensor_data(gguf.quants.quantize(read(), type))
+    return pre if is_exact(tokenizer, pre) else None
+
+
+def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
+    """Writes a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
+
+    Args:
+        pre_tokenizer: As in `write`.
+
+    Raises:
+        SGPEError: gguf is not installed, the tokenizer has no merges, or as `pre_to_write`.
+    """
+    try:
+        import gguf
+    except ImportError:
+        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
+    rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values())
+    with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
+        _add_tokenizer(writer, tokenizer, pre_to_write(tokenizer, pre_tokenizer), {"vocab_size": rows}, path.parent)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+
+
+@contextmanager
+def _numbers_of(config_file: Path) -> Iterator[None]:
+    """A block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
+    try:
+        yield
+    except SGPEError:
+        raise
+    except (struct.error, TypeError, ValueError, ArithmeticError) as error:
+        raise SGPEError(f"{config_file}: one of its numbers is of a wrong type or too large ({error})") from None
+
+
+def pre_of(tokenizer: TokenizerData) -> str | None:
+    """Return the name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
+    known = pre_tokenizer_of(tokenizer)
+    return known.name if known and is_exact(tokenizer, known.name) else None
+
+
+def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
+    """Return the most exact of llama.cpp's pre-tokenizers that are for a tokenizer's split, or None."""
+    return next(iter(_fitting(tokenizer)), None)
+
+
+def is_exact(tokenizer: TokenizerData, name: str) -> bool:
+    """Return whether llama.cpp gives exactly a tokenizer's tokens with the pre-tokenizer of a name."""
+    if model_vocab.left_out(tokenizer):  # the file spells them like ordinary tokens, which llama.cpp would merge
+        return False
+    return any(one is called(name) and not one.differs for one in _fitting(tokenizer))
+
+
+def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
+    """Return the name of a pre-tokenizer for a tokenizer's file.
+
+    Args:
+        name: The one that is asked for, or `NEAREST`; None for the one that is for the tokenizer's split.
+
+    Raises:
+        SGPEError: llama.cpp has none of the name, or none for the tokenizer's split.
+    """
+    known = pre_tokenizer_of(tokenizer)
+    if name is None:
+        if known is None:
+            raise SGPEError(
+                "llama.cpp has no pre-tokenizer that cuts text as this tokenizer does, so it would give a model other ids: "
+                f"add --pre-tokenizer {NEAREST} and give it ids, as hf-sgpe serve does, or train or extend with "
+                "--runs-in llama.cpp"
+            )
+        return known.name
+    if name == NEAREST:
+        # For what is in none of the scripts. With bloom, which keeps marks and joiners inside words, few words differ then.
+        near = [known] if known else of_patterns(tokenizer.splitting.patterns)
+        return near[0].name if near else _NO_PRE
+    if called(name) is None:
+        raise SGPEError(
+            f"--pre-tokenizer {name}: llama.cpp has none of that name: give {NEAREST}, "
+            f"{', '.join(one.name for one in PRE_TOKENIZERS)}, or the name that llama.cpp's converter writes for the model"
+        )
+    return name
+
+
+def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
+    """The pre-tokenizers that are for a tokenizer's split, the most exact first."""
+    if tokenizer.splitting.recipe != "bpe":
+        return []
+    fitting = of_patterns(tokenizer.splitting.patterns)
+    # Only some of them, or only the tokenizer, would take a token that no merges make for a word.
+    same = [one for one in fitting if one.takes_words == tokenizer.ignore_merges]
+    return same if len(same) < len(fitting) and unreached_words(tokenizer.vocab, tokenizer.merges) else fitting
+
+
+# ---------------------------------------------------------------- the tokenizer
+
+
+def _compact(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, config: Mapping[str, Any], folder: Path) -> None:
+    from gguf import TokenType
+
+    rows = config["vocab_size"]
+    ids = {**tokenizer.special_tokens, **tokenizer.added_tokens}
+    last = max(*tokenizer.vocab.values(), *ids.values())
+    if last >= rows:
+        raise SGPEError(f"{folder}: the tokenizer has the id {last}, and the model's embedding only {rows} rows")
+    # Rows that the embedding is padded with need a name of their own.
+    tokens = [f"[unused{id}]" for id in range(rows)]
+    types = [TokenType.UNUSED] * rows
+    for token, id in tokenizer.vocab.items():
+        tokens[id], types[id] = bytes_to_string(token), TokenType.NORMAL
+    for text, id in ids.items():
+        tokens[id] = text
+        types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    # llama.cpp does not normalize.
+    writer.add_bool("hf_sgpe.tokenizes_exactly", is_exact(tokenizer, pre) and tokenizer.normalization == "none")
+    writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
+    settings = tokenizer_json.config(tokenizer)
+    settings.pop("chat_template", None)  # which has a place of its own
+    writer.add_string(gguf_tokenizer.SETTINGS_KEY, _compact(settings))
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    if not tokenizer.merges:
+        raise SGPEError(f"{folder}: the tokenizer has no merges, without which llama.cpp loads none")
+    writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
+    ends = end_ids(folder, config) or [tokenizer.eos_token_id]
+    known = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
+    for role, (*_, id) in ((role, (None, *ids)) for role, ids in known.items()):
+        if id is not None:
+            writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
+    around = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
+    writer.add_add_bos_token(tokenizer.bos_token is not None and around[:1] == [tokenizer.bos_token])
+    writer.add_add_eos_token(tokenizer.eos_token is not None and around[1:] != [] and around[-1] == tokenizer.eos_token)
+    if tokenizer.chat_template:
+        writer.add_chat_template(tokenizer.chat_template)

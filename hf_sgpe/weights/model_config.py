@@ -1,0 +1,177 @@
+"""Reading a model's ``config.json`` and ``generation_config.json``, as any version of transformers wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.terminal.command import one_line
+from hf_sgpe.terminal.progress import without_remarks
+
+_SIZES = """
+    vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
+    max_position_embeddings original_max_position_embeddings rms_norm_eps layer_norm_eps norm_eps norm_epsilon
+    num_experts num_local_experts num_experts_per_tok moe_intermediate_size shared_expert_intermediate_size
+    n_embd n_layer n_head n_inner n_positions n_ctx layer_norm_epsilon
+"""
+_WITHOUT_EFFECT = {
+    "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
+    "of what a GGUF file says besides": "_model_name_or_path unk_token_id",
+    "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
+    "of what is given back": """
+        use_cache cache_implementation return_dict output_hidden_states output_attentions output_router_logits
+    """,
+    "of training": """
+        initializer_range attention_dropout hidden_dropout residual_dropout embedding_dropout resid_pdrop embd_pdrop
+        attn_pdrop router_aux_loss_coef router_jitter_noise pretraining_tp
+    """,
+    "of other tasks": """
+        task_specific_params id2label label2id num_labels problem_type chunk_size_feed_forward is_encoder_decoder
+        summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
+    """,
+    "of windows and positions, in another form": """
+        layer_types use_sliding_window max_window_layers sliding_window_pattern _sliding_window_pattern
+        no_rope_layer_interval rope_theta rope_scaling rope_local_base_freq
+    """,
+    "that nobody reads": "is_llama_config rope_interleaved use_mrope transformers.js_config _attn_implementation_autoset",
+}
+_ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
+"""Fields that may have any value: the comparisons are made with unusual sizes."""
+
+
+class Like(tuple[Any, ...]):
+    """Values that were compared, and stand for all of their types."""
+
+    def holds_type_of(self, value: Any) -> bool:
+        kind, *kinds = (float if type(one) is int else type(one) for one in (value, *self))
+        return kind in kinds
+
+
+Compared = Mapping[str, Mapping[str, Sequence[Any]]]
+"""Type of a model → field of its configuration → the values with which an engine was compared with transformers."""
+
+
+def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
+    """The first value of a model's configuration that an engine was not compared on, or an empty text.
+
+    Args:
+        config: As `transformers_config` gives it.
+        compared: Sizes are not in it; any other field that is not is refused, whatever its value.
+
+    >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
+    "was not compared with transformers on models of type 'llama' with mlp_bias True"
+    """
+    kind = config.get("model_type")
+    reason = f"was not compared with transformers on models of type {kind!r}"
+    row = compared.get(str(kind))
+    if row is None:
+        return reason
+    for name, value in _decisive(config).items():
+        values = row.get(name, ())
+        if value not in values and not (isinstance(values, Like) and values.holds_type_of(value)):
+            return f"{reason} with {name} {value!r}"
+    return ""
+
+
+def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that decide what is computed, beside sizes and weights.
+
+    ``rope`` is the type with the names of what it takes, for each kind of layers if they differ, and ``sliding_window``
+    which layers look back less than all of the context, or None.
+    """
+    fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
+    if "quantization" in config:  # mlx-lm says it twice
+        fields.pop("quantization_config", None)
+    if "sliding_window" in config or "layer_types" in config:
+        fields["sliding_window"] = _sliding(config)
+    if "rope_parameters" in fields:
+        del fields["rope_parameters"]
+        positions = {name: value for name, value in rope(config).items() if value is not None}
+        if "partial_rotary_factor" in positions:
+            fields["partial_rotary_factor"] = positions.pop("partial_rotary_factor")
+        fields["rope"] = _form(positions)
+    return fields
+
+
+def _form(positions: Mapping[str, Any]) -> str:
+    kinds = [f"{kind}: {_form(value)}" for kind, value in sorted(positions.items()) if isinstance(value, Mapping)]
+    names = sorted(positions.keys() - {"rope_theta", "rope_type", "type"})
+    return ", ".join(kinds) or f"{positions.get('rope_type', 'default')}({', '.join(names)})"
+
+
+def _sliding(config: Mapping[str, Any]) -> str | None:
+    if "layer_types" not in config:
+        window, context = config["sliding_window"], config.get("max_position_embeddings")
+        return "all layers" if window and not (isinstance(context, int) and window >= context) else None
+    # However wide their window is: Cohere 2 has positions in these layers only.
+    layers = config["layer_types"] or []
+    if not {"full_attention", "sliding_attention"}.issuperset(layers):
+        return "layers of other kinds"
+    slide = [layer == "sliding_attention" for layer in layers]
+    for period, name in ((2, "every other layer"), (4, "three layers of four"), (6, "five layers of six")):
+        if slide == [number % period != period - 1 for number in range(len(slide))] and not all(slide):
+            return name
+    return "some layers" if any(slide) else None
+
+
+def transformers_config(folder: Path) -> dict[str, Any]:
+    """``config.json`` as transformers reads it, with what it takes where nothing is said.
+
+    Raises:
+        SGPEError: it knows no such model, or refuses what is said of it.
+    """
+    from transformers import AutoConfig
+
+    kind = read_json(folder / "config.json").get("model_type")
+    try:
+        with without_remarks():
+            config: dict[str, Any] = AutoConfig.from_pretrained(folder, trust_remote_code=False).to_dict()
+    except Exception as error:  # whatever its checks raise
+        reason = one_line(error).split(". ")[0]
+        raise SGPEError(f"{folder / 'config.json'}: transformers cannot read it ({reason})") from None
+    # Without a type transformers goes by the folder's name.
+    return config | {"model_type": kind}
+
+
+def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
+    """The tokens at which the model ends, those of ``generation_config.json`` first of all."""
+    generation = folder / "generation_config.json"
+    own = read_json(generation).get("eos_token_id") if generation.exists() else None
+    return listed(config.get("eos_token_id") if own is None else own)
+
+
+def listed(ids: int | list[int] | None) -> list[int]:
+    """Ids as a configuration has them: one, several or none.
+
+    Raises:
+        SGPEError: they are something else.
+
+    >>> listed(5), listed([5, 6]), listed(None)
+    ([5], [5, 6], [])
+    """
+    listed_ids = list(ids) if isinstance(ids, (list, tuple)) else [] if ids is None else [ids]
+    if not all(type(id) is int and id >= 0 for id in listed_ids):
+        raise SGPEError(f"eos_token_id of the model's configuration is {ids!r}: it must be one id or several")
+    return listed_ids
+
+
+def rope(config: Mapping[str, Any]) -> dict[str, Any]:
+    """``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
+
+    Where kinds of layers differ, these are of those with full attention, and each kind has its own beside them.
+
+    Raises:
+        SGPEError: that is not an object, or ``rope_theta`` is not a number.
+    """
+    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(given, Mapping):
+        raise SGPEError(f"rope_parameters of the model's configuration is {given!r}: it must be an object")
+    rotation = {**given.get("full_attention", {}), **given}
+    rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
+    if not isinstance(rotation["rope_theta"], (int, float)):
+        raise SGPEError(f"rope_theta of the model's configuration is {rotation['rope_theta']!r}: it must be a number")
+    rotation["rope_type"] = rotation.get("rope_type") or rotation.get("type") or "default"
+    return rotation

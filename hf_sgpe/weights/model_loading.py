@@ -1,0 +1,136 @@
+"""Loading the models and tokenizers that arguments name; what cannot be loaded is said in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.files.folder_contents import why_no_model, why_no_tokenizer
+from hf_sgpe.files.hub import NoSuchFileError, download, names_in
+from hf_sgpe.files.unreadable import check_no_pointer
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.terminal.progress import bars_on_terminals_only
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# What the names of classes that generate text end in.
+_GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
+_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
+
+
+def auto_class(config: Any) -> str:
+    """The class of transformers that loads a model of this configuration: an Auto class if it generates text, or its own."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    name: str = next(iter(getattr(config, "architectures", None) or ()), "")
+    if config.is_encoder_decoder and name.endswith(_GENERATES):
+        return "AutoModelForSeq2SeqLM"
+    return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(_GENERATES)) else name
+
+
+def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """A model by one of the Auto classes: ``kind``.
+
+    Args:
+        dtype: Of its weights; None for 32 bits, in which models are trained, ``"auto"`` for that of the file.
+
+    Raises:
+        SGPEError: there is none, or it is of another kind.
+    """
+    import torch
+
+    with _loading(path_or_repo):
+        return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
+
+
+def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """The same for a causal language model of any class, with all of its weights: what a file lacks would be random.
+
+    Raises:
+        SGPEError: there is none, it is of another kind, or weights are missing.
+    """
+    import torch
+    import transformers
+
+    with _loading(path_or_repo):
+        config = transformers.AutoConfig.from_pretrained(path_or_repo)
+    name = auto_class(config)
+    if config.is_encoder_decoder or not name.endswith(_GENERATES):
+        reason = "this one has an encoder" if config.is_encoder_decoder else f"this one is {name or 'none'}"
+        raise SGPEError(f"{path_or_repo}: only causal language models predict text, and {reason}")
+    with _loading(path_or_repo):
+        model, found = getattr(transformers, name).from_pretrained(
+            path_or_repo, dtype=dtype or torch.float32, output_loading_info=True
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise SGPEError(f"{path_or_repo}: its weights hold no {missing[0]}")
+    whole: PreTrainedModel = model
+    return whole
+
+
+@contextmanager
+def _loading(path_or_repo: str) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    if not path_or_repo:
+        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
+    if not Path(path_or_repo).exists():
+        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
+    try:
+        with bars_on_terminals_only():
+            yield
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
+        if not isinstance(error, SGPEError):
+            check_no_pointer(Path(path_or_repo))
+            if reason := why_no_model(Path(path_or_repo)):
+                raise SGPEError(f"{path_or_repo}: holds no model{reason}") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
+
+
+def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
+    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
+    ``AutoTokenizer`` has it.
+
+    Raises:
+        SGPEError: there is none, or it is damaged.
+    """
+    from transformers import AutoTokenizer
+
+    from hf_sgpe import BPETokenizer, SGPETokenizerFast
+
+    path = Path(path_or_repo)
+    if not path.exists():
+        try:
+            download(path_or_repo, CONFIG_FILE)
+        except NoSuchFileError as error:
+            raise SGPEError(f"{error}{why_no_tokenizer(names_in(path_or_repo), path_or_repo, is_here=False)}") from None
+    names = [file.name for file in path.iterdir()] if path.is_dir() else []
+    reason = "" if tokenizer_json.TOKENIZER_FILE in names else why_no_tokenizer(names, path_or_repo, is_here=True)
+    try:
+        if path.is_file():
+            return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
+        if path.is_dir() and tokenizer_json.TOKENIZER_FILE not in names:
+            # For a model without a tokenizer transformers makes an empty one of the model's kind.
+            if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
+                raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer{reason}")
+            return AutoTokenizer.from_pretrained(path_or_repo)
+        return SGPETokenizerFast.from_pretrained(path_or_repo)
+    except NotByteLevelError as error:
+        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, SGPEError):
+            raise
+        check_no_pointer(path)
+        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
+        raise SGPEError(
+            f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,201 @@
+"""The weights in a model's folder, read one at a time without PyTorch, and files with some of them made anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.unreadable import check_no_pointer
+
+Weights = NDArray[np.float32]
+KNOWN_TYPES = ("F32", "F16", "BF16")
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file of safetensors: its type, by GGUF's name, where its bytes begin, and how many there are."""
+
+    file: Path
+    type: str
+    shape: tuple[int, ...]
+    start: int
+    size: int
+
+    def read(self) -> Weights:
+        """Its numbers, in 32 bits.
+
+        Raises:
+            SGPEError: not all are finite.
+        """
+        kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
+        values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
+        # BF16 is the upper half of 32 bits.
+        is_half = self.type == "BF16"
+        numbers: Weights = (values.astype(np.uint32) << 16).view(np.float32) if is_half else values.astype(np.float32)
+        if not np.isfinite(numbers).all():
+            raise SGPEError(f"{self.file}: damaged: not all weights are finite numbers")
+        return numbers
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files with a model's weights: one, or those that an index names.
+
+    Raises:
+        SGPEError: there are none, or not all of them.
+    """
+    index = folder / INDEX_FILE
+    if (folder / WEIGHTS_FILE).is_file():
+        return [folder / WEIGHTS_FILE]
+    if not index.exists():
+        pickled = next(iter(sorted(folder.glob("*.bin"))), None)
+        if pickled is None:
+            parts = f"and no {INDEX_FILE} that names its parts"
+            raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
+        raise SGPEError(
+            f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}, which transformers writes when it loads and saves it"
+        )
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict) or not all(isinstance(name, str) and name == Path(name).name for name in names.values()):
+        raise SGPEError(f"{index}: damaged: names no files beside it")
+    files = [folder / name for name in sorted(set(names.values()))]
+    for file in files:
+        if not file.is_file():
+            raise SGPEError(f"{file}: not there, though {INDEX_FILE} names it")
+    return files
+
+
+def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
+    """Name → where that tensor is, file by file and in the order of their bytes.
+
+    Args:
+        any_type: Also take tensors that `Stored.read` cannot, such as those of quantized models.
+
+    Raises:
+        SGPEError: there are no weights, damaged ones or ones of an unknown type.
+    """
+    tensors: dict[str, Stored] = {}
+    for file in weight_files(folder):
+        tensors |= tensors_in(file)
+    for name, one in () if any_type else tensors.items():
+        if one.type not in KNOWN_TYPES:
+            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only {', '.join(KNOWN_TYPES)} are known")
+    index = folder / INDEX_FILE
+    if index.exists() and not (folder / WEIGHTS_FILE).is_file():
+        for name, file_name in read_json(index)["weight_map"].items():
+            if name not in tensors or tensors[name].file.name != file_name:
+                raise SGPEError(f"{folder / file_name}: damaged: {name} is not in it, though {INDEX_FILE} says so")
+    return tensors
+
+
+def tensors_in(file: Path) -> dict[str, Stored]:
+    """Name → where that tensor is in a file, in the order of their bytes.
+
+    Raises:
+        SGPEError: it is damaged, or not all there.
+    """
+    tensors = {}
+    try:
+        length = file.stat().st_size
+        size, header = _header(file)
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                start, stop = (8 + size + offset for offset in tensor["data_offsets"])
+                if not 8 + size <= start <= stop <= length:
+                    raise ValueError
+                one = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start, stop - start)
+                if one.type in _BYTES and one.size != prod(one.shape) * _BYTES[one.type]:
+                    raise ValueError
+                tensors[name] = one
+    except (ValueError, KeyError, TypeError, AttributeError):
+        check_no_pointer(file)
+        raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
+    return dict(sorted(tensors.items(), key=lambda item: item[1].start))
+
+
+def _header(file: Path) -> tuple[int, dict[str, Any]]:
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        if size > file.stat().st_size:
+            raise ValueError
+        header: dict[str, Any] = json.loads(opened.read(size))
+    return size, header
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tensor to write: its type, its shape and its bytes, which are made part by part while they are written."""
+
+    type: str
+    shape: tuple[int, ...]
+    size: int
+    parts: Iterable[memoryview]
+
+
+def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
+    """Writes a file of safetensors again with some of its tensors made anew; all others bit for bit as they are.
+
+    Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
+
+    Raises:
+        SGPEError: the file is damaged.
+    """
+    tensors = tensors_in(source)
+    header: dict[str, Any] = {}
+    if metadata := _header(source)[1].get("__metadata__"):
+        header["__metadata__"] = metadata
+    end = 0
+    for name, old in tensors.items():
+        one = made.get(name, old)
+        header[name] = {"dtype": one.type, "shape": list(one.shape), "data_offsets": [end, end + one.size]}
+        end += one.size
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format's own writer aligns the data so
+    with target.open("wb") as written:
+        written.write(len(text).to_bytes(8, "little") + text)
+        for name, old in tensors.items():
+            for part in made[name].parts if name in made else _parts(old):
+                if np.frombuffer(part, np.bool_).any():
+                    written.write(part)
+                else:
+                    written.seek(part.nbytes, 1)
+        written.truncate(8 + len(text) + end)
+
+
+_PART = 1 << 24
+
+
+def _parts(tensor: Stored) -> Iterator[memoryview]:
+    with tensor.file.open("rb") as opened:
+        opened.seek(tensor.start)
+        for done in range(0, tensor.size, _PART):
+            part = opened.read(min(_PART, tensor.size - done))
+            yield memoryview(part)
+
+
+def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
+    """Makes sure that a tied head, if it is stored too, is the embedding.
+
+    Raises:
+        SGPEError: it is another one, which transformers keeps and other engines pass over.
+    """
+    head, rows = weights.get("lm_head.weight"), weights.get(embedding)
+    if not config.get("tie_word_embeddings") or head is None or rows is None:
+        return
+    if head.shape != rows.shape or not np.array_equal(head.read(), rows.read()):
+        raise SGPEError(
+            f"{folder}: lm_head.weight is not {embedding}, though config.json says tie_word_embeddings: set that to false"
+        )

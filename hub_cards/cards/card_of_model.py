@@ -1,0 +1,206 @@
+"""The card of a model in a folder: README.md with the metadata that the Hub reads, from what is known of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.languages import language_in_name
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.hub import check_name, download, split_name
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
+from hub_cards.cards.seal import CARD_FILE, CARD_MARK, seal
+from hub_cards.cards.tokenizer_card import check_card, check_metadata
+from hub_cards.markup import render
+
+MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
+
+# Fields of the base model's card that hold for the model as well.
+_INHERITED = ("license", "license_name", "license_link", "language")
+
+
+def holds_model(folder: Path) -> bool:
+    """Return whether a folder holds a model: its configuration, and weights in any form."""
+    weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
+    return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
+
+
+def model_rows(config: Mapping[str, Any]) -> int | None:
+    """Return the number of rows of a model's embedding by its configuration; None if the configuration does not name it."""
+    text = config.get("text_config")
+    rows = config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else None)
+    return rows if type(rows) is int else None
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """The values that the template of a model's card asks for.
+
+    Attributes:
+        name: Heading of the card.
+        source: What code that loads the model names: a path, or ``user/name``.
+        auto_class: The class of transformers that loads the model.
+        tokenizer: The model's own tokenizer.
+        report: The content of ``transplant.json``; empty if the model was given no other tokenizer.
+        metadata: Fields of the Hub's metadata that are known: ``language``, ``license``, ``base_model``, ….
+        tags: Further tags.
+    """
+
+    name: str
+    source: str
+    auto_class: str
+    tokenizer: BPETokenizer
+    report: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    tags: Sequence[str] = ()
+
+    def readme(self) -> str:
+        """Return the card as Markdown with its YAML metadata, sealed as the generated card of this tokenizer."""
+        return seal(render("model.md.jinja", card=self, mark=CARD_MARK), self.tokenizer)
+
+    def yaml(self) -> str:
+        """Return the metadata that the Hub reads."""
+        from huggingface_hub import ModelCardData
+
+        own = ("vocabulary-extension",) if self.report else ()
+        data = ModelCardData(
+            library_name="transformers",
+            pipeline_tag="text-generation" if self.auto_class == "AutoModelForCausalLM" else None,
+            tags=list(dict.fromkeys(("hf_sgpe", *own, *self.tags))),
+            **self.metadata,
+        )
+        return data.to_yaml().strip()
+
+    def table(self) -> list[list[str]]:
+        """Return the measurements before and after: a heading, and a row for each text."""
+        return table_of(self.report.get("texts", {}))
+
+
+def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
+    """Return a table of measurements: name of a text → ``before`` and ``after`` → values as of `Measured.to_dict`."""
+    heading = (
+        "text",
+        "bits per byte",
+        "tokens per word",
+        "characters per token",
+        "reading, s",
+        "cache, MB",
+        "on new tokens",
+    )
+    return [[*heading], *(_row(name, scores["before"], scores["after"]) for name, scores in texts.items())]
+
+
+def _row(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    def pair(form: str, key: str, unit: float = 1) -> str:
+        return " → ".join("–" if one[key] is None else format(one[key] / unit, form) for one in (before, after))
+
+    return [
+        name,
+        pair(".4f", "bits_per_byte"),
+        pair(".3f", "tokens_per_word"),  # none where words have no spaces between them
+        pair(".2f", "characters_per_token"),
+        pair(".2f", "seconds"),
+        pair(".2f", "cache_bytes", 1e6),
+        f"{after['watched']:.3%}",
+    ]
+
+
+def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the metadata that a model has from its base model: name, licence and languages.
+
+    Args:
+        base: Folder or Hub repository of the base model. A folder has no name on the Hub.
+        texts: Names of texts that the model was measured on; languages that they name are languages of the model.
+    """
+    from huggingface_hub import metadata_load
+
+    is_folder = Path(base).exists()
+    repo, revision = (base, None) if is_folder else split_name(base)
+    metadata: dict[str, Any] = {} if is_folder else {"base_model": repo}
+    try:
+        card = Path(base) / CARD_FILE if is_folder else download(repo, CARD_FILE, revision=revision)
+        known = metadata_load(card) or {}
+    except (SGPEError, ValueError, OSError):  # there is no card, or one of another form
+        known = {}
+    metadata |= {name: known[name] for name in _INHERITED if name in known}
+    languages = metadata.get("language") or []
+    languages = [languages] if isinstance(languages, str) else languages
+    measured = filter(None, map(language_in_name, texts))
+    if languages := list(dict.fromkeys([*languages, *measured])):
+        metadata["language"] = languages
+    return metadata
+
+
+def missing_metadata(folder: Path) -> list[str]:
+    """Return the usual fields of a model's metadata that the card in a folder lacks; none if the folder holds no model."""
+    from huggingface_hub import metadata_load
+
+    if not holds_model(folder):
+        return []
+    try:
+        known = (metadata_load(folder / CARD_FILE) if (folder / CARD_FILE).is_file() else None) or {}
+    except ValueError:  # the Hub says what is wrong with it
+        return []
+    return [name for name in ("license", "base_model", "language", "tags") if name not in known]
+
+
+def write_model_card(
+    folder: str,
+    *,
+    name: str | None = None,
+    license: str | None = None,
+    languages: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    base_model: str | None = None,
+    tags: Sequence[str] = (),
+    replace: bool = False,
+) -> list[str]:
+    """Write README.md into the folder of a model: what it is, how to load it, and measurements in its ``transplant.json``.
+
+    Args:
+        name: What code that loads the model names, ``user/name``; None for the folder itself.
+        license: Identifier as the Hub knows it; None for that of the base model's card.
+        languages: Codes of the languages of the model; none for those of the base model and of the measured texts.
+        datasets: Names on the Hub of what the model was trained on.
+        base_model: Name on the Hub of the base model; None for what ``transplant.json`` holds of it.
+        tags: Further tags.
+        replace: Overwrite a README.md that was written or changed by hand.
+
+    Returns:
+        The names of the files written.
+
+    Raises:
+        SGPEError: a README.md there would be lost (see ``replace``), or a field of the metadata is not valid.
+    """
+    path = Path(folder)
+    tokenizer = BPETokenizer.from_pretrained(path)
+    check_card(path, tokenizer, measured=False, replace=replace)
+    check_metadata(license, languages)
+    for repo in (*datasets, *([base_model] if base_model else ())):
+        check_name(repo)
+    report = read_json(path / REPORT_FILE) if (path / REPORT_FILE).exists() else {}
+    known = inherited_metadata(base_model, report.get("texts", ())) if base_model else report.get("metadata", {})
+    chosen = {"license": license, "language": list(languages), "datasets": list(datasets)}
+    if license is not None:  # the name and the link are those of the base's licence
+        known = {field: value for field, value in known.items() if field not in ("license_name", "license_link")}
+    metadata = known | {field: value for field, value in chosen.items() if value}
+    source = name or path.as_posix()
+    title = (name or path.resolve().name).rpartition("/")[2]
+    card = ModelCard(title, source, _auto_class(path), tokenizer, report, metadata, tags)
+    with atomic_file(path / CARD_FILE) as temporary:
+        temporary.write_text(card.readme(), encoding="utf-8", newline="\n")
+    return [CARD_FILE]
+
+
+def _auto_class(folder: Path) -> str:
+    """Return the class of transformers that loads a model, by the name of the architecture in its configuration."""
+    config = read_json(folder / MODEL_CONFIG_FILE)
+    name = str(next(iter(config.get("architectures") or ()), ""))
+    if config.get("is_encoder_decoder"):
+        return "AutoModelForSeq2SeqLM"
+    return "AutoModelForCausalLM" if not name or name.endswith(("ForCausalLM", "LMHeadModel")) else name

@@ -1,0 +1,259 @@
+"""What a tokenizer tells of itself, without any text to measure it on: its facts, how it was made, and its limits."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hf_sgpe.evaluation.runtime_rules import DIFFERS, EXACT, NFC_ONLY, REFUSED
+from hf_sgpe.evaluation.runtimes import stated
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.generation.text_generator import end_of_turn
+from hf_sgpe.splitting.scripts.script_registry import every_script
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.markup import as_json, code, listed
+
+_RETRAINED = (
+    "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without "
+    "the merges that keep syllables whole: 6.87 % of them were cut where it was measured, against 0.96 %. Call "
+    "`SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or `hf-sgpe train`."
+)
+# Those that programs ask for by name.
+_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+_NO_SCRIPT = ("no letters", "parts of characters")
+
+SAMPLE = "Hello, world!"
+"""A few words for a tokenizer that is for no script in particular."""
+
+_TIES = {
+    "smallest-pair-id": "one with the smallest ids",
+    "greatest-pair-id": "one with the greatest ids",
+    "greatest-pair-bytes": "one with the greatest bytes",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of one tokenizer, as the templates ask for them."""
+
+    tokenizer: BPETokenizer
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The configuration it was trained with; empty if this package did not train it."""
+        return dict(self.tokenizer.metadata.get("training", {}))
+
+    @property
+    def extensions(self) -> list[dict[str, Any]]:
+        """What the tokenizer was extended by, the first extension first."""
+        return list(self.tokenizer.metadata.get("extensions", ()))
+
+    @property
+    def scripts(self) -> list[str]:
+        """Names of the scripts whose syllables are units."""
+        trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
+        return list(dict.fromkeys([*trained, *(script for one in self.extensions for script in one.get("scripts", ()))]))
+
+    @property
+    def summary(self) -> str:
+        """One sentence, or two."""
+        kind = f"byte-level BPE tokenizer with {self.tokenizer.vocab_size:,} tokens"
+        if not self.scripts:
+            return f"A {kind}."
+        scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))
+        tables = [every_script()[name] for name in self.scripts if name in every_script()]
+        units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
+        whole = f"A {kind} that keeps {units} whole: those of {scripts}."
+        base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
+        return f"{whole} It is {base}, extended: every old token has its old id." if base else whole
+
+    @property
+    def sample(self) -> str:
+        """A few words in the first of its scripts."""
+        greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
+        return next(filter(None, greetings), SAMPLE)
+
+    @property
+    def sample_ids(self) -> list[int]:
+        """The ids of the sample, as the loaded tokenizer gives them."""
+        return self.tokenizer.encode(self.sample, add_special_tokens=True)
+
+    @property
+    def sample_tokens(self) -> str:
+        """The text of each of these tokens, with bars between."""
+        return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
+
+    @property
+    def word_counts(self) -> str:
+        """The hash of the words it was learned from, or nothing."""
+        return str(self.tokenizer.metadata.get("word_counts", ""))
+
+    def table(self) -> list[tuple[str, str]]:
+        """What the tokenizer is made of: name and value."""
+        tokenizer, training = self.tokenizer, self.training
+        longest = tokenizer_json.config(tokenizer).get("model_max_length")
+        template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
+        facts = {
+            "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
+            "Extended": "; ".join(map(_extended, self.extensions)),
+            "Merges": f"{len(tokenizer.merges):,}",
+            "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
+            "Parts of special tokens": "; ".join(self._parts()),
+            "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
+            "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
+            "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
+            "Normalization": {"nfc": "Unicode's form NFC", "none": "none, text stays as it is"}[tokenizer.normalization],
+            "The same ids in": self._runtimes({EXACT}),
+            "The same for text in the form NFC in": self._runtimes({NFC_ONLY}),
+            "Not the same in": self._runtimes({DIFFERS, REFUSED}),
+            "Recipe": code(training["recipe"]) if "recipe" in training else "",
+            "Syllables of": listed(map(str.title, self.scripts)),
+            "Tokens of their own": self._coverage() if self.scripts and self.training else "",
+            "Balanced": self._balance(),
+            "Words": self._words(),
+        }
+        return [(name, value) for name, value in facts.items() if value]
+
+    def _runtimes(self, verdicts: Container[str]) -> str:
+        return listed(name for name, verdict in stated(self.tokenizer) if verdict.what in verdicts)
+
+    def _bytes(self) -> str:
+        missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)
+        if missing:
+            return f"all but {missing} of the 256 bytes among them: those are left out of a text"
+        return "all 256 bytes among them: nothing is unknown to it"
+
+    def _parts(self) -> Iterator[str]:
+        """Which special token has which role, the usual roles that no token has, and what ends a turn in chats."""
+        tokenizer = self.tokenizer
+        if not tokenizer.special_tokens:
+            return
+        for role in dict.fromkeys((*_ROLES, *tokenizer.roles)):
+            token = tokenizer.roles.get(role)
+            yield f"{code(role)} {code(token) if token else 'none'}"
+        if tokenizer.chat_template:
+            ends = tokenizer.convert_ids_to_tokens(end_of_turn(tokenizer, tokenizer.chat_template))
+            yield f"end of a turn in chats {code(ends[0]) if ends else 'no special token'}"
+
+    def _coverage(self) -> str:
+        training, ways = self.training, []
+        if (cost := training.get("cut_cost")) is not None:
+            ways.append(f"letters and syllables that save as much as a learned token (cut cost {cost:g})")
+        if training.get("min_unit_frequency"):
+            return ", and ".join(
+                [*ways, f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"]
+            )
+        for unit in ("letter", "syllable"):
+            if share := training.get(f"{unit}_coverage"):
+                ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
+        return ", and ".join(ways)
+
+    def _balance(self) -> str:
+        if not (balance := self.tokenizer.metadata.get("balance")):
+            return ""
+        before, after = balance["before"], balance["after"]
+        return (
+            f"by {balance['by']}: the Gini of what its languages pay went from {before['gini']:.3f} to {after['gini']:.3f}, "
+            f"for {after['tokens'] / before['tokens'] - 1:+.1%} tokens"
+        )
+
+    def _words(self) -> str:
+        splitting = self.tokenizer.splitting
+        if splitting.recipe == "sgpe":
+            return "runs of those scripts, every other character alone"
+        patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern
+        spelled = ", then ".join(f"the pattern {code(pattern)}" for pattern in patterns)
+        return f"an optional space and letters of one script; elsewhere {spelled}" if splitting.scripts else spelled
+
+    def composition(self) -> list[tuple[str, int]]:
+        """Name of a script and how many tokens begin with a letter of it, the most frequent script first."""
+        vocab = self.tokenizer.vocab
+        counts = Counter(map(_script_of, vocab))
+        few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
+        if len(few) > 1:
+            counts["other scripts"] = sum(map(counts.pop, few))
+        return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
+
+    def making(self, datasets: Sequence[str] = ()) -> list[str]:
+        """How it was made, in paragraphs."""
+        training = self.training
+        if self.extensions:
+            return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
+        if not training:
+            return ["It does not say how it was trained."]
+        merges = "Its merges were "
+        if self.scripts:
+            merges = (
+                "Words were cut into written syllables first: a consonant cluster with its vowel sign and modifiers, or an "
+                "independent vowel with its modifiers. The first merges build the frequent letters and syllables out of "
+                "bytes, so that a syllable that has a token is never cut; a rarer one falls apart at its letters. All "
+                "further merges were "
+            )
+        in_parity = self.tokenizer.metadata.get("balance", {}).get("by") == "merges"
+        which = "each time in the language that had the most tokens (Parity-aware BPE), " if in_parity else ""
+        merges += (
+            "learned by byte-pair encoding: again and again the most frequent pair of neighbouring tokens became a token, "
+            f"{which}and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
+        )
+        return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
+
+    def _extending(self) -> Iterator[str]:
+        for one in self.extensions:
+            scripts = listed(map(str.title, one.get("scripts", ())))
+            yield (
+                f"{code(one.get('base', 'A tokenizer'))} was given {one.get('new_tokens', 0):,} tokens for {scripts}. "
+                f"Merges that build the frequent letters and syllables of {scripts} out of bytes stand in front of its own, "
+                "and merges learned by byte-pair encoding in words of these scripts behind them. All of them are of bytes "
+                "that only text with a character of these scripts has, so every other text has the ids that it had."
+            )
+
+    def limits(self, name: str) -> Iterator[str]:
+        """What it cannot do; ``name`` is what loads it."""
+        tokenizer = self.tokenizer
+        if self.scripts and not self.extensions:
+            yield _RETRAINED.format(name=as_json(name))
+        if tokenizer.normalization == "nfc":
+            yield "Text comes back in Unicode's form NFC, whatever form it had."
+        else:
+            yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
+        yield "A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `hf_sgpe`; transformers raises an error."
+        if tokenizer.special_tokens:
+            yield (
+                "transformers takes the text of a special token for that token wherever it is written; "
+                "`hf_sgpe.BPETokenizer` does so only where it is allowed to."
+            )
+        if not tokenizer.pad_token:
+            remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
+            yield f"It has no padding token. Batches that are padded need one: `tokenizer.{remedy}`."
+        yield "It is a tokenizer, not a model: there are no weights here."
+        if self.extensions:
+            yield (
+                "The model of the tokenizer that was extended has no rows for the new tokens: give it some by "
+                "`hf-sgpe transplant`, and go on training it."
+            )
+
+
+def _extended(note: Mapping[str, Any]) -> str:
+    scripts = listed(map(str.title, note.get("scripts", ())))
+    return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
+
+
+def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:
+    return "; ".join(f"{code(token)} with id {id}" for token, id in tokens)
+
+
+def _script_of(token: bytes) -> str:
+    """Returns what a token is written in, by the first letter or mark in it.
+
+    >>> _script_of(" ක".encode()), _script_of(b"x 1"), _script_of(b"42")
+    ('Sinhala', 'Latin', 'no letters')
+    """
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return "parts of characters"
+    letter = next((character for character in text if unicodedata.category(character)[0] in "LM"), None)
+    return unicodedata.name(letter, "OTHER").partition(" ")[0].title() if letter else "no letters"

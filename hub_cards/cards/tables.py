@@ -1,0 +1,227 @@
+"""What a card says of measurements: its numbers and words in tables, the notes below them, and the limits they show."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import log
+from typing import ClassVar
+
+from markupsafe import Markup
+
+from hf_sgpe.evaluation.languages import Language, language
+from hf_sgpe.evaluation.results import (
+    CUT_CLUSTERS,
+    CUT_SYLLABLES,
+    FALLBACK,
+    FERTILITY,
+    MEASURES,
+    PARITY,
+    PER_CHARACTER,
+    REFERENCE,
+    Comparison,
+    Measure,
+    Word,
+)
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.markup import code, listed
+from hub_cards.token_views.token_view import tokens_html
+
+# Shown for all tokenizers side by side.
+_COMPARED = (
+    "tokens_per_word",
+    "tokens_per_character",
+    "parity",
+    "cut_syllable_share",
+    "cut_letter_share",
+    "cut_cluster_share",
+)
+# Coloured: less is better.
+_COSTS = (*_COMPARED, "fallback_rate")
+# A tokenizer is not for languages with a greater fallback rate.
+_HIGH_FALLBACK = 0.01
+# Heat grows with the logarithm of a cost; smaller shares than this make no difference.
+_LEAST_COST = 0.001
+_GINI = (
+    "Gini of the cost: how unequally languages are treated, from 0 (all take the same number of tokens per line) towards 1. "
+    "Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄), with x the tokens per line."
+)
+_INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A comparison as the templates ask for it; ``given`` are the codes of the languages that the tokenizer was made for."""
+
+    comparison: Comparison
+    given: tuple[str, ...] = ()
+
+    curve: ClassVar[str] = (
+        "The line is this tokenizer with only the first of its merges, as many as make a vocabulary of that size. Where the "
+        "first merges build letters and syllables, script after script, a tokenizer trained for a small vocabulary does "
+        "better."
+    )
+    """What a reader of the picture ``compression`` must know."""
+
+    @property
+    def measured(self) -> list[Language]:
+        """The languages that were measured."""
+        return [language(code) for code in self.comparison.evaluations]
+
+    @property
+    def languages(self) -> list[Language]:
+        """The languages it is for: those given, or those measured that do not fall back to bytes."""
+        rates = self.fallback_rates()
+        return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
+
+    def fallback_rates(self) -> dict[str, float]:
+        """Code of a language → its fallback rate, where that is high; the highest first."""
+        rows, name = self.comparison.evaluations, self.comparison.name
+        rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
+        return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
+
+    def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
+        """One number, of the tokenizer itself if no other is named."""
+        return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
+
+    def show(self, measure: Measure, known: Language, name: str) -> str:
+        """One number as the card has it."""
+        return measure.show(self.value(measure, known, name))
+
+    def heat(self, measure: Measure, known: Language, name: str) -> str:
+        """Where a cost lies between the least and the greatest in its tables, 0 to 1; empty for other measures."""
+        value = self.value(measure, known, name)
+        if measure.key not in _COSTS or value is None:
+            return ""
+        values = [self.value(measure, other, each) for other in self.measured for each in self.comparison.tokenizers]
+        costs = [log(_LEAST_COST + value) for value in values if value is not None]
+        return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
+
+    def best(self, measure: Measure, known: Language) -> list[str]:
+        """The tokenizers with the least cost, as it is shown, in a language; empty if all have the same."""
+        values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
+        costs = {name: value for name, value in values.items() if value is not None}
+        least = measure.show(min(costs.values(), default=None))
+        best = [name for name, value in costs.items() if measure.show(value) == least]
+        return best if len(best) < len(costs) else []
+
+    def measures_of(self, name: str) -> list[Measure]:
+        """The measures that there are for a tokenizer: some need ids, one needs English."""
+        return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
+
+    def compared(self) -> list[Measure]:
+        """The measures that are shown for all tokenizers side by side."""
+        return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
+
+    def tiles(self) -> Iterator[tuple[str, str]]:
+        """The numbers at the top of the page, each with what it is."""
+        measured, gini = self.comparison.evaluations, self.comparison.gini
+        languages = [known for known in self.languages if known.code in measured]
+        if len(languages) == 1:
+            where = f"in {languages[0].english}"
+        else:
+            is_all = len(languages) == len(measured)
+            where = "by language" if is_all else f"in the {len(languages)} languages it is for"
+        unspaced = [known.english for known in languages if not self.comparison.spaced(known.code)]
+        without_spaces = f"in {unspaced[0]}" if len(unspaced) == 1 else "where words have no spaces between them"
+        tiles = [
+            (FERTILITY, f"tokens per word, {where}"),
+            (PER_CHARACTER, f"tokens per character, {without_spaces}"),
+            (CUT_SYLLABLES, f"of the running syllables are cut, {where}"),
+        ]
+        if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
+            tiles[-1] = (CUT_CLUSTERS, f"of what is read as one character is cut, {where}")
+        for measure, what in tiles:
+            if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
+                least, most = measure.show(min(values)), measure.show(max(values))
+                yield least if least == most else f"{least.removesuffix(' %')} to {most}", what
+        if (own := gini(self.comparison.name)) is not None:
+            others = ", ".join(f"{other} {gini(other):.3f}" for other in self.comparison.baselines)
+            what = f"Gini of the cost of all {len(measured)} languages"
+            yield f"{own:.3f}", f"{what} ({others})" if others else what
+
+    def examples(self) -> list[tuple[Language, list[Word]]]:
+        """Words to show, by language."""
+        return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
+
+    def word_html(self, word: Word, name: str) -> Markup:
+        """A word as coloured tokens."""
+        tokenizer = self.comparison.tokenizers[name]
+        if isinstance(tokenizer, BPETokenizer):
+            return Markup(tokens_html(f" {word.text}", tokenizer))
+        chips = enumerate(map(html.escape, _joined(word.tokens[name])))
+        shown = "".join(f'<span class="sgpe-{number % 4}">{chip}</span>' for number, chip in chips)
+        return Markup(f'<span class="sgpe-tokens">{shown}</span>')
+
+    def word_markdown(self, word: Word, name: str) -> str:
+        """A word as tokens between backticks."""
+        return " ".join(map(code, _joined(word.tokens[name])))
+
+    def measured_on(self) -> str:
+        """What text was measured."""
+        rows, name, languages = self.comparison.evaluations, self.comparison.name, self.measured
+        files = [file for code in rows for file in self.comparison.sources.get(code, ())]
+        lines = sorted({row[name].lines for row in rows.values()})
+        number = f"{lines[0]:,}" if len(lines) == 1 else f"{lines[0]:,} to {lines[-1]:,}"
+        names = f" ({', '.join(map(code, files))})" if files else ""
+        if len(languages) == 1:
+            return f"{languages[0].english}, {number} lines{names}, in Unicode's form NFC"
+        return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the tables must know."""
+        rows, name = self.comparison.evaluations, self.comparison.name
+        if self.comparison.gini(name) is not None:
+            yield _GINI
+        if REFERENCE in rows and len(rows) > 1:
+            yield "Parity and Gini take line n of each text for the same sentence."
+        if unspaced := [known.english for known in self.measured if not self.comparison.spaced(known.code)]:
+            yield (
+                f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word, and tokens are "
+                "counted per character instead."
+            )
+        if any(not row[name].syllables for row in rows.values()):
+            yield (
+                "Syllables and letters are counted in scripts that are written by syllables; cut clusters say the same of "
+                "every script. A text in English has few of those, such as é."
+            )
+
+    def limits(self) -> Iterator[str]:
+        """What the tokenizer cannot do, by the numbers."""
+        if rates := self.fallback_rates():
+            languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
+            yield f"It is not for {languages}: that share of its tokens there is only part of a character."
+        if others := [known.english for known in self.measured if self.given and known.code not in self.given]:
+            yield f"Measured, but not among the languages it is for: {listed(others)}."
+        cut, syllables = self._worst(CUT_SYLLABLES)
+        if cut:
+            share = CUT_SYLLABLES.show(cut)
+            yield f"Syllables too rare for a token of their own are cut: most in {syllables}, {share} of all."
+        costs, costly = self._worst(PARITY)
+        if costs > 1:
+            yield (
+                f"The same text takes {PARITY.show(costs)} times as many tokens in {costly} as in English; "
+                "in no language measured is it more."
+            )
+        yield "These numbers hold for this text; text of another kind gives different ones."
+
+    def _worst(self, measure: Measure) -> tuple[float, str]:
+        """The greatest value, and the language that has it."""
+        values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
+        return max(values, key=lambda pair: pair[0])
+
+
+def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
+    """Tokens as text, with one ◌ for each that is only part of a character, and runs of them as ◌×9.
+
+    >>> list(_joined(["a", None, None, "\u200d"]))
+    ['a', '◌×2', 'ZWJ']
+    """
+    for is_part, group in groupby(pieces, key=lambda piece: piece is None):
+        run = list(group)
+        if is_part:
+            yield f"◌×{len(run)}" if len(run) > 1 else "◌"
+        else:
+            yield from (_INVISIBLE.get(str(piece), str(piece)) for piece in run)

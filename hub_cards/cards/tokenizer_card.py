@@ -1,0 +1,217 @@
+"""Writes the card of a tokenizer, as README.md and as one page: what it is, how to load it, measurements and limits."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.languages import language
+from hf_sgpe.evaluation.results import MEASURES, Comparison
+from hf_sgpe.files.atomic import atomic_directory, check_directory
+from hf_sgpe.files.hub import check_name
+from hf_sgpe.files.overwriting import check_new_file
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.cards.facts import Facts
+from hub_cards.cards.seal import (
+    CARD_FILE,
+    CARD_MARK,
+    PAGE_FILE,
+    PICTURES,
+    is_generated,
+    is_measured,
+    is_of_another,
+    seal,
+)
+from hub_cards.cards.tables import Tables
+from hub_cards.markup import render
+from hub_cards.pictures.drawing import NARROW, WIDE, for_page
+from hub_cards.pictures.plots import draw
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
+TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
+
+
+def write_card(
+    folder: str | os.PathLike[str],
+    tokenizer: BPETokenizer,
+    *,
+    name: str | None = None,
+    evaluations: Comparison | None = None,
+    license: str | None = None,
+    languages: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    replace: bool = False,
+) -> list[str]:
+    """Writes README.md, index.html and the pictures of a tokenizer into its folder, all of them or none.
+
+    The page is one file that needs nothing else. The same input gives the same bytes.
+
+    Args:
+        name: What code that loads the tokenizer says, ``user/name``; None for the name of the folder.
+        evaluations: Measurements, from `hub_cards.compare`; without them the card has only what the tokenizer itself tells.
+        license: Identifier as the Hub knows it, such as ``apache-2.0``.
+        languages: Codes of the languages it was made for; by default those measured that it spells without falling back to
+            bytes.
+        datasets: Names on the Hub of what it was trained on, optionally each with a colon and a configuration.
+        tags: More tags.
+        replace: Overwrite a README.md that was written or changed by hand, or one with measurements by one without.
+
+    Returns:
+        The files written, as paths below ``folder``.
+
+    Raises:
+        SGPEError: a README.md there would be lost (see ``replace``); the licence or a language is not valid; matplotlib
+            is missing.
+    """
+    check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
+    check_metadata(license, languages)
+    datasets = [name.partition(":")[0] for name in datasets]  # the Hub's metadata has no place for configurations
+    for dataset in datasets:
+        check_name(dataset)
+    card = Card(
+        name or Path(folder).resolve().name,
+        Facts(tokenizer),
+        Tables(evaluations, tuple(languages)) if evaluations else None,
+        license,
+        tuple(languages),
+        tuple(datasets),
+        tuple(tags),
+    )
+    pictures, narrow = (draw(evaluations, paper) if evaluations else {} for paper in (WIDE, NARROW))
+    files = {f"pictures/{name}.svg": svg for name, svg in pictures.items()}
+    files[CARD_FILE] = card.readme(pictures)
+    files[PAGE_FILE] = card.page(pictures, narrow)
+    with atomic_directory(folder) as temporary:
+        for path, text in files.items():
+            (temporary / path).parent.mkdir(exist_ok=True)
+            (temporary / path).write_text(text, encoding="utf-8", newline="\n")
+    for picture in PICTURES:
+        if picture not in pictures:  # of an earlier card
+            (Path(folder) / "pictures" / f"{picture}.svg").unlink(missing_ok=True)
+    return sorted(files)
+
+
+def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
+    """Makes sure that writing a card into ``folder`` loses no README.md that somebody wrote or changed, and no measurements
+    of the same tokenizer unless the new card is ``measured`` too.
+
+    Raises:
+        SGPEError: it would lose one, and ``replace`` is not set.
+        OSError: the folder is not writable, or a folder there has the name of a file of the card.
+    """
+    others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
+    check_directory(folder, (CARD_FILE, *others))
+    path = Path(folder) / CARD_FILE
+    if replace:
+        return
+    if not path.exists():
+        for name in others:  # of no card
+            check_new_file(Path(folder) / name)
+        return
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not is_generated(text):
+        what = "changed" if CARD_MARK in text else "written"
+        raise SGPEError(f"{path}: {what} by hand and would be lost: give --overwrite, or another folder with --out")
+    if is_measured(text) and not measured and not is_of_another(text, tokenizer):
+        raise SGPEError(f"{path}: holds measurements that would be lost: give --eval, or --overwrite")
+
+
+def check_metadata(license: str | None, languages: Iterable[str]) -> None:
+    """Makes sure that the licence and the language codes can stand in a card's metadata.
+
+    Raises:
+        SGPEError: one of them cannot.
+    """
+    if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
+        raise SGPEError(f"{license!r}: not a licence as the Hub names them: apache-2.0, mit, cc-by-4.0, other …")
+    for code in languages:
+        language(code)
+
+
+@dataclass(frozen=True)
+class Card:
+    """All that the templates ask for. Arguments are those of `write_card`."""
+
+    name: str
+    facts: Facts
+    tables: Tables | None = None
+    license: str | None = None
+    languages: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    def readme(self, pictures: Container[str] = ()) -> str:
+        """The card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
+        values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
+        return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
+
+    def page(self, pictures: Mapping[str, str], narrow: Mapping[str, str]) -> str:
+        """The card as one page, with the pictures (name → SVG) in it, those for wide and those for narrow windows."""
+        wide, small = ({name: Markup(for_page(svg)) for name, svg in drawn.items()} for drawn in (pictures, narrow))
+        return self._render("page.html.jinja", pictures=wide, narrow=small)
+
+    def _render(self, template: str, **values: object) -> str:
+        return render(template, card=self, facts=self.facts, tables=self.tables, **values)
+
+    @property
+    def title(self) -> str:
+        """The name without its owner."""
+        return self.name.rpartition("/")[2]
+
+    def tiles(self) -> list[tuple[str, str]]:
+        """The numbers at the top of the page, each with what it is."""
+        vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
+        return [vocabulary, *(self.tables.tiles() if self.tables else ())]
+
+    def limits(self) -> list[str]:
+        """What the tokenizer cannot do, as far as that can be computed."""
+        measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
+        return [*measured, *self.facts.limits(self.name)]
+
+    def yaml(self) -> str:
+        """The metadata that the Hub reads."""
+        from huggingface_hub import ModelCardData
+
+        results = self._results(self.tables) if self.tables else None
+        languages = self.tables.languages if self.tables else map(language, self.languages)
+        data = ModelCardData(
+            language=[known.code for known in languages] or None,
+            license=self.license,
+            library_name="transformers",
+            tags=list(dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])),
+            datasets=list(self.datasets) or None,
+            # The Hub takes results only with a name, and a name only with results.
+            model_name=self.title if results else None,
+            eval_results=results or None,
+        )
+        return data.to_yaml().strip()
+
+    @staticmethod
+    def _results(tables: Tables) -> list[EvalResult]:
+        from huggingface_hub import EvalResult
+
+        return [
+            EvalResult(
+                task_type="tokenization",
+                task_name="Tokenization",
+                dataset_type="held-out-text",
+                dataset_name=", ".join(tables.comparison.sources.get(known.code, [known.english])),
+                dataset_config=known.code,
+                metric_type=measure.key,
+                metric_name=measure.title + (", share from 0 to 1" if measure.form == "%" else ""),
+                metric_value=round(value, 6),
+            )
+            for known in tables.measured
+            for measure in MEASURES
+            if (value := tables.value(measure, known)) is not None
+        ]

@@ -1,0 +1,188 @@
+"""Writes a playground: a static page where one types and sees the tokens of several tokenizers, which run in the browser.
+
+The page asks nothing of others, so any web server can serve it, and a static Space of the Hub is one. The tokenizers run by
+tokenizers.js, the part of transformers.js that is for them, which ships with this package. ``hub_cards/playground/page`` has
+the scripts, and what they show is that of `hub_cards.TokenView`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.metrics import load
+from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.files.hub import hub_errors
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.package import __version__
+from hf_sgpe.splitting.scripts.script import Ranges, Script, runs, shared_classes
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.cards.facts import SAMPLE, Facts
+from hub_cards.markup import as_json, listed, render
+
+PAGE, CARD = "index.html", "README.md"
+_TOKENIZERS = "tokenizer-*.json"
+_ABOUT = """A page where one types and sees the tokens of several tokenizers, which run in the browser.
+Written by `hf-sgpe playground`.
+"""
+
+
+def write_playground(
+    folder: str | os.PathLike[str],
+    tokenizers: Mapping[str, Any],
+    *,
+    title: str = "Tokens as you type",
+    text: str | None = None,
+) -> list[str]:
+    """Writes a folder to be served as it is: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
+
+    It holds a ``README.md``, too, which makes it a static Space of the Hub.
+
+    Args:
+        folder: Where to write; a folder that is there must be empty, or a playground, which is replaced.
+        tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
+            folder or Hub repository with a ``tokenizer.json``.
+        text: What stands on the page at first; a few words in the first tokenizer's script if it is not given.
+
+    Returns:
+        The names of the files.
+
+    Raises:
+        SGPEError: there is no tokenizer, or one cannot be read; or the folder holds something else.
+    """
+    if not tokenizers:
+        raise SGPEError("no tokenizer to show: give at least one")
+    target = Path(folder)
+    if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
+        raise SGPEError(f"{target}: holds something else than a playground: give a new folder")
+    loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
+    contents = {name: content for name, (content, _) in loaded.items()}
+    names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
+    if text is None:
+        first = next(bpe for _, bpe in loaded.values())
+        text = Facts(first).sample if first else SAMPLE
+    data = {
+        "tokenizers": [{"name": name, "file": file} for name, file in names.items()],
+        "scripts": [_script(script) for script in SCRIPTS.values()],
+        "shared": _in_ranges(shared_classes()),
+    }
+    page = render(
+        "playground.html.jinja",
+        title=title,
+        names=listed(contents),
+        data=data,
+        text=text,
+        examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
+    )
+    written = {PAGE: page, CARD: _space_card(title)}
+    written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
+    written |= {
+        each.name: each.read_text(encoding="utf-8") for each in files("hub_cards").joinpath("playground_page").iterdir()
+    }
+    with atomic_directory(target) as there:
+        for name, content in written.items():
+            (there / name).write_text(content, encoding="utf-8", newline="\n")
+    for file in target.glob(_TOKENIZERS):
+        if file.name not in written:
+            file.unlink()  # of the playground that was here before
+    return sorted(written)
+
+
+def _space_card(title: str) -> str:
+    """The README.md by which the Hub knows a static Space."""
+    return f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n\n{_ABOUT}"
+
+
+def push_playground(
+    folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
+) -> str:
+    """Uploads a playground as a static Space of the Hub, in one commit; the Space is created if need be.
+
+    Args:
+        folder: What `write_playground` wrote.
+        repo_id: ``user/name`` of the Space.
+        private, token: As for `hub_cards.publishing.push`.
+
+    Returns:
+        The address of the Space.
+
+    Raises:
+        SGPEError: the folder holds no playground, or the Space holds something else; the Hub refused something, or the
+            connection failed.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    names = playground_files(folder)
+    api = HfApi(token=token, library_name="hf_sgpe", library_version=__version__)
+    with hub_errors(f"Space {repo_id}:"):
+        url = api.create_repo(repo_id, repo_type="space", space_sdk="static", private=private, exist_ok=True)
+        there = api.list_repo_files(repo_id, repo_type="space")
+        if PAGE in there and not _is_playground(Path(api.hf_hub_download(repo_id, PAGE, repo_type="space")).parent):
+            raise SGPEError(f"Space {repo_id}: holds something else than a playground: give another name")
+        old = [name for name in there if fnmatch(name, _TOKENIZERS) and name not in names]
+        changes = [CommitOperationAdd(name, str(Path(folder) / name)) for name in names]
+        removals = [CommitOperationDelete(name) for name in old]
+        api.create_commit(repo_id, [*changes, *removals], repo_type="space", commit_message="Upload playground")
+    return str(url)
+
+
+def playground_files(folder: str | os.PathLike[str]) -> list[str]:
+    """The names of the files in a folder that belong to its playground.
+
+    Raises:
+        SGPEError: it holds none.
+    """
+    if not _is_playground(Path(folder)):
+        raise SGPEError(f"{folder}: holds no playground: write one with hf-sgpe playground")
+    scripts = (each.name for each in files("hub_cards").joinpath("playground_page").iterdir())
+    tokenizers = (file.name for file in Path(folder).glob(_TOKENIZERS))
+    return sorted([PAGE, CARD, *scripts, *tokenizers])
+
+
+def _is_playground(folder: Path) -> bool:
+    page = folder / PAGE
+    return page.is_file() and 'id="playground"' in page.read_text(encoding="utf-8", errors="replace")[:100_000]
+
+
+def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
+    """What stands in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
+    if isinstance(tokenizer, BPETokenizer):
+        return tokenizer_json.to_dict(tokenizer), tokenizer
+    if isinstance(tokenizer, (str, os.PathLike)):
+        known = load(tokenizer)  # says what is wrong with a file that no browser could read
+        bpe = known if isinstance(known, BPETokenizer) else None
+        path = tokenizer_json.find(tokenizer)
+        if bpe and path.suffix.lower() == ".gguf":
+            return tokenizer_json.to_dict(bpe), bpe
+        return read_json(path), bpe
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+    return json.loads(backend.to_str()), tokenizer.to_bpe() if hasattr(tokenizer, "to_bpe") else None
+
+
+def _script(script: Script) -> dict[str, Any]:
+    """A script's table as the page's scripts take it."""
+    classes = script.classes()
+    return {
+        "name": script.name,
+        "classes": _in_ranges({character: classes[character] for character in script.letters_and_marks()}),
+        "grammar": script.syllable,
+        "ends": None if script.ends is None else sorted(script.ends),
+    }
+
+
+def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
+    """Class → its characters."""
+    members: dict[str, list[int]] = {}
+    for character, letter in classes.items():
+        members.setdefault(letter, []).append(ord(character))
+    return {letter: runs(points) for letter, points in members.items()}

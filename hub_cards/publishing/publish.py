@@ -1,0 +1,27 @@
+"""Publishing a tokenizer with a card that tells what it knows of itself: what `SGPETokenizerFast.push_to_hub` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.tokenizer import BPETokenizer
+from hub_cards.cards.tokenizer_card import write_card
+from hub_cards.publishing.push import full_name, push
+
+
+def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
+    """Uploads a folder with a tokenizer, and writes a card into it first. ``options``: see `hub_cards.publishing.push`.
+
+    Returns:
+        The commit, as huggingface_hub's ``CommitInfo``.
+
+    Raises:
+        SGPEError: the Hub refused something, or the connection failed.
+    """
+    repo_id = full_name(repo_id, token=token)
+    with suppress(NotByteLevelError):  # tokens were added that no card can be made of
+        write_card(folder, BPETokenizer.from_pretrained(folder), name=repo_id, tags=tags)
+    return push(folder, repo_id, token=token, **options).commit

@@ -1,0 +1,365 @@
+"""Publish the folder of a tokenizer or of a model on the Hugging Face Hub, in one commit, with its card and pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.metrics import load
+from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
+from hf_sgpe.package import __version__
+from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.weights.safetensors_files import weight_files
+from hub_cards.cards.card_of_model import MODEL_CONFIG_FILE, holds_model, model_rows
+from hub_cards.cards.seal import CARD_FILE, PAGE_FILE, PICTURES, is_generated, is_measured, is_of_another
+
+if TYPE_CHECKING:
+    from huggingface_hub import CommitInfo, HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+LARGE = 10 * 2**20
+"""The Hub stores files of more bytes as large files (LFS or Xet)."""
+
+# Folders, and the patterns of the files in them that are uploaded.
+_FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
+
+
+@dataclass(frozen=True)
+class PushedFile:
+    """A file of the folder, and what a push does with it.
+
+    Attributes:
+        path: In the folder and in the repository.
+        size: In bytes.
+        change: ``new``, ``changed`` or ``unchanged``; ``kept`` for a card that stays as it is in the repository; or
+            ``not compared`` after a dry run without a network.
+    """
+
+    path: str
+    size: int
+    change: str
+
+    @property
+    def large(self) -> bool:
+        """Whether the Hub stores it as a large file."""
+        return self.size > LARGE
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push did, or what a dry run would do.
+
+    Attributes:
+        repo_id: ``user/name``.
+        url: Of the pull request, else of the commit; of the repository after a dry run.
+        created: Whether the repository is new.
+        new_branch: Whether the branch is new.
+        files: Everything that belongs to the tokenizer or the model.
+        left_out: What else is in the folder; names of folders end in a slash.
+        commit: The Hub's answer; the newest commit if nothing had changed, and None after a dry run.
+        unreachable: Why a dry run could not reach the Hub; None if it could.
+    """
+
+    repo_id: str
+    url: str
+    created: bool
+    new_branch: bool
+    files: tuple[PushedFile, ...]
+    left_out: tuple[str, ...]
+    commit: CommitInfo | None
+    unreachable: str | None = None
+
+
+def push(
+    folder: str | os.PathLike[str],
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    revision: str | None = None,
+    create_pr: bool = False,
+    token: bool | str | None = None,
+    commit_message: str | None = None,
+    commit_description: str | None = None,
+    replace_card: bool = False,
+    dry_run: bool = False,
+) -> Pushed:
+    """Upload the folder of a tokenizer or of a model to the Hub in one commit.
+
+    The repository and the branch are created if needed.
+    Only what belongs to them is uploaded: the tokenizer's own files, the model's weights (safetensors), configuration and
+    licence, the card and its page, and the ``pictures`` that `write_card` draws. All files arrive together, so weights and
+    tokenizer never disagree. After a broken upload the next call sends only the large files that have not arrived. Nothing
+    in the repository is deleted. A link is uploaded as the file it points to, which must be in the folder and not hidden
+    there, or, in a snapshot of the Hub's cache, one of that repository's blobs.
+
+    Args:
+        folder: Where the tokenizer, or a model with its tokenizer, was saved.
+        repo_id: ``user/name``, or a name in the user's own namespace.
+        private: Whether a repository that is created here is private; None for the user's own default.
+        revision: Branch to commit to; a new one starts where ``main`` is.
+        create_pr: Propose the commit as a pull request.
+        token: As huggingface_hub takes it; None for ``HF_TOKEN``, or the one that ``hf auth login`` stored.
+        commit_message: First line of the commit's message; None for one that names what is uploaded.
+        commit_description: The rest of it.
+        replace_card: Let a generated card replace a README.md that somebody wrote or changed, or one with measurements of
+            the same tokenizer.
+        dry_run: Compare, and send nothing. Without a network only the folder is looked at.
+
+    Raises:
+        SGPEError: the folder holds no valid tokenizer, or the card of another one, or a link that points out of it; it
+            holds a model without all of its weights, or with fewer rows than the tokenizer has ids; the Hub refused
+            something, or the connection failed. The commit is made as a whole or not at all.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    source = Path(folder)
+    paths, left_out = _sort(source)
+    api = HfApi(token=token, library_name="hf_sgpe", library_version=__version__)
+    try:
+        repo_id = full_name(repo_id, token=token)
+        with hub_errors(f"{repo_id}:"):
+            there = _look(api, repo_id, revision, paths)
+    except HubUnreachableError as error:
+        if not dry_run:
+            raise
+        files = tuple(PushedFile(path, (source / path).stat().st_size, "not compared") for path in paths)
+        return Pushed(repo_id, f"{api.endpoint}/{repo_id}", False, False, files, left_out, None, str(error))
+    with hub_errors(f"{repo_id}:"):
+        files = tuple(_compared(source, paths, there.files))
+        if not replace_card:
+            files = _with_card_kept(files, api, source, repo_id, there.head)
+        created = there.head is None
+        if dry_run:
+            return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not there.has_branch, files, left_out, None)
+        if created:
+            api.create_repo(repo_id, private=private)
+    what = "Upload model and tokenizer" if holds_model(source) else "Upload tokenizer"
+    start = f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"
+    with hub_errors(start), bars_on_terminals_only():
+        changed = [file.path for file in files if file.change in ("new", "changed")]
+        new_branch = not there.has_branch and (bool(changed) or not create_pr)
+        if new_branch:
+            api.create_branch(repo_id, branch=str(revision), exist_ok=True)
+        commit = api.create_commit(
+            repo_id,
+            [CommitOperationAdd(path, str(source / path)) for path in changed],
+            commit_message=commit_message or what,
+            commit_description=commit_description,
+            revision=revision if there.has_branch or new_branch else None,
+            create_pr=create_pr,
+            # The Hub refuses if somebody else has committed since the comparison.
+            parent_commit=there.head,
+        )
+    missing = _not_arrived(api, source, repo_id, commit.oid, changed)
+    if missing:
+        raise SGPEError(f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove that entry there")
+    return Pushed(repo_id, commit.pr_url or commit.commit_url, created, new_branch, files, left_out, commit)
+
+
+def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
+    """Returns ``user/name``; the user's own namespace is added to a name alone.
+
+    Raises:
+        SGPEError: it is not a valid repository name, or it is not known who the user is.
+    """
+    from huggingface_hub import HfApi
+
+    check_name(repo_id)
+    if "/" in repo_id:
+        return repo_id
+    with hub_errors(f"{repo_id}:"):
+        return f"{HfApi(token=token).whoami()['name']}/{repo_id}"
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Return what in a folder belongs to its tokenizer and its model, and what does not.
+
+    Raises:
+        SGPEError: it holds no tokenizer that loads, or the card of another; a file that the tokenizer or the model needs is
+            missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer has ids.
+    """
+    if not folder.is_dir():
+        raise SGPEError(f"{folder}: no such folder")
+    if adapter := why_no_model(folder):
+        raise SGPEError(f"{folder}: holds no model{adapter}")
+    tokenizer = load(folder)
+    card = folder / CARD_FILE
+    if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
+        raise SGPEError(f"{card}: this card was written for another tokenizer: write a new one with hf-sgpe card")
+    config = folder / CONFIG_FILE
+    modules = {config: list(_modules(read_json(config), "AutoTokenizer"))} if config.exists() else {}
+    wanted = [TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE, CARD_FILE, PAGE_FILE]
+    if holds_model(folder):
+        wanted += [*PUBLISHED_MODEL_FILES, *(file.name for file in weight_files(folder))]
+        modules[folder / MODEL_CONFIG_FILE] = list(_modules(read_json(folder / MODEL_CONFIG_FILE)))
+        _check_rows(folder, tokenizer)
+    for config, names in modules.items():
+        for module in names:
+            if not (folder / module).is_file():
+                raise SGPEError(
+                    f"{folder}: has no {module}, which its {config.name} names: save the tokenizer or the model again"
+                )
+        wanted += names
+    paths, left_out = [], []
+    for entry in sorted(folder.iterdir()):
+        inside = sorted(entry.iterdir()) if entry.name in _FOLDERS and entry.is_dir() else [entry]
+        for path in inside:
+            name = path.relative_to(folder).as_posix()
+            if path.is_file() and any(map(path.match, wanted if path is entry else _FOLDERS[entry.name])):
+                _check_place(folder, name)
+                paths.append(name)
+            else:
+                left_out.append(f"{name}/" if path.is_dir() else name)
+    return paths, tuple(left_out)
+
+
+def _check_place(folder: Path, name: str) -> None:
+    """Makes sure that a file of a folder is not a link to a file outside it or to a hidden one.
+
+    Folders are copied and cloned with their links, so one may point to a password on this machine or to ``.git/config``.
+
+    Raises:
+        SGPEError: it is such a link.
+    """
+    home = folder.resolve()
+    place = (home / name).resolve()
+    if home.parent.name == "snapshots" and place.parent == home.parent.parent / "blobs":
+        return
+    if not place.is_relative_to(home) or any(part.startswith(".") for part in place.relative_to(home).parts):
+        raise SGPEError(f"{folder / name}: a link to {place}, which must not be published: replace the link with a file")
+
+
+def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
+    """Yield the Python files that ``auto_map`` of a configuration names for some classes, or for all.
+
+    Classes in other repositories have no file here.
+    """
+    auto_map = settings.get("auto_map")
+    named = auto_map if isinstance(auto_map, dict) else dict.fromkeys(classes, auto_map)
+    for kind in classes or named:
+        names = named.get(kind)
+        for name in names if isinstance(names, list) else [names]:
+            if isinstance(name, str) and "--" not in name:
+                yield f"{name.partition('.')[0]}.py"
+
+
+def _check_rows(folder: Path, tokenizer: object) -> None:
+    """Make sure that a model has a row for each id of its tokenizer.
+
+    Raises:
+        SGPEError: it has fewer.
+    """
+    rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
+    if rows is None or not isinstance(tokenizer, BPETokenizer):
+        return
+    last = max(tokenizer.get_vocab().values())
+    if last >= rows:
+        raise SGPEError(
+            f"{folder}: its tokenizer has the id {last:,}, and its model only {rows:,} rows: "
+            f"make the rows by hf-sgpe transplant, or publish the tokenizer from a folder of its own"
+        )
+
+
+# ---------------------------------------------------------------- the repository
+
+
+@dataclass(frozen=True)
+class _There:
+    """What is in a repository: its newest commit, None if there is no repository, and some of its files by path."""
+
+    head: str | None
+    has_branch: bool
+    files: Mapping[str, RepoFile]
+
+
+def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
+    """Looks up ``paths`` in a revision, or in ``main`` if it is a branch that does not exist yet."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+
+    may_be_new = revision is None or not revision.startswith("refs/")
+    try:
+        head = api.model_info(repo_id, revision=revision, timeout=constants.HF_HUB_ETAG_TIMEOUT).sha
+    except RevisionNotFoundError:
+        if revision is None or not may_be_new:
+            raise
+        return replace(_look(api, repo_id, None, paths), has_branch=False)
+    except RepositoryNotFoundError as error:
+        if isinstance(error, GatedRepoError) or not may_be_new:
+            raise
+        return _There(None, revision in (None, "main"), {})
+    return _There(head, True, _listed(api, repo_id, head, paths))
+
+
+def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
+    """Returns those of ``paths`` that a commit has."""
+    from huggingface_hub.hf_api import RepoFile
+
+    listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
+    return {file.path: file for file in listed if isinstance(file, RepoFile)}
+
+
+def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
+    """Yield each file with its change. Only files that the repository has are read."""
+    sizes = {path: (folder / path).stat().st_size for path in paths}
+    read = sum(size for path, size in sizes.items() if path in there)
+    hide = read < LARGE or not somebody_watches()
+    with tqdm(total=read, desc="Comparing", unit="B", unit_scale=True, disable=hide, leave=False) as bar:
+        for path, size in sizes.items():
+            change = "new"
+            if path in there:
+                change = "unchanged" if _is_same(folder / path, size, there[path], bar.update) else "changed"
+            yield PushedFile(path, size, change)
+
+
+def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
+    """Return whether a file has the content of a file on the Hub, by the hash that the Hub keeps of it."""
+    # Git's name for a file's content is a hash of its size and the content.
+    digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
+    with file.open("rb") as content:
+        for block in iter(partial(content.read, 1 << 20), b""):
+            digest.update(block)
+            on_read(len(block))
+    return digest.hexdigest() == (there.lfs.sha256 if there.lfs else there.blob_id)
+
+
+def _with_card_kept(
+    files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
+) -> tuple[PushedFile, ...]:
+    """Marks a generated card as kept if it would replace one that somebody changed, or drop measurements."""
+    changes = {file.path: file.change for file in files}
+    if changes.get(CARD_FILE) != "changed":
+        return files
+    paths = folder / CARD_FILE, Path(api.hf_hub_download(repo_id, CARD_FILE, revision=head))
+    ours, theirs = (path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    unmeasured = is_measured(theirs) and not is_measured(ours) and changes.get(TOKENIZER_FILE) == "unchanged"
+    if not is_generated(ours) or (is_generated(theirs) and not unmeasured):
+        return files
+    kept = (CARD_FILE, PAGE_FILE) if unmeasured else (CARD_FILE,)
+    return tuple(replace(file, change="kept") if file.path in kept else file for file in files)
+
+
+def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
+    """Returns the files that the commit lacks: the Hub silently skips what the repository's .gitignore names."""
+    try:
+        with hub_errors(f"{repo_id}:"):
+            listed = _listed(api, repo_id, commit, paths)
+    except SGPEError:
+        return []  # the Hub said that it made the commit
+    return [file.path for file in _compared(folder, paths, listed) if file.change != "unchanged"]

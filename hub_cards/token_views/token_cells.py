@@ -1,0 +1,296 @@
+"""Finds what a view shows of a text: its tokens by any kind of tokenizer, its syllables, and the cells that both make."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import regex
+
+from hf_sgpe.corpora.measured_text import words_of
+from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.evaluation.metrics import Evaluation, foreign_backend
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.splitting.normalization import well_formed
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled
+
+# Unicode's blocks for scripts that run so. hub_cards/playground/page/cells.js has the same.
+RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_CLUSTER = regex.compile(r"\X")
+_WORD_START = regex.compile(r"(?<=\S)(?=[^\S\r\n])|(?<=\n)(?=[^\n])")
+_LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")
+
+
+# ---------------------------------------------------------------- text → tokens
+
+
+class Token(NamedTuple):
+    """A token of a text, with its first character and the one after its last: tokens that share a character overlap.
+
+    Attributes:
+        name: Its vocabulary string.
+        rank: Of the merge that makes it, or None.
+        hex: Its bytes if they are not whole characters, else empty.
+    """
+
+    id: int
+    name: str
+    rank: int | None
+    hex: str
+    start: int
+    stop: int
+
+
+Reader = Callable[[str], tuple[str, list[Token]]]
+"""Text → its normal form and its tokens."""
+
+
+def reader(tokenizer: Any) -> Reader:
+    """Returns what reads texts with a tokenizer, which is given as for `hub_cards.TokenView`."""
+    from tokenizers import Tokenizer
+
+    if isinstance(tokenizer, BPETokenizer):
+        return _byte_level(tokenizer)
+    if isinstance(tokenizer, (str, os.PathLike)):
+        try:
+            return _byte_level(BPETokenizer.from_pretrained(tokenizer))
+        except NotByteLevelError:
+            path = tokenizer_json.find(tokenizer)
+            return _foreign(path.read_text(encoding="utf-8"), str(path))
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not isinstance(backend, Tokenizer):
+        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+    content = backend.to_str()
+    try:
+        return _byte_level(BPETokenizer.of(tokenizer_json.from_dict(json.loads(content))))
+    except NotByteLevelError:
+        return _foreign(content, type(tokenizer).__name__)
+
+
+_ranks: WeakKeyDictionary[BPETokenizer, dict[bytes, int]] = WeakKeyDictionary()
+
+
+def _byte_level(tokenizer: BPETokenizer) -> Reader:
+    if tokenizer not in _ranks:
+        _ranks[tokenizer] = {left + right: rank for rank, (left, right) in enumerate(tokenizer.merges)}
+    ranks = _ranks[tokenizer]
+
+    @cache
+    def facts(id: int) -> tuple[str, int | None, str, int, int]:
+        token = tokenizer.token_bytes(id)
+        begun = sum(not _continues(byte) for byte in token)
+        rank = ranks.get(token) if id == tokenizer.vocab.get(token) else None  # an added token may have the same text
+        return tokenizer.convert_ids_to_tokens(id), rank, _hex(token), begun, _continues(token[0])
+
+    def read(text: str) -> tuple[str, list[Token]]:
+        tokens, reached = [], 0
+        ids = tokenizer.encode(text)
+        for id in ids:
+            name, rank, hex, begun, shared = facts(id)
+            tokens.append(Token(id, name, rank, hex, reached - shared, reached + begun))
+            reached += begun
+        return tokenizer.decode(ids), tokens
+
+    return read
+
+
+def _continues(byte: int) -> bool:
+    """Whether a byte of UTF-8 is not the first of its character."""
+    return byte & 0xC0 == 0x80
+
+
+def _hex(token: bytes) -> str:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return token.hex(" ")
+    return ""
+
+
+def _foreign(content: str, where: str) -> Reader:
+    tokenizer = foreign_backend(content, where)
+    parts = json.loads(tokenizer.to_str())
+    model = parts["model"]
+    prefix = model.get("continuing_subword_prefix") or ""
+    merges = model.get("merges", ())
+    ranks = {left + right.removeprefix(prefix): rank for rank, (left, right) in enumerate(merges)}
+    is_byte_level = (parts["decoder"] or {}).get("type") == "ByteLevel"
+    added = {token["id"] for token in parts["added_tokens"]}
+
+    def read(text: str) -> tuple[str, list[Token]]:
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+        return text, [
+            Token(id, name, ranks.get(name), "" if id in added else _hex(_bytes_of(name, is_byte_level)), *span)
+            for id, name, span in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True)
+        ]
+
+    return read
+
+
+def _bytes_of(name: str, is_byte_level: bool) -> bytes:
+    if is_byte_level:
+        return bytes_spelled(name) or name.encode()
+    return bytes.fromhex(name[3:5]) if regex.fullmatch("<0x[0-9A-F]{2}>", name) else name.encode()
+
+
+# ---------------------------------------------------------------- tokens → cells
+
+
+class Run(NamedTuple):
+    """Characters of a text that are one syllable, cut or not, or between syllables: then ``is_cut`` is None."""
+
+    start: int
+    stop: int
+    is_cut: bool | None
+
+
+class Cell(NamedTuple):
+    """The smallest part that can be shown by itself: a token, several that share characters, or characters without one.
+
+    Attributes:
+        runs: Its characters, with where a syllable begins or ends between them.
+        is_torn: Whether a browser would join its characters and those beside it into one sign.
+    """
+
+    start: int
+    stop: int
+    tokens: list[Token]
+    runs: list[Run]
+    is_torn: bool
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its tokens share characters, or have none."""
+        return len(self.tokens) > 1 or (len(self.tokens) == 1 and self.start == self.stop)
+
+
+@dataclass
+class TextInCells:
+    """A text in one tokenizer's normal form, in cells; ``syllables`` by the place of each of their characters."""
+
+    text: str
+    counts: Evaluation
+    cells: list[Cell]
+    syllables: dict[int, Run]
+
+    def cut_by(self, token: Token) -> list[str]:
+        """Returns the cut syllables in which a token begins or ends."""
+        touched = dict.fromkeys(self.syllables.get(place) for place in (token.start, token.stop - 1))
+        return [self.text[run.start : run.stop] for run in touched if run and run.is_cut]
+
+
+def in_cells(text: str, read: Reader) -> TextInCells:
+    """Cuts a text into cells, and counts what `hub_cards.evaluate` counts."""
+    text, tokens = read(well_formed(text))
+    counts, runs = _measure(text, tokens)
+    syllables = {place: run for run in runs if run.is_cut is not None for place in range(run.start, run.stop)}
+    # At other boundaries a browser would join both sides into one sign.
+    joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
+    joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
+    cells, place = [], 0
+    for start, stop, group in _groups(len(text), tokens, syllables):
+        inside = []
+        while place < len(runs) and runs[place].start < stop:
+            run = runs[place]
+            inside.append(Run(max(run.start, start), min(run.stop, stop), run.is_cut))
+            if run.stop > stop:
+                break
+            place += 1
+        cells.append(Cell(start, stop, group, inside, not joints.issuperset((start, stop))))
+    return TextInCells(text, counts, cells, syllables)
+
+
+def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]:
+    """What `hub_cards.evaluate` counts, and the text in syllables and what is between them."""
+    trie = _trie(tuple(SCRIPTS))
+    ends = _ends(tokens)
+    counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
+    runs: list[Run] = []
+    start = 0
+    for unit in trie.tokenize(text):
+        stop = start + len(unit)
+        if trie.script_of(unit):
+            is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
+            runs.append(Run(start, stop, is_cut))
+        elif runs and runs[-1].is_cut is None:
+            runs[-1] = runs[-1]._replace(stop=stop)
+        else:
+            runs.append(Run(start, stop, None))
+        start = stop
+    return counts, runs
+
+
+@cache
+def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
+    return LinguisTrie(scripts, whole_clusters=True)
+
+
+def _ends(tokens: Sequence[Token]) -> list[int]:
+    """Where tokens end, in half characters: even between two characters, odd inside one.
+
+    >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
+    [3, 4]
+    """
+    starts = [token.start for token in tokens[1:]] + [tokens[-1].stop] if tokens else []
+    return [2 * token.stop - (start < token.stop) for token, start in zip(tokens, starts, strict=True)]
+
+
+def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
+    """Cuts a text into stretches with one token, with several that share characters, or with none."""
+    stop = place = 0
+    while place < len(tokens):
+        start = max(stop, tokens[place].start)
+        run = syllables.get(start)
+        if run and not run.is_cut:
+            # Some tokenizers drop characters: those at the start of a whole syllable stay with it.
+            start = max(stop, run.start)
+        if start > stop:
+            yield stop, start, []
+        first, stop = place, max(start, tokens[place].stop)
+        place += 1
+        while place < len(tokens) and tokens[place].start < stop:
+            stop = max(stop, tokens[place].stop)
+            place += 1
+        yield start, stop, list(tokens[first:place])
+    if stop < length:
+        yield stop, length, []
+
+
+# ---------------------------------------------------------------- cells → columns
+
+
+def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
+    """Cuts a text into columns of about a word: the cells of each tokenizer, and whether a line ends there."""
+    cuts = _cuts(shown)
+    rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
+    for number, column in enumerate(zip(*rows, strict=True)):
+        yield list(column), "\n" in shown[0].text[cuts[number][0] : cuts[number + 1][0]]
+
+
+def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
+    """Where columns start in the text of each tokenizer: where a word starts and a token of each of them."""
+    # The bidirectional algorithm takes a column for an object: words that run from right to left would change places.
+    edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
+    starts = [[match.start() for match in edge.finditer(each.text)] for edge, each in zip(edges, shown, strict=True)]
+    tokens = [{cell.start for cell in each.cells} for each in shown]
+    # The texts may differ in their normal forms, so words are matched by number, not by place.
+    alike = len(set(map(len, starts))) == 1
+    cuts = [places for places in zip(*starts, strict=alike) if alike and all(map(set.__contains__, tokens, places))]
+    return [(0,) * len(shown), *cuts, tuple(len(each.text) + 1 for each in shown)]
+
+
+def _between(cells: Sequence[Cell], cuts: Sequence[int]) -> Iterator[list[Cell]]:
+    place = 0
+    for stop in cuts[1:]:
+        first = place
+        while place < len(cells) and cells[place].start < stop:
+            place += 1
+        yield list(cells[first:place])

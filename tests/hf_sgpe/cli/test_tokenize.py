@@ -1,0 +1,75 @@
+"""``hf-sgpe tokenize``: what it says, and what it refuses."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from support.command import hf_sgpe
+
+from hf_sgpe import BPETokenizer
+from trainers.token_files.layouts import TOKEN_FORMATS
+
+
+@pytest.fixture
+def workplace(workplace, sample):
+    lines = "".join(json.dumps({"text": line}) + "\n" for line in sample["en"].splitlines())
+    (workplace / "en.jsonl").write_text(lines, encoding="utf-8", newline="\n")
+    return workplace
+
+
+def test_a_corpus_becomes_a_folder_of_tokens(workplace, sample):
+    tokenizer = BPETokenizer.from_pretrained(workplace / "tok")
+    done = hf_sgpe("tokenize", "en.jsonl", "si.txt", "--tokenizer", "tok", "--out", "new/tokens", cwd=workplace)
+    said = (
+        r"new/tokens: 2\d\d documents, [\d,]+ tokens as uint16 in 1 shard \(nanogpt\), \d\.\d\d bytes a token, [\d.]+ MB/s\n"
+    )
+    assert re.fullmatch(said.replace(r"2\d\d", r"[\d,]+"), done.stdout)
+    assert done.stderr == ""
+    assert sorted(file.name for file in (workplace / "new" / "tokens").iterdir()) == ["00000-00000.bin", "manifest.json"]
+    end = [tokenizer.eos_token_id]
+    expected = [id for line in sample["en"].splitlines() if line for id in tokenizer.encode(line) + end]
+    expected += tokenizer.encode(sample["si"]) + end
+    assert np.fromfile(workplace / "new" / "tokens" / "00000-00000.bin", "<u2").tolist() == expected
+
+    again = hf_sgpe("tokenize", "en.jsonl", "si.txt", "-t", "tok", "-o", "new/tokens", "--json", cwd=workplace)
+    facts = json.loads(again.stdout)
+    assert (facts["out"], facts["tokens"], facts["new_text_bytes"]) == ("new/tokens", len(expected), 0)
+    last = hf_sgpe("tokenize", "en.jsonl", "si.txt", "-t", "tok", "-o", "new/tokens", cwd=workplace)
+    assert last.stdout.endswith(" bytes a token, all was there already\n")
+    assert hf_sgpe("tokenize", "si.txt", "-t", "tok", "-o", "quiet", "--quiet", cwd=workplace).stdout == ""
+
+
+@pytest.mark.parametrize("form", TOKEN_FORMATS)
+def test_every_format_is_written_and_named_by_the_help(workplace, form):
+    hf_sgpe("tokenize", "si.txt", "-t", "tok", "-o", "out", "--format", form, "--lines", cwd=workplace)
+    endings = {file.name.removeprefix("00000-00000") for file in (workplace / "out").iterdir()} - {"manifest.json"}
+    assert endings == set(TOKEN_FORMATS[form].endings)
+    from hf_sgpe.cli import tokenize
+
+    assert f"{form}: {TOKEN_FORMATS[form].holds}" in tokenize._FORMATS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--out out", "nothing to tokenize: give text"),
+        ("nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
+        ("latin1.txt --out new/out", r"latin1\.txt: not UTF-8 at byte offset 3"),
+        ("empty.txt --out out", r"empty\.txt: no text to tokenize"),
+        ("en.jsonl --out out --text-field body", r"en\.jsonl, line 1: no field 'body'"),
+        ("si.txt --out si.txt", r"si\.txt is a file: give a folder"),
+        ("si.txt --out si.txt/x", r"si\.txt"),
+        ("si.txt --out tok", "tok: has other files: give an empty or a new folder"),
+        ("si.txt --out ''", "the folder to write to must have a name"),
+        ("si.txt --out out --format x", "unknown format 'x': known are nanogpt, megatron, datatrove, parquet"),
+        ("si.txt --out out --end-token x", "no special token 'x' to end documents"),
+        ("si.txt --out out --end-token x --no-end-token", "--end-token and --no-end-token: give one of them"),
+        ("si.txt --out out --no-end-token", "the format nanogpt does not keep where documents end"),
+        ("si.txt --out out --shard-tokens 0", "--shard-tokens must be at least 1, not 0"),
+        ("si.txt --out out --workers 0", "workers must be a number from 1 to 1024, not 0"),
+        ("si.txt --out /proc/nothing/out", "/proc/nothing"),
+    ],
+)
+def test_bad_input_is_one_line(refuses, arguments, message):
+    refuses(f"tokenize {arguments} --tokenizer tok", message)

@@ -1,0 +1,209 @@
+import json
+import lzma
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.files import PACK
+
+from trainers import SGPEError, find_files, read_lines, read_texts
+
+TEXTS = ["ශ්‍රී ලංකාව\n", "line one\r\nline two", "x" * 3000, "é \u2028 😀"]
+
+
+def parquet(texts, column="text"):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({column: texts, "n": list(range(len(texts)))}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def json_lines(texts, field="text"):
+    return "\n".join(json.dumps({"n": 1, field: text}) for text in texts).encode()
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("kind", [".txt", ".jsonl", ".parquet"])
+def test_every_kind_in_every_packing(tmp_path, kind, packing):
+    content = {".txt": "".join(TEXTS).encode(), ".jsonl": json_lines(TEXTS), ".parquet": parquet(TEXTS)}[kind]
+    path = tmp_path / f"corpus{kind}{packing}"
+    path.write_bytes(PACK[packing](content))
+    progress = []
+    texts = list(read_texts(path, on_progress=progress.append))
+    assert "".join(texts) == "".join(TEXTS)
+    if kind != ".txt":
+        assert texts == TEXTS
+    assert sum(progress) == path.stat().st_size
+    assert find_files([tmp_path]) == [path]
+
+
+def test_several_packed_streams_one_after_another(tmp_path):
+    for packing, pack in PACK.items():
+        path = tmp_path / f"a.txt{packing}"
+        path.write_bytes(pack(b"one ") + pack(b"two"))
+        assert "".join(read_texts(path)) == "one two"
+
+
+def test_a_large_text_file_comes_in_parts(tmp_path):
+    path = tmp_path / "a.txt"
+    text = "ශ්‍රී ලංකාව and more\n" * 200_000
+    path.write_text(text, encoding="utf-8", newline="")
+    parts = list(read_texts(path))
+    assert len(parts) > 3
+    assert "".join(parts) == text
+
+
+def test_lines(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo \n\nthree")
+    assert list(read_lines(tmp_path / "a.txt")) == ["one", "two ", "", "three"]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["a\nb\n", "c"]))
+    assert list(read_lines(tmp_path / "a.jsonl")) == ["a", "b", "c"]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffහ".encode())
+    assert list(read_texts(tmp_path / "a.txt")) == ["හ"]
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + json_lines(["x"]))
+    assert list(read_texts(tmp_path / "a.jsonl")) == ["x"]
+
+
+def test_folders_globs_and_files(tmp_path):
+    for name in ("a.txt", "sub/b.jsonl.gz", "sub/c.md", ".hidden/d.txt", "e.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    names = [str(file.relative_to(tmp_path)) for file in find_files([tmp_path])]
+    assert names == ["a.txt", "e.parquet", "sub/b.jsonl.gz"]
+    assert find_files([f"{tmp_path}/**/*.gz", tmp_path / "a.txt", tmp_path / "a.txt"]) == [
+        tmp_path / "sub" / "b.jsonl.gz",
+        tmp_path / "a.txt",
+    ]
+
+
+def test_another_field(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["x", None], "content"))
+    (tmp_path / "a.parquet").write_bytes(parquet(["x", None], "content"))
+    for kind in ("jsonl", "parquet"):
+        assert list(read_texts(tmp_path / f"a.{kind}", text_field="content")) == ["x"]
+
+
+@pytest.mark.parametrize("offset", [0, 5, (1 << 20) - 1, (1 << 20) + 3])
+def test_text_that_is_not_utf8_names_file_and_offset(tmp_path, offset):
+    (tmp_path / "a.txt").write_bytes(b"a" * offset + b"\xff rest")
+    with pytest.raises(SGPEError, match=rf"a\.txt: not UTF-8 at byte offset {offset}: "):
+        list(read_texts(tmp_path / "a.txt"))
+
+
+def test_a_character_cut_off_at_the_end_or_across_blocks_is_found(tmp_path):
+    whole = b"a" * ((1 << 20) - 1) + "හ".encode()
+    (tmp_path / "a.txt").write_bytes(whole)
+    assert "".join(read_texts(tmp_path / "a.txt")) == whole.decode()
+    (tmp_path / "a.txt").write_bytes(whole[:-1])
+    with pytest.raises(SGPEError, match=f"byte offset {(1 << 20) - 1}"):
+        list(read_texts(tmp_path / "a.txt"))
+    (tmp_path / "a.txt").write_bytes(whole[:-1] + b"x")
+    with pytest.raises(SGPEError, match=f"byte offset {(1 << 20) - 1}"):
+        list(read_texts(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "line 2: not valid JSON"),
+        (b"[" * 200_000, "line 2: not valid JSON"),
+        (b'{"body": "x"}', r"line 2: no field 'text' \(it has 'body'\)"),
+        (b"[1]", r"line 2: not a JSON object"),
+        (b'{"text": 5}', "line 2: field 'text' must be text, not int"),
+        (b'{"text": "\xff"}', "line 2: not UTF-8"),
+    ],
+)
+def test_bad_json_lines_name_file_and_line(tmp_path, line, message):
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "fine"}\n' + line + b"\n")
+    with pytest.raises(SGPEError, match=rf"a\.jsonl, {message}"):
+        list(read_texts(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("damage", ["cut", "not packed"])
+def test_damaged_packing_names_the_file(tmp_path, packing, damage):
+    path = tmp_path / f"a.txt{packing}"
+    packed = PACK[packing](bytes(range(128)) * 500)
+    path.write_bytes(packed[: len(packed) // 2] if damage == "cut" else b"plain text, plain text")
+    with pytest.raises(SGPEError, match=rf"a\.txt\{packing}: damaged or cut off"):
+        list(read_texts(path))
+
+
+def test_bad_parquet_names_the_file(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"no parquet")
+    with pytest.raises(SGPEError, match=r"a\.parquet: damaged or not a Parquet file"):
+        list(read_texts(tmp_path / "a.parquet"))
+    (tmp_path / "a.parquet").write_bytes(parquet(["x"], "body"))
+    with pytest.raises(SGPEError, match=r"no column 'text' \(it has 'body', 'n'\)"):
+        list(read_texts(tmp_path / "a.parquet"))
+    not_utf8 = pa.array([b"\xff"]).view(pa.string())
+    pq.write_table(pa.table({"text": not_utf8}), tmp_path / "b.parquet")
+    with pytest.raises(SGPEError, match=r"b\.parquet: damaged"):
+        list(read_texts(tmp_path / "b.parquet"))
+    with pytest.raises(SGPEError, match="column 'n' must be text, not int"):
+        list(read_texts(tmp_path / "a.parquet", text_field="n"))
+
+
+def test_paths_that_name_nothing(tmp_path):
+    with pytest.raises(SGPEError, match=r"nowhere\.txt: no such file or folder"):
+        find_files([tmp_path / "nowhere.txt"])
+    with pytest.raises(SGPEError, match="no files of a known kind"):
+        find_files([tmp_path])
+    (tmp_path / "a.pdf").write_bytes(b"")
+    with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file: known are \.txt, \.jsonl"):
+        find_files([tmp_path / "a.pdf"])
+    with pytest.raises(SGPEError, match="no files of a known kind"):
+        find_files([f"{tmp_path}/*.pdf"])
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+def test_several_streams_in_a_file_are_one_text(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"one ") + PACK[packing](b"") + PACK[packing](b"two"))
+    assert "".join(read_texts(path)) == "one two"
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("junk", [b"x", b"junk behind the last stream", b"\0\0\0\0junk", b"<html>" * 300_000])
+def test_junk_behind_the_last_stream_is_an_error(tmp_path, packing, junk):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"some text") + junk)
+    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing}: damaged or cut off"):
+        list(read_texts(path))
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+def test_a_file_cut_off_anywhere_is_an_error(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    packed = PACK[packing](bytes(range(32, 127)) * 9)
+    for size in range(1, len(packed)):
+        path.write_bytes(packed[:size])
+        with pytest.raises(SGPEError, match="damaged or cut off"):
+            list(read_texts(path))
+
+
+def test_xz_may_be_padded(tmp_path):
+    path = tmp_path / "corpus.txt.xz"
+    path.write_bytes(lzma.compress(b"one ") + bytes(4 << 18) + lzma.compress(b"two") + bytes(8))
+    assert "".join(read_texts(path)) == "one two"
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_no_text_comes_in_parts_longer_than_a_block(tmp_path, packing):
+    path = tmp_path / f"corpus.txt{packing}"
+    path.write_bytes(PACK[packing](b"ab c" + b"\0" * (5 << 20) + b"d e"))
+    parts = list(read_texts(path))
+    assert "".join(parts) == "ab c" + "\0" * (5 << 20) + "d e"
+    assert max(map(len, parts)) == 1 << 20
+
+
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_sgpe.corpora.text_files._LONGEST_LINE", 3 << 20)
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(json_lines(["x" * (2 << 20)]))
+    assert list(map(len, read_texts(path))) == [2 << 20]
+    path.write_bytes(json_lines(["x" * (5 << 20)]))
+    with pytest.raises(SGPEError, match=r"corpus\.jsonl: more than 3 MiB without a line end"):
+        list(read_texts(path))

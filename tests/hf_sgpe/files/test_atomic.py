@@ -1,0 +1,101 @@
+"""Writing whole or not at all; most of it is tested where files are written."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+fcntl = pytest.importorskip("fcntl", reason="Windows has no locks that go with the process")
+
+from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory, scratch_directory  # noqa: E402
+
+WRITERS = {"atomic_file": atomic_file, "atomic_directory": atomic_directory, "scratch_directory": scratch_directory}
+
+# Begins to write, says so, and goes on until it is ended.
+BEGINS = """
+import sys, time
+from hf_sgpe.files import atomic
+with getattr(atomic, sys.argv[1])(sys.argv[2]) as temporary:
+    if temporary.is_dir():
+        (temporary / "below").mkdir()
+        temporary = temporary / "below" / "file"
+    temporary.write_text("half")
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
+def begin(writer, target):
+    running = subprocess.Popen([sys.executable, "-c", BEGINS, writer, str(target)], stdout=subprocess.PIPE, text=True)
+    with running.stdout as output:
+        assert output.readline() == "begun\n"
+    return running
+
+
+@pytest.mark.parametrize("next_writer", WRITERS)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_a_killed_process_left_goes_with_the_next_and_what_another_writes_stays(tmp_path, writer, next_writer):
+    mine = {".out-backup01", ".out.5.tmp", "x.hf_sgpe", ".out-mine.hf_sgpe"}
+    for name in mine:
+        (tmp_path / name).touch()
+    killed, alive = begin(writer, tmp_path / "out"), begin(writer, tmp_path / "out")
+    try:
+        of_both = {path.name for path in tmp_path.iterdir()} - mine
+        assert len(of_both) == 2
+        killed.kill()
+        killed.wait()
+        with WRITERS[next_writer](tmp_path / "other") as temporary:
+            left = {path.name for path in tmp_path.iterdir()} - mine - {temporary.name}
+            assert len(left & of_both) == 1
+            if temporary.is_file():
+                temporary.write_text("whole")
+        left = {path.name for path in tmp_path.iterdir()} - mine - {"other"}
+        assert len(left & of_both) == 1
+    finally:
+        alive.kill()
+        alive.wait()
+    with WRITERS[next_writer](tmp_path / "other"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} - {"other"} == mine
+
+
+def test_files_have_the_rights_that_others_have(tmp_path):
+    (tmp_path / "usual").write_text("")
+    with atomic_file(tmp_path / "file") as temporary:
+        temporary.write_text("")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_made(tmp_path):
+    (tmp_path / "out" / "tokenizer.json").mkdir(parents=True)
+    check_directory(tmp_path / "out", ["tokenizer_config.json"])
+    check_directory(tmp_path / "new" / "out", ["tokenizer.json"])
+    with pytest.raises(OSError, match=r"tokenizer\.json is a folder"):
+        check_directory(tmp_path / "out", ["tokenizer_config.json", "tokenizer.json"])
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="is a file"):
+        check_directory(tmp_path / "file", ["tokenizer.json"])
+
+
+def test_what_is_taken_for_a_leftover_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    taken = []
+
+    def touch(path):
+        path.touch(exist_ok=False)
+        if len(taken) < 2:  # another process is faster
+            opened = os.open(path, os.O_RDONLY)
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            if not taken:
+                path.unlink()
+            taken.append((path, opened))
+
+    monkeypatch.setattr("hf_sgpe.files.atomic._make_file", touch)
+    with atomic_file(tmp_path / "file") as temporary:
+        assert len(taken) == 2
+        assert temporary not in [path for path, _ in taken]
+        for path, opened in taken:
+            path.unlink(missing_ok=True)
+            os.close(opened)
+        temporary.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

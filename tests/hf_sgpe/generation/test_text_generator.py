@@ -1,0 +1,329 @@
+"""Text in and out of an engine whose tokens are given."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from support.engines import Bigram, Parrot
+from support.small_tokenizers import with_specials
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.generation import GenerationOptions, ScoredToken, TextGenerator
+from hf_sgpe.generation.text_generator import end_of_turn, until_stop
+from hf_sgpe.splitting.streams import whole_letters
+from hf_sgpe.vocabulary.special_tokens import Template
+
+BYTEWISE = with_specials([])
+
+# ---------------------------------------------------------------- stopping at texts
+
+
+def first_end(text, stops):
+    """Where to cut, found by looking at every beginning of the text: the first in which a stop is complete."""
+    for end in range(len(text) + 1):
+        complete = [stop for stop in stops if text[:end].endswith(stop)]
+        if complete:
+            return end - max(map(len, complete))
+    return len(text)
+
+
+@given(st.text("ab<", max_size=30), st.lists(st.text("ab<", min_size=1, max_size=5), max_size=3), st.data())
+def test_text_ends_where_a_stop_is_first_complete(text, stops, data):
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[start:stop] for start, stop in zip([0, *places], [*places, len(text)], strict=True)]
+    found = list(until_stop(pieces, stops))
+    assert "".join(found) == text[: first_end(text, stops)]
+    assert all(found)
+
+
+@given(st.permutations(["<end>", "end>", "d>", ">"]))
+def test_of_stops_that_end_together_the_longest_counts(stops):
+    assert "".join(until_stop(["one <e", "nd> two"], stops)) == "one "
+    assert "".join(until_stop(["one end", "> two"], stops)) == "one "
+
+
+def test_what_cannot_be_the_beginning_of_a_stop_comes_out_at_once():
+    came = []
+
+    def pieces():
+        for piece in ("one ", "<e", "n", "d of", "it"):
+            yield piece
+            came.append(piece)
+
+    stream = until_stop(pieces(), ["<end>"])
+    assert next(stream) == "one "
+    assert came == []
+    assert next(stream) == "<end of"
+    assert list(stream) == ["it"]
+
+
+def test_long_stops_that_repeat_themselves_take_no_longer():
+    stop = "a" * 20_000 + "b"
+    assert "".join(until_stop(["a" * 50] * 2000, [stop])) == "a" * 100_000
+
+
+def test_the_engine_stops_when_the_text_does(chatty):
+    engine = Parrot(chatty.encode("one END and much more of it"))
+    generator = TextGenerator(chatty, engine)
+    assert generator.generate("x", GenerationOptions(stop="END")) == "one "
+    assert engine.said < len(engine.ids)
+
+
+# ---------------------------------------------------------------- text
+
+
+@given(st.text(max_size=20))
+def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
+    text = text.encode("utf-8", "replace").decode()
+    pieces = list(TextGenerator(chatty, Parrot(chatty.encode(text))).stream("x"))
+    assert "".join(pieces) == chatty.decode(chatty.encode(text))
+    assert all(pieces)
+
+
+def test_each_character_comes_with_its_last_byte(chatty):
+    assert list(TextGenerator(BYTEWISE, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
+    # Bytes at the end that are no whole character are left out; in the middle they show.
+    assert list(TextGenerator(BYTEWISE, Parrot("ක".encode()[:2])).stream("x")) == []
+    assert "".join(TextGenerator(BYTEWISE, Parrot(b"\xe0\xb6a")).stream("x")) == "\ufffda"
+
+
+def test_pieces_say_why_an_answer_ended(chatty):
+    ids = chatty.encode("one two three")
+    generator = TextGenerator(chatty, Parrot(ids))
+    for options, text, generated, reason in (
+        ({}, "one two three", len(ids), "stop"),
+        ({"max_new_tokens": 2}, chatty.decode(ids[:2]), 2, "length"),
+        ({"max_new_tokens": len(ids)}, "one two three", len(ids), "length"),
+        ({"stop": "three"}, "one two ", len(ids), "stop"),
+        ({"stop": "three", "max_new_tokens": len(ids)}, "one two ", len(ids), "stop"),
+    ):
+        *pieces, last = generator.pieces([65], GenerationOptions(**options))
+        assert "".join(piece.text for piece in pieces) == text
+        assert {piece.finish_reason for piece in pieces} <= {None}
+        assert last == ("", generated, reason, ())
+    generator.engine.context_length = 4
+    assert [piece.finish_reason for piece in generator.pieces([65, 65])][-1] == "length"
+    with pytest.raises(SGPEError, match="fills the context of 4"):
+        generator.pieces([65] * 4)
+
+
+def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
+    generator = TextGenerator(BYTEWISE, Parrot("ක්ෂ ක".encode(), vocab_size=256))
+    options = GenerationOptions(whole_syllables=True)
+    pieces = [piece.text for piece in generator.pieces([65], options)]
+    assert pieces == [*generator.stream("x", options), ""]
+    assert len(pieces) < len([*generator.pieces([65])])
+
+
+def test_pieces_end_before_the_next_token_where_they_are_no_longer_wanted(chatty):
+    engine = Parrot([4999] * 10)  # rows without a token, of which no piece comes
+    asked = iter([False, False, False, True])
+    (last,) = TextGenerator(chatty, engine).pieces([65], is_over=lambda: next(asked))
+    assert (last.generated, engine.said, engine.ended) == (3, 3, 1)
+
+
+def test_tokens_come_with_the_text_that_they_begin(chatty):
+    class Sure(Parrot):
+        def generate_scored(self, ids, options=None, *, top=0):
+            return (ScoredToken(id, 0.0, ((id, 0.0),) * top) for id in self.generate(ids, options))
+
+    generator = TextGenerator(BYTEWISE, Sure("aක<b<".encode(), vocab_size=256))
+    *pieces, last = generator.pieces([65], GenerationOptions(stop="<>"), top=2)
+    tokens = [(piece.text, [(chr(token.id), place) for token, place in piece.tokens]) for piece in (*pieces, last)]
+    assert tokens == [
+        ("a", [("a", 0)]),
+        ("ක", [("\xe0", 1), ("\xb6", 1), ("\x9a", 1)]),
+        ("<b", [("<", 2), ("b", 3)]),
+        ("<", [("<", 4)]),
+        ("", []),
+    ]
+    assert {len(token.top) for piece in pieces for token, _ in piece.tokens} == {2}
+    *pieces, last = generator.pieces([65], GenerationOptions(stop="<b"), top=0)
+    assert [chr(token.id) for piece in (*pieces, last) for token, _ in piece.tokens] == ["a", "\xe0", "\xb6", "\x9a"]
+    assert last.generated == 6
+
+
+def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    ids = [*chatty.encode("a"), end, 4999, *chatty.encode("b")]
+    assert TextGenerator(chatty, Parrot(ids)).generate("x") == "ab"
+
+
+def test_special_tokens_in_a_prompt_are_text(chatty):
+    generator = TextGenerator(chatty, Parrot())
+    generator.generate("<|im_end|>")
+    assert not set(generator.engine.asked[0]) & set(chatty.special_tokens.values())
+
+
+def test_the_tokens_before_a_text_are_put_before_a_prompt_and_none_after_it():
+    config = TrainingConfig(vocab_size=300, recipe="sgpe", scripts=("sinhala",))
+    tokenizer = train_from_counts(WordCounts.from_texts(["ශ්‍රී"], config), config)
+    names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
+    before = [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
+    generator = TextGenerator(tokenizer, Parrot())
+    assert generator.encode("a") == [*before, *tokenizer.encode("a")]
+
+
+def test_any_byte_level_tokenizer_will_do(chatty, tmp_path):
+    from transformers import AutoTokenizer
+
+    chatty.save(tmp_path)
+    ids = chatty.encode("ශ්‍රී ලංකාව")
+    for tokenizer in (tmp_path, str(tmp_path), SGPETokenizerFast.from_bpe(chatty), AutoTokenizer.from_pretrained(tmp_path)):
+        generator = TextGenerator(tokenizer, Parrot(ids))
+        assert generator.encode("ශ්‍රී") == chatty.encode("ශ්‍රී")
+        assert generator.generate("x") == "ශ්‍රී ලංකාව"
+        assert generator.chat().messages == []
+    with pytest.raises(TypeError, match="expected a tokenizer"):
+        TextGenerator(3, Parrot())
+
+
+def test_a_tokenizer_of_another_model_is_refused(chatty):
+    with pytest.raises(SGPEError, match=r"the tokenizer has the id 899, and the model's embedding only 899 rows"):
+        TextGenerator(chatty, Parrot(vocab_size=899))
+
+
+def test_several_prompts_are_a_list(chatty):
+    generator = TextGenerator(chatty, Parrot(chatty.encode("yes, END no")))
+    assert generator.generate_batch(["a", "b"], GenerationOptions(stop="END")) == ["yes, ", "yes, "]
+    with pytest.raises(TypeError, match="put it in a list"):
+        generator.generate_batch("a")
+    with pytest.raises(TypeError, match="expected a text"):
+        generator.generate(["a"])
+
+
+@given(
+    st.lists(st.sampled_from(["ශ්‍රී", "ක්ෂ", "क्षत्रि", "ஸ்ரீ", "x", " ", "්‍", "é"]), max_size=6), st.sampled_from(["ර", "ष", "zz"])
+)
+def test_no_piece_ends_in_a_letter_that_may_change(parts, stop):
+    text = "".join(parts)
+    generator = TextGenerator(BYTEWISE, Parrot(text.encode()))
+    for stops in ((), (stop,)):
+        plain = list(generator.stream("x", GenerationOptions(stop=stops)))
+        pieces = list(generator.stream("x", GenerationOptions(stop=stops, whole_syllables=True)))
+        assert "".join(pieces) == "".join(plain)
+        assert pieces == list(whole_letters(plain))
+
+
+def test_a_letter_is_shown_when_the_next_one_begins(chatty):
+    engine = Parrot("ශ්‍රී ලංකාව!".encode())
+    assert list(TextGenerator(BYTEWISE, engine).stream("x", GenerationOptions(whole_syllables=True))) == [
+        "ශ්‍රී ",
+        "ලං",
+        "කා",
+        "ව!",
+    ]
+    chat = TextGenerator(chatty, Parrot(chatty.encode("ශ්‍රී"))).chat()
+    assert list(chat.say("?", GenerationOptions(whole_syllables=True))) == ["ශ්‍රී"]
+
+
+# ---------------------------------------------------------------- scores
+
+
+def with_start(tokenizer, *names):
+    """A tokenizer that puts special tokens before a text."""
+    parts = {name: value for name, value in vars(tokenizer).items() if not name.startswith("_")}
+    return BPETokenizer(**parts | {"template": Template.around(names, [])})
+
+
+def test_a_text_is_scored_token_by_token(chatty):
+    text = "ශ්‍රී and more of it"
+    ids = chatty.encode(text)
+    engine = Bigram(chatty.vocab_size)
+    logprobs = engine.logprobs(ids)
+    score = TextGenerator(chatty, engine).score(text)
+    assert score.ids == tuple(ids[1:])
+    assert score.given + b"".join(score.tokens) == text.encode()
+    assert score.logprobs == pytest.approx(logprobs)
+    assert score.total == pytest.approx(sum(logprobs))
+    assert score.bits_per_byte == pytest.approx(-sum(logprobs) / np.log(2) / (len(text.encode()) - len(score.given)))
+
+
+def test_the_tokens_before_a_text_predict_its_first(chatty):
+    starting = with_start(chatty, "<|endoftext|>")
+    engine = Bigram(chatty.vocab_size)
+    text = "one"
+    ids = [chatty.special_tokens["<|endoftext|>"], *chatty.encode(text)]
+    score = TextGenerator(starting, engine).score(text)
+    assert (score.ids, score.given, score.bytes) == (tuple(ids[1:]), b"", 3)
+    assert score.logprobs == pytest.approx(engine.logprobs(ids))
+
+
+def test_what_cannot_be_scored_is_said(chatty):
+    generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
+    with pytest.raises(SGPEError, match="there is nothing to predict: the text is empty"):
+        generator.score("")
+    with pytest.raises(SGPEError, match="there is nothing to predict: the text is one token, and nothing stands before it"):
+        generator.score("a")
+    with pytest.raises(SGPEError, match="the text is empty"):
+        TextGenerator(with_start(chatty, "<|endoftext|>"), generator.engine).score("")
+    with pytest.raises(TypeError, match="expected a text"):
+        generator.score([1])
+    generator.engine.context_length = 3
+    with pytest.raises(SGPEError, match="and the context takes 3: shorten it"):
+        generator.score("one two three four")
+
+
+def test_progress_is_counted(chatty):
+    generator = TextGenerator(chatty, Parrot(chatty.encode("some words of it")))
+    assert generator.progress is None
+    stream = generator.stream("two words")
+    next(stream)
+    assert generator.progress.tokens < len(generator.engine.ids)
+    list(stream)
+    progress = generator.progress
+    assert (progress.tokens, progress.prompt_tokens) == (len(generator.engine.ids), len(chatty.encode("two words")))
+    assert 0 < progress.first <= progress.seconds
+    assert progress.tokens_per_second > 0
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def test_the_end_of_a_turn_is_read_off_the_template(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    assert end_of_turn(chatty, "chatml") == [end]
+    assert end_of_turn(chatty, "alpaca") == [chatty.eos_token_id]
+    own = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|endoftext|>{% endfor %}"
+    assert end_of_turn(chatty, own) == [chatty.special_tokens["<|endoftext|>"]]
+    assert end_of_turn(chatty, "{{ raise_exception('no') }}") == []
+
+
+def test_answers_end_with_the_turn_and_are_remembered(chatty):
+    end = chatty.special_tokens["<|im_end|>"]
+    engine = Parrot([*chatty.encode("Yes."), end, *chatty.encode("never said")])
+    chat = TextGenerator(chatty, engine).chat("Be brief.")
+    assert "".join(chat.say("Hello?")) == "Yes."
+    assert chat.messages == [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
+    "".join(chat.say("Again?"))
+    written = chatty.apply_chat_template([*chat.messages[:3]], "chatml", system_prompt="Be brief.")
+    assert engine.asked[1] == written
+
+
+def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
+    chat = TextGenerator(chatty, Parrot(chatty.encode("one two three"))).chat()
+    answer = chat.say("Count!")
+    first = next(answer)
+    answer.close()
+    assert chat.messages[-1] == {"role": "assistant", "content": first}
+
+
+def test_a_turn_that_failed_is_forgotten(chatty):
+    chat = TextGenerator(chatty, Parrot([65], error=RuntimeError("out of memory"))).chat()
+    with pytest.raises(SGPEError, match=r"^parrot cannot go on with this model \(out of memory\)$"):
+        list(chat.say("Hi"))
+    assert chat.messages == []
+
+
+def test_wrong_arguments_are_named(chatty):
+    engine = Parrot()
+    with pytest.raises(TypeError, match=r"expected an engine of load_engine, not str: or use TextGenerator.load"):
+        TextGenerator(chatty, "my-model")
+    with pytest.raises(TypeError, match="expected GenerationOptions, not dict"):
+        engine.generate([1], {"temperature": 0})
+    with pytest.raises(TypeError, match="expected token ids, not str: encode the text first"):
+        engine.generate("text")
+
+
+def test_a_tokenizer_without_a_template_has_no_conversations(tokenizer):
+    with pytest.raises(SGPEError, match="has no chat template: name one, llama3, chatml, alpaca or your own"):
+        TextGenerator(tokenizer, Parrot()).chat()

@@ -1,0 +1,84 @@
+"""What an extension learns besides letters: the digits and the punctuation that a script does not share with others."""
+
+import logging
+
+import pytest
+
+from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.learning.extension.extension_tiers import Words
+from hf_sgpe.splitting.scripts.script_registry import resolve_script
+
+ENGLISH = "It's “low”, lower—lowest… 1234 " * 3
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama3", "o200k"])
+def base(request):
+    """A small tokenizer of English in which, as in real ones, the first bytes of Devanagari are merged."""
+    return BPETokenizer.train_from_iterator([ENGLISH, "की। है॥ से० में"] * 3, 300, pattern=request.param, min_frequency=1)
+
+
+def extended(base, script, text):
+    config = ExtensionConfig([script], new_tokens=120)
+    counts = WordCounts.from_texts([text], config.splitting_for(base))
+    return BPETokenizer.of(extend_from_counts(base, counts, config).tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("script", "text", "signs"),
+    [
+        ("ethiopic", "ሰላም ነው። ልጅ ነው፣ ቤት ፲፪ ", "።፣፲፪"),
+        ("tibetan", "བོད་ཡིག།། ཁ་བ། ༡༢ ", "།༡༢"),
+        ("khmer", "ភាសាខ្មែរ។ ១២៛ ", "។១២៛"),
+        ("myanmar", "မြန်မာစာ။ ၁၂၊ ", "။၁၂၊"),
+        ("devanagari", "हिन्दी भाषा। १२ ", "१२"),
+        ("bengali", "বাংলা ভাষা ১২৳ ", "১২৳"),
+        ("sinhala", "ලංකාව ෴ ෧෨ ", "෴෧෨"),
+        ("thai", "ภาษาไทย ๑๒฿ ฯ ", "๑๒฿"),
+        ("arabic", "اردو زبان ہے۔ ۱۲ ", "۔۱۲"),
+    ],
+)
+def test_digits_and_punctuation_of_the_script_are_one_token(base, script, text, signs):
+    new = extended(base, script, text * 20)
+    for sign in signs:
+        assert [new.token_bytes(id).decode() for id in new.encode(sign)] == [sign]
+    assert new.decode(new.encode(text)) == text
+    own = resolve_script(script).characters()
+    for line in (ENGLISH, "।॥ ।", "১২ ১", "፣። ።", "၁၂။ ဗမာ", "٪ ۱۲ ؟", "๑๒", "abc 12"):
+        if own.isdisjoint(line):
+            assert new.encode(line) == base.encode(line)
+
+
+def test_what_several_scripts_share_keeps_its_ids(base):
+    new = extended(base, "hindi", "भाषा। भाषा ।। भाषा॥ " * 30)
+    for line in ("।", " ।", "।।", "॥ ।"):
+        assert new.encode(line) == base.encode(line)
+
+
+def test_digits_alone_are_no_text_in_a_script(base, caplog):
+    with pytest.raises(SGPEError, match="the text has no word in thai"):
+        extended(base, "thai", "12 ฿ ๑๒ " * 9)
+    config = ExtensionConfig(["thai", "khmer"], new_tokens=100)
+    counts = WordCounts.from_texts(["ไทย ១២ ។ " * 20], config.splitting_for(base))
+    with caplog.at_level(logging.WARNING):
+        words = Words.of(counts, config)
+    assert {word.decode().strip() for word in words.words} == {"ไทย"}
+    assert "the text has no word in khmer" in caplog.text
+
+
+def test_digits_and_punctuation_weigh_as_the_words_of_their_script(base):
+    config = ExtensionConfig(["thai", "khmer"], new_tokens=100, balance=1.0)
+    counts = WordCounts.from_texts([*["ไทย "] * 30, *["ខ្មែរ ។ "] * 10], config.splitting_for(base))
+    words = Words.of(counts, config)
+    times = {word.decode().strip(): count for word, count in zip(words.words, words.times, strict=True)}
+    assert times["។"] == times["ខ្មែរ"]
+
+
+@pytest.mark.parametrize("scripts", [["thai"], ["thai", "khmer"]])
+@pytest.mark.parametrize(("times", "is_learned"), [(7, False), (9, True)])
+def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(base, scripts, times, is_learned):
+    config = ExtensionConfig(scripts, new_tokens=100, min_frequency=4)
+    counts = WordCounts.from_texts(["ไทย ខ្មែរ "] * times, config.splitting_for(base)) * 0.5
+    assert counts.scale == 2
+    extension = extend_from_counts(base, counts, config)
+    assert (extension.new_tokens > extension.unit_tokens) == is_learned

@@ -1,0 +1,53 @@
+"""Tokenizers and models that a command names."""
+
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
+pytest.importorskip("accelerate", reason="language models need accelerate: pip install torch accelerate")
+
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    GPT2Config,
+)
+
+from hf_sgpe import SGPEError, SGPETokenizerFast  # noqa: E402
+from hf_sgpe.weights.model_loading import load_model, load_tokenizer  # noqa: E402
+from trainers.language_models.language_model import pack  # noqa: E402
+
+
+def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokenizer, tmp_path):
+    lm_tokenizer.save_pretrained(tmp_path / "saved")
+    for name in ("saved", "saved/tokenizer.json"):
+        loaded = load_tokenizer(str(tmp_path / name))
+        assert isinstance(loaded, SGPETokenizerFast)
+        assert loaded("ශ්‍රී ලංකාව")["input_ids"] == lm_tokenizer("ශ්‍රී ලංකාව")["input_ids"]
+
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "one": 2, "two": 3}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>").save_pretrained(tmp_path / "words")
+    other = load_tokenizer(str(tmp_path / "words"))
+    assert list(pack(["one two", "two"], other, 5)) == [[1, 2, 3, 1, 3]]
+    with pytest.raises(SGPEError, match="give its folder"):
+        load_tokenizer(str(tmp_path / "words" / "tokenizer.json"))
+
+
+def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
+    GPT2Config().save_pretrained(tmp_path / "model")  # transformers makes up a tokenizer for it
+    with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
+        load_tokenizer(str(tmp_path / "model"))
+    empty = str(tmp_path / "empty")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer$") as raised:
+        load_tokenizer(empty)
+    assert str(raised.value).startswith(empty)
+    with pytest.raises(SGPEError, match=r"cannot load a model from it \(.*\)$"):
+        load_model(AutoModelForCausalLM, empty)
+    for name in ("nobody/nothing", "no such name"):
+        for load in (load_tokenizer, partial(load_model, AutoModelForCausalLM)):
+            with pytest.raises(SGPEError, match=f"^{name}: no such file or folder, and "):
+                load(name)

@@ -1,0 +1,82 @@
+"""What a card tells of a tokenizer without measuring it."""
+
+import copy
+
+import pytest
+
+from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hub_cards import compare, write_card
+from hub_cards.cards.facts import Facts
+from trainers import ExtensionConfig, TokenizerExtender
+
+
+def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp_path):
+    plain.save(tmp_path / "base")
+    config = ExtensionConfig(["sinhala"], new_tokens=400)
+    TokenizerExtender(config).extend(tmp_path / "base", text=sample["si"]).save_pretrained(tmp_path / "out")
+    extended = BPETokenizer.from_pretrained(tmp_path / "out")
+    facts = Facts(extended)
+    assert "It is `base`, extended: every old token has its old id." in facts.summary
+    assert ("Extended", "from `base` by 400 tokens for Sinhala") in facts.table()
+    (paragraph,) = facts.making()
+    assert "was given 400 tokens for Sinhala" in paragraph
+    assert "give it some by `hf-sgpe transplant`" in list(facts.limits("x"))[-1]
+    evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
+    assert write_card(tmp_path / "out", extended, evaluations=evaluations)
+    vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}
+    assert "all but 1 of the 256 bytes" in dict(Facts(BPETokenizer(vocab, plain.merges)).table())["Vocabulary"]
+
+
+def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
+    def facts(tokenizer):
+        return dict(Facts(tokenizer).table())
+
+    assert facts(tokenizer)["Parts of special tokens"] == (
+        "`bos_token` `<|endoftext|>`; `eos_token` `<|endoftext|>`; `pad_token` `<|endoftext|>`; `unk_token` none"
+    )
+    assert "Longest input" not in facts(tokenizer)
+    config = TrainingConfig(vocab_size=300, recipe="bpe", chat_template="chatml", special_tokens=["<s>", "[MASK]"])
+    chatty = train_from_counts(WordCounts.from_texts(["a"], config), config)
+    chatty.roles = {"bos_token": "<s>", "mask_token": "[MASK]", "eos_token": "<|im_end|>"}
+    assert facts(chatty)["Parts of special tokens"] == (
+        "`bos_token` `<s>`; `eos_token` `<|im_end|>`; `pad_token` none; `unk_token` none; `mask_token` `[MASK]`; "
+        "end of a turn in chats `<|im_end|>`"
+    )
+    chatty.chat_template = "{{ messages }}"
+    assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats no special token")
+    chatty.special_tokens, chatty.roles, chatty.chat_template = {}, {}, None
+    assert "Parts of special tokens" not in facts(chatty)
+    chatty.model_max_length = 8192
+    assert facts(chatty)["Longest input"] == "8,192 tokens (`model_max_length`)"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cut_cost": 0.5}, "save as much as a learned token (cut cost 0.5)"),
+        (
+            {"cut_cost": 1, "letter_coverage": 0.99},
+            "(cut cost 1), and the most frequent letters that make up 99 %",
+        ),
+        (
+            {"letter_coverage": 0.99},
+            "letters that make up 99 % of a script's running letters, and the most",
+        ),
+        ({"min_unit_frequency": 3}, "letters and syllables that occur 3 times or more"),
+    ],
+)
+def test_the_card_says_which_units_have_a_token(options, text, sample):
+    config = TrainingConfig(vocab_size=1500, scripts=("sinhala",), **options)
+    tokenizer = train_from_counts(WordCounts.from_texts([sample["si"]], config), config)
+    assert text in dict(Facts(tokenizer).table())["Tokens of their own"]
+
+
+def test_the_card_says_how_it_was_balanced(tokenizer):
+    measured = {"before": {"tokens": 1000, "gini": 0.08}, "after": {"tokens": 1004, "gini": 0.02}}
+    balanced = copy.copy(tokenizer)
+    balanced.metadata = {**tokenizer.metadata, "balance": {"by": "merges", **measured}}
+    said = dict(Facts(balanced).table())["Balanced"]
+    assert said == "by merges: the Gini of what its languages pay went from 0.080 to 0.020, for +0.4% tokens"
+    assert "Balanced" not in dict(Facts(tokenizer).table())
+    assert "in the language that had the most tokens" in Facts(balanced).making()[0]
+    assert "in the language that had the most tokens" not in Facts(tokenizer).making()[0]

@@ -1,0 +1,83 @@
+"""What a folder must hold to be pushed, and links in it that lead elsewhere."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hf_sgpe import SGPEError
+from hub_cards.publishing.push import push
+
+NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "tokenization_sgpe.py", "chat_template.jinja"]
+
+
+NAMES += ["pictures/compression.svg", "additional_chat_templates/tools.jinja"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
+    secret = tmp_path / "secret"
+    hidden = folder / ".git" / "config"
+    hidden.parent.mkdir()
+    content = (folder / name).read_bytes()
+    for target in (secret, hidden):
+        target.write_bytes(content)
+        (folder / name).unlink()
+        (folder / name).symlink_to(target)
+        message = f"{folder / name}: a link to {target.resolve()}, which must not be published: replace the link with a file"
+        with pytest.raises(SGPEError, match=f"^{re.escape(message)}$"):
+            push(folder, "me/tok", dry_run=True)
+    assert here.requests == []
+
+
+def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
+    (folder / "pictures").rename(tmp_path / "elsewhere")
+    (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg: a link to .*elsewhere/compression\.svg, which"):
+        push(folder, "me/tok")
+    (tmp_path / "elsewhere" / "compression.svg").unlink()
+    assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
+
+
+def test_links_inside_the_folder_and_the_folder_itself_are_followed(here, folder, tmp_path):
+    (folder / "index.html").rename(folder / "page-2.html")
+    (folder / "index.html").symlink_to("page-2.html")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to("nowhere.md")
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    pushed = push(tmp_path / "link", "me/tok")
+    assert here.files()["index.html"] == b"<!doctype html>"
+    assert {"README.md", "page-2.html"} <= set(pushed.left_out)
+
+
+def test_a_snapshot_of_the_cache_goes_with_its_blobs_alone(here, folder, tmp_path):
+    push(folder, "me/tok")
+    from huggingface_hub import snapshot_download
+
+    snapshot = Path(snapshot_download("me/tok", cache_dir=tmp_path / "cache"))
+    assert (snapshot / "pictures" / "compression.svg").is_symlink()
+    push(snapshot, "me/copy")
+    assert here.files("me/copy") == here.files()
+    (snapshot / "index.html").unlink()
+    (snapshot / "index.html").symlink_to(snapshot.parent.parent / "refs" / "main")
+    with pytest.raises(SGPEError, match=r"index\.html: a link to .*refs.main, which must not be published"):
+        push(snapshot, "me/copy")
+
+
+def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_path):
+    with pytest.raises(SGPEError, match="nowhere: no such folder"):
+        push(tmp_path / "nowhere", "me/tok")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
+        push(tmp_path / "empty", "me/tok")
+    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):
+        (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": auto_map}), encoding="utf-8")
+        with pytest.raises(SGPEError, match=r"has no stub\.py, which its tokenizer_config\.json names: save the tokenizer"):
+            push(folder, "me/tok")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": {"AutoTokenizer": ["you/x--y.Z", None]}}))
+    (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes()[:1000])
+    with pytest.raises(SGPEError, match="not valid JSON"):
+        push(folder, "me/tok")
+    assert here.requests == []

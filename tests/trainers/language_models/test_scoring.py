@@ -1,0 +1,57 @@
+"""Bits per byte of texts, compared with a slow way to find them."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
+pytest.importorskip("accelerate", reason="language models need accelerate: pip install torch accelerate")
+
+from support.small_models import make_llama  # noqa: E402
+
+from hf_sgpe import SGPEError  # noqa: E402
+from trainers.language_models.scoring import bits_per_byte  # noqa: E402
+
+
+def slow_bits(model, tokenizer, texts, length):
+    """Token by token, each from the context that `bits_per_byte` says it has."""
+    stride = max(length // 2, 1)
+    ids, own = [], []
+    for text in texts:
+        row = tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids += [tokenizer.eos_token_id, *row]
+        own += [False] + [True] * len(row)
+    bits = 0.0
+    for place in range(1, len(ids)):
+        start = 0
+        while place - start > length:
+            start += stride
+        assert place - start >= min(stride, place)
+        if own[place]:
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids[start:place]])).logits[0, -1].double()
+            bits -= math.log2(logits.softmax(-1)[ids[place]])
+    return bits / sum(len(text.encode()) for text in texts)
+
+
+@pytest.mark.parametrize("length", [None, 1, 2, 5, 8, 40])
+def test_bits_per_byte_are_those_of_scoring_token_by_token(lm_tokenizer, sample, length, monkeypatch):
+    model = make_llama(lm_tokenizer).train()
+    texts = [*sample["si"][:150].split("\n"), "", sample["en"][:60]]
+    assert sum(len(lm_tokenizer(text)["input_ids"]) for text in texts) > 64
+    monkeypatch.setattr("trainers.language_models.scoring._MEASURED_TOKENS", 50)
+    found = bits_per_byte(model, lm_tokenizer, texts, length=length)
+    assert found == pytest.approx(slow_bits(model, lm_tokenizer, texts, length or 64), rel=1e-5)
+    assert model.training
+
+
+def test_bits_per_byte_of_a_model_that_knows_nothing(lm_tokenizer):
+    model = make_llama(lm_tokenizer)
+    torch.nn.init.zeros_(model.get_output_embeddings().weight)
+    text = "ශ්‍රී ලංකාව"
+    tokens = len(lm_tokenizer(text)["input_ids"])
+    expected = tokens * math.log2(model.config.vocab_size) / len(text.encode())
+    assert bits_per_byte(model, lm_tokenizer, [text]) == pytest.approx(expected, rel=1e-5)
+    assert bits_per_byte(model, lm_tokenizer, [text] * 100) == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(SGPEError, match="no text"):
+        bits_per_byte(model, lm_tokenizer, ["", ""])

@@ -1,0 +1,158 @@
+"""Which old rows the rows for a new tokenizer begin from, and what is made of them."""
+
+import json
+
+import pytest
+
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting
+from trainers.model_rows.embedding_rows import RowMap, map_rows
+
+torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch")
+
+from support.models import permuted  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from transformers import AddedToken, PreTrainedTokenizerFast  # noqa: E402
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def tokenizer_of(merges, *, special=(), roles=None, pattern="gpt2"):
+    """Bytes, then one token for each merge, then special ones."""
+    vocab = BYTES | {left + right: 256 + rank for rank, (left, right) in enumerate(merges)}
+    ids = {token: len(vocab) + place for place, token in enumerate(special)}
+    return SGPETokenizerFast.from_bpe(
+        BPETokenizer(vocab, merges, special_tokens=ids, roles=roles, splitting=Splitting("bpe", pattern=pattern))
+    )
+
+
+@pytest.fixture(scope="module")
+def old():
+    """256: lo, 257: low, 258: er, 259: e2, 260 and 261: special."""
+    merges = [(b"l", b"o"), (b"lo", b"w"), (b"e", b"r"), (b"e", b"2")]
+    return tokenizer_of(merges, special=["<end>", "<pad>"], roles={"eos_token": "<end>", "pad_token": "<pad>"})
+
+
+def test_rows_follow_their_tokens_and_new_ones_begin_from_pieces(old):
+    merges = [(b"e", b"r"), (b"l", b"o"), (b"lo", b"w"), (b"low", b"er"), (b"e", b"2"), (b"e2", b"3"), (b"\xe0", b"\xb6")]
+    row_map = map_rows(tokenizer_of(merges), old, rows=320)
+    assert {new: row_map.kept[new] for new in (0, 255, 256, 257, 258)} == {0: 0, 255: 255, 256: 258, 257: 256, 258: 257}
+    assert row_map.pieces == {
+        259: [257, 258],  # low er
+        261: [ord("e"), ord("2"), ord("3")],  # the old split keeps digits apart from letters
+        262: [0xE0, 0xB6],  # no text
+    }
+    assert row_map.kept[260] == 259
+    assert str(row_map) == "260 rows kept, 3 started from their pieces, 2 of the old tokenizer dropped, 57 spare"
+
+
+def test_added_tokens_are_told_from_bytes_that_are_spelled_like_them():
+    merges = [(b"F", b"u"), (b"t", b"h"), (b"th", b"e")]
+    old, new, other = tokenizer_of(merges), tokenizer_of(merges), tokenizer_of([*merges, (b"the", b"n")])
+    new.add_tokens(["Fuß", "ලං", "the"])  # the last is the ordinary token again
+    row_map = map_rows(new, old, rows=320)
+    assert row_map.kept[new.convert_tokens_to_ids("the")] == old.convert_tokens_to_ids("the")
+    assert row_map.pieces == {259: [256, 0xC3, 0x9F], 260: list("ලං".encode())}
+    # And the other way round.
+    assert map_rows(other, new, rows=320).kept[258] == 258
+    assert map_rows(other, new, rows=320).pieces == {259: [258, ord("n")]}
+
+
+def test_special_tokens_follow_their_text_and_then_their_part(old):
+    names = ["<pad>", "</s>", "<s>", "<|x|>"]
+    roles = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    row_map = map_rows(tokenizer_of([(b"l", b"o")], special=names, roles=roles), old, rows=320)
+    assert [row_map.kept.get(id) for id in (257, 258, 259, 260)] == [261, 260, None, None]
+    assert list(row_map.pieces) == [259, 260]
+    assert [bytes(ids) for ids in row_map.pieces.values()] == [b"<s>", b"<|x|>"]
+
+    # One row for one token: two with the same output could not be told apart.
+    only = map_rows(
+        tokenizer_of([], special=["<s>", "</s>"], roles={"bos_token": "<s>", "eos_token": "</s>"}), old, rows=320
+    )
+    assert only.kept[257] == 260
+    assert 256 not in only.kept
+    assert len(set(only.kept.values())) == len(only.kept)
+
+
+def test_of_tokens_for_the_parts_of_one_only_the_first_gets_its_row():
+    """GPT-2 has one token for all parts: eos gets its row, and the other tokens begin from their spelling."""
+    names = {f"{part}_token": "<all>" for part in ("bos", "eos", "unk")}
+    old = tokenizer_of([(b"l", b"o")], special=["<all>"], roles=names)
+    new = tokenizer_of(
+        [], special=["<s>", "</s>", "<unk>"], roles={"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    )
+    row_map = map_rows(new, old, rows=320)
+    assert row_map.kept[257] == 257
+    assert {id: bytes(pieces) for id, pieces in row_map.pieces.items()} == {256: b"<s>", 258: b"<unk>"}
+    assert len(set(row_map.kept.values())) == len(row_map.kept)
+
+
+def test_a_token_that_reads_like_a_special_one_is_not_its(old):
+    merges = [(b"<", b"e"), (b"<e", b"n"), (b"<en", b"d"), (b"<end", b">")]
+    row_map = map_rows(tokenizer_of(merges), old, rows=320)
+    assert bytes(row_map.pieces[259]) == b"<end>"
+
+
+def test_rows_are_kept_bit_for_bit_and_others_are_means():
+    row_map = RowMap(rows=6, known=[0, 1, 2], kept={0: 2, 3: 0}, pieces={1: [0, 1], 2: [1, 1, 2], 4: []})
+    old = torch.tensor([[1.1, -0.0], [3.0, 8.0], [5.7, 1e-40], [99.0, 99.0]])
+    new = row_map.apply(old)
+    assert new[[0, 3]].numpy().tobytes() == old[[2, 0]].numpy().tobytes()
+    assert torch.allclose(new[1], (old[0] + old[1]) / 2)
+    assert torch.allclose(new[2], (2 * old[1] + old[2]) / 3)
+    for place in (4, 5):  # what cannot be spelled, and padding; the spare row 3 counts for nothing
+        assert torch.allclose(new[place], old[:3].mean(0))
+    assert torch.allclose(row_map.apply(old[:, 1]), new[:, 1])
+    started = "2 started from their pieces, 1 started from the mean of all"
+    assert str(row_map) == f"2 rows kept, {started}, 1 of the old tokenizer dropped, 1 spare"
+    half = row_map.apply(old.bfloat16())
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half[3], old.bfloat16()[0])
+
+
+def test_rows_have_no_gradients_and_all_else_keeps_its_own():
+    """Parts that are taken one at a time, or not to the end, switch nothing off for their caller."""
+    row_map = RowMap(rows=5000, known=[0, 1, 2], kept={0: 2}, pieces={1: [0, 1], 2: []})
+    weight = torch.nn.Parameter(torch.ones(3, 2))
+    parts = row_map.parts(weight, torch.nn.Parameter(torch.zeros(2, 2)))
+    assert not next(parts).requires_grad
+    assert (2 * weight).requires_grad
+
+
+def test_the_same_tokens_keep_their_rows_whatever_kind_of_tokenizer(old):
+    row_map = map_rows(old, old, rows=320)
+    assert row_map.changes_nothing
+    assert str(row_map) == "262 rows kept, 58 spare"
+    words = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"one": 0, "two": 1})))
+    assert map_rows(words, words, rows=64).changes_nothing
+    assert not map_rows(permuted(old), old, rows=320).changes_nothing
+
+
+def test_tokens_that_are_no_bytes_are_refused_in_one_line(old):
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "one": 1}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words = PreTrainedTokenizerFast(tokenizer_object=words, name_or_path="my/words")
+    with pytest.raises(SGPEError, match=r"^the new tokenizer \(my/words\) is not byte-level BPE, so [^\n]+$"):
+        map_rows(words, old, rows=64)
+    with pytest.raises(SGPEError, match=r"^the model's tokenizer \(my/words\) is not byte-level BPE, so [^\n]+$"):
+        map_rows(old, words, rows=64)
+
+    content = json.loads(old.backend_tokenizer.to_str())
+    content["model"]["vocab"]["▁low"] = 300
+    pieces = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(content)))
+    with pytest.raises(SGPEError, match=r"^the model's tokenizer is not .*'▁' stands for no byte\)$"):
+        map_rows(old, pieces, rows=64)
+
+
+def test_old_tokenizers_need_not_be_such_that_we_could_encode_with_them(old):
+    """SmolLM2's lacks bytes, BART's <mask> takes in a space, and some pad, cut or put a space before."""
+    content = json.loads(old.backend_tokenizer.to_str())
+    del content["model"]["vocab"]["x"]
+    content["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    backend = Tokenizer.from_str(json.dumps(content))
+    backend.enable_padding(pad_id=261, pad_token="<pad>", length=9)
+    backend.enable_truncation(1)
+    strange = PreTrainedTokenizerFast(tokenizer_object=backend, mask_token=AddedToken("<mask>", lstrip=True))
+    merges = [(b"l", b"o"), (b"lo", b"w"), (b"e", b"r"), (b"low", b"er"), (b"lo", b"x")]
+    row_map = map_rows(tokenizer_of(merges), strange, rows=320)
+    assert row_map.pieces == {ord("x"): [], 259: [257, 258], 260: []}

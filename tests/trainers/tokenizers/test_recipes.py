@@ -1,0 +1,158 @@
+"""Recipes and splits that are chosen by where a tokenizer will run."""
+
+import re
+
+import pytest
+
+from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.evaluation.runtime_rules import EXACT, RUNTIMES, find_runtimes, verdict_of
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig
+from hf_sgpe.splitting.splitting import Splitting
+from trainers.tokenizers import recipes
+from trainers.tokenizers.recipes import check_recipe, choose_recipe, choose_split, where_it_runs
+
+
+@pytest.fixture
+def enough(monkeypatch):
+    """The sample is as much text as a choice needs."""
+    monkeypatch.setattr(recipes, "LEAST_TEXT", 10_000)
+
+
+def chosen(texts, scripts=("sinhala",), **options):
+    choice = choose_recipe(texts, scripts, **options)
+    return choice.recipe, choice.pattern
+
+
+def test_another_pattern_is_taken_where_that_costs_next_to_nothing(sample, enough):
+    texts = [sample["si"], sample["en"]]
+    choice = choose_recipe(texts, ["sinhala"])
+    assert (choice.recipe, choice.pattern, choice.is_exact) == ("portable", "bloom", True)
+    assert choice == choose_recipe(texts[::-1], ["sinhala"])
+    assert re.fullmatch(
+        r"recipe portable with pattern bloom: the same ids in llama\.cpp; compared with recipe hybrid an estimated "
+        r"\d\.\d\d% (more|fewer) tokens and 0\.00% more syllables cut",
+        str(choice),
+    )
+    config = TrainingConfig(2000, recipe=choice.recipe, pattern=choice.pattern)
+    learned = train_from_counts(WordCounts.from_texts(texts, config), config)
+    assert verdict_of(learned, "llama.cpp").what == EXACT
+    # The usual pattern does for Hindi, and runs in more programs.
+    assert chosen([sample["hi"]], ["devanagari"]) == ("portable", "o200k")
+
+
+def test_a_pattern_that_costs_more_is_not_taken(sample, enough, monkeypatch):
+    monkeypatch.setattr(recipes, "more_tokens", lambda texts, pattern, instead_of: 0.006)
+    choice = choose_recipe([sample["si"]], ["sinhala"])
+    assert (choice.recipe, choice.pattern, choice.is_exact) == ("hybrid", "o200k", False)
+    assert str(choice) == (
+        "recipe hybrid with pattern o200k: not the same ids in llama.cpp itself, so serve it by hf-sgpe serve; --runs-in "
+        "llama.cpp takes recipe portable with pattern bloom for an estimated 0.60% more tokens and 0.00% more syllables cut"
+    )
+    assert chosen([sample["si"]], runs_in=["llama.cpp"]) == ("portable", "bloom")
+
+
+def test_on_little_text_the_pattern_stays(sample):
+    choice = choose_recipe([sample["si"]], ["sinhala"])
+    assert (choice.recipe, choice.pattern) == ("hybrid", "o200k")
+    assert "less than 100,000 characters" in str(choice)
+
+
+def test_a_pattern_that_is_given_is_the_only_one(sample, enough):
+    assert chosen([sample["si"]], pattern="o200k") == ("hybrid", "o200k")
+    assert chosen([sample["si"]], pattern="bloom") == ("portable", "bloom")
+    choice = choose_recipe([sample["si"]], ["sinhala"], pattern="tekken")
+    assert str(choice).endswith("so serve it by hf-sgpe serve, or leave --pattern out")
+    with pytest.raises(SGPEError, match=r"pattern tekken does not give the same ids in llama\.cpp: leave --recipe and"):
+        choose_recipe([sample["si"]], ["sinhala"], pattern="tekken", runs_in=["llama.cpp"])
+
+
+def test_runtimes_that_are_asked_for_are_a_condition(sample, enough):
+    text = [sample["si"]]
+    assert chosen(text, runs_in=["tokenizers-1.0"]) == ("portable", "o200k")
+    assert chosen(text, runs_in=["llama.cpp,gigatoken"]) == ("portable", "o200k")
+    assert chosen(text, runs_in=["transformers.js", "fastokens"]) == ("hybrid", "o200k")
+    assert chosen(text, runs_in=["tiktoken"])[0] == "portable"  # which does not normalize
+    assert chosen(text, runs_in=["tiktoken"], normalization="nfc")[0] == "hybrid"
+    assert chosen(["tiếng Việt"], ["latin"], runs_in=["llama.cpp"]) == ("portable", "o200k")
+    assert chosen(["tiếng Việt"], ["latin"], pattern="tekken") == ("portable", "tekken")  # as hybrid would cut it
+    with pytest.raises(SGPEError, match=r"unknown runtime 'llama': known are .*, tokenizers-1\.0, .*llama\.cpp"):
+        choose_recipe(text, ["sinhala"], runs_in=["llama"])
+    for name in RUNTIMES:
+        assert find_runtimes([name.upper()]) == (name,)
+        assert choose_recipe(text, ["sinhala"], runs_in=[name]).is_exact
+
+
+def test_a_recipe_that_was_chosen_must_fit():
+    check_recipe(Splitting("portable"), "portable", ["llama.cpp", "gigatoken"])
+    check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
+    with pytest.raises(SGPEError, match=r"recipe hybrid with pattern o200k does not .* with --pattern one of gpt2, cl100k"):
+        check_recipe(Splitting(), "hybrid", ["llama.cpp"])
+    with pytest.raises(SGPEError, match=r"si\.parquet: its recipe hybrid .* count the words again with --recipe portable"):
+        check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
+
+
+# ---------------------------------------------------------------- extensions
+
+
+@pytest.fixture(scope="module")
+def bases(sample):
+    return {
+        name: BPETokenizer.train_from_iterator([sample["en"]], 500, pattern=name) for name in ("o200k", "llama3", "tekken")
+    }
+
+
+def extended(base, config, text):
+    return extend_from_counts(base, WordCounts.from_texts([text], config.splitting_for(base)), config)
+
+
+def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
+    config = ExtensionConfig(["sinhala"], new_tokens=300)
+    base = bases["llama3"]
+    asked = choose_split(base, config, ["llama.cpp"])
+    assert asked.own_split is False
+    extension = extended(base, asked, sample["si"])
+    assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
+    said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
+    price = (
+        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each a token at least, "
+        "where with a split in front a word can be one token"
+    )
+    assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split: {price}\.", said)
+    assert where_it_runs(extension, asked, ["llama.cpp"], []) == "It has the same ids in llama.cpp."
+    usual = extended(base, config, sample["si"])
+    said = where_it_runs(usual, config, [], [sample["si"]])
+    assert re.fullmatch(
+        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs-in "
+        rf"llama\.cpp, which keeps the old split: {price}\.",
+        said,
+    )
+    with pytest.raises(SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: serve models"):
+        where_it_runs(usual, config, ["llama.cpp"], [])
+
+
+def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sample):
+    config = ExtensionConfig(["tamil"], new_tokens=300)
+    do = "serve models with it by hf-sgpe serve, which gives them ids, or extend one with the split of "
+    do += "o200k or qwen35 or bloom"
+    with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
+        choose_split(bases["tekken"], config, ["llama.cpp"])
+    said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
+    assert said == f"It does not have the same ids in llama.cpp itself: {do}."
+    own = ExtensionConfig(["tamil"], own_split=True)
+    with pytest.raises(SGPEError, match=r"a split in front does not have the same ids in llama\.cpp: leave --own-split"):
+        choose_split(bases["o200k"], own, ["llama.cpp"])
+    # The old split stays anyhow, and a split in front is no harm where any is run.
+    assert choose_split(bases["o200k"], config, ["llama.cpp"]) is config
+    assert choose_split(bases["o200k"], own, ["transformers.js"]) is own
+    said = where_it_runs(extended(bases["o200k"], config, sample["ta"]), config, [], [sample["ta"]])
+    assert said == "It has the same ids in llama.cpp."
+
+
+def test_a_choice_names_the_form_of_text_that_it_holds_for():
+    choice = choose_recipe(["नमस्ते दुनिया"], ["devanagari"], normalization="nfc", runs_in=["llama.cpp"])
+    assert choice.nfc_only
+    assert "the same ids in llama.cpp, for text in the form NFC alone" in str(choice)
+    assert "NFC alone" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
+    chosen = check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
+    assert "for text in the form NFC alone" in str(chosen)

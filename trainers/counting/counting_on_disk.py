@@ -1,0 +1,233 @@
+"""Counting words into a file within a memory limit: words that do not fit go to disk and are added at the end. Exact."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from sys import getsizeof
+from typing import TYPE_CHECKING
+
+from hf_sgpe.counts.count_files import (
+    CountsInfo,
+    Dropped,
+    Source,
+    check_total,
+    columns,
+    read_info,
+    require_pyarrow,
+    write,
+)
+from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.sums import (
+    MOST_FILES,
+    READER_BYTES,
+    added,
+    all_dropped,
+    all_versions,
+    check_same_settings,
+    sum_of,
+)
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.atomic import scratch_directory
+from hf_sgpe.splitting.splitting import HasSplitting
+from hf_sgpe.vocabulary.codec import available_cores
+from trainers.counting.parallel_counting import check_workers, share_out
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Characters of a batch: a counter must have room for all words of a batch before it takes it.
+_BATCH_CHARACTERS = 1 << 18
+# Memory for reading, waiting texts and scratch space of each worker, and for writing.
+_WORKER_BYTES = 12 << 20
+_WRITER_BYTES = 64 << 20
+# With less room, a counter would spend more time on writing than on counting.
+_LEAST_ROOM = 32 << 20
+
+
+def count_to_file(
+    texts: Iterable[str],
+    path: str | os.PathLike[str],
+    config: HasSplitting,
+    *,
+    sources: Iterable[Source] = (),
+    memory_limit: int | None = None,
+    workers: int | None = None,
+) -> CountsInfo:
+    """Counts the words of texts into one file, which is the same for any memory limit and any number of workers.
+
+    Every time the memory is full, all words counted so far are written to disk and read again at the end, which takes extra
+    time.
+
+    Args:
+        texts: Read once and lazily.
+        path: File to write; temporary files are written beside it.
+        sources: Where the texts come from; recorded in the file.
+        memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
+        workers: Number of threads; None for one per core. Without the native kernels there is always one.
+
+    Raises:
+        SGPEError: the limit is too small, pyarrow is not installed, or as for `trainers.read_texts`.
+    """
+    require_pyarrow(path)  # before the memory in use is measured
+    counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
+    room = _room(memory_limit, len(counters))
+    with scratch_directory(path) as folder:
+        runs = _Runs(folder, config)
+        _count(texts, counters, runs, room // len(counters))
+        if not runs.files:
+            tables = added([counter.take(threads=len(counters)) for counter in _merged(counters, room)])
+        else:
+            for counter in counters:
+                runs.take(counter)
+            tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
+        return write(path, tables, config.splitting, sources=sources)
+
+
+def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
+    """Adds up files of counts into one file, with one bucket of words in memory at a time.
+
+    Args:
+        paths: Files to add; a file may be named twice.
+        path: File to write, which may be one of ``paths``.
+        min_count: Leave out words that occur less often in all files together.
+
+    Raises:
+        SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
+    """
+    infos = {Path(file): read_info(file) for file in paths}
+    if not infos:
+        raise SGPEError("nothing to add up: give files of counts")
+    if min_count < 1:
+        raise SGPEError(f"min_count must be at least 1, not {min_count}")
+    check_same_settings(infos)
+    rare = RareWords(min_count)
+    all_infos = [infos[Path(file)] for file in paths]  # a file may be named twice
+    check_total(sum(info.total for info in all_infos))
+    with scratch_directory(path) as folder:
+        return write(
+            path,
+            rare.left_out_of(sum_of(map(Path, paths), folder)),
+            all_infos[0].splitting,
+            sources=[source for info in all_infos for source in info.sources],
+            versions=all_versions(all_infos),
+            dropped=lambda: all_dropped([*(info.dropped for info in all_infos), rare.report()]),
+        )
+
+
+def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
+    def add(counter: WordCounter, batch: list[str]) -> None:
+        # Where Python takes one, two or four bytes for each character, UTF-8 takes at most one, three or four.
+        if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
+            runs.take(counter)
+        counter.add(batch)
+
+    share_out(in_batches(only_texts(texts), _BATCH_CHARACTERS), counters, add)
+
+
+def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
+    """Adds counters to the first one, which is fastest, as long as they fit into memory; returns it and the rest."""
+    first, *left = counters
+    for other in counters[1:]:
+        assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
+        # 16 bytes per word is the most that `peak` has to allow for, whatever the length of the words.
+        if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
+            first.update(other)
+            left.remove(other)
+    return [first, *left]
+
+
+class _Runs:
+    """Temporary files of words that did not fit into memory, each in the order of a file of counts."""
+
+    def __init__(self, folder: Path, config: HasSplitting) -> None:
+        self.files: list[Path] = []
+        self._folder = folder
+        self._splitting = config.splitting
+        self._number = 0
+        self._lock = threading.Lock()
+
+    def take(self, counter: WordCounter) -> None:
+        """Writes the words of a counter to a file and empties the counter."""
+        with self._lock:
+            file = self._folder / f"{self._number}.parquet"
+            self._number += 1
+        write(file, (table for _, table in counter.take()), self._splitting)
+        with self._lock:
+            self.files.append(file)
+
+
+def _workers(workers: int | None, config: HasSplitting) -> int:
+    if not isinstance(make_word_counter(config), NativeWordCounter):
+        return 1
+    return check_workers(available_cores() if workers is None else workers)
+
+
+def _room(memory_limit: int | None, workers: int) -> int:
+    """The memory for the words of all counters, in bytes."""
+    try:
+        import psutil
+    except ImportError:
+        raise not_installed("counting to a file needs psutil", "psutil", extra="corpora") from None
+
+    used = psutil.Process().memory_info().rss
+    overhead = used + workers * _WORKER_BYTES + _WRITER_BYTES
+    limit = used + psutil.virtual_memory().available // 2 if memory_limit is None else memory_limit
+    room = int(limit - overhead)
+    if room < workers * _LEAST_ROOM:
+        least = -(-(overhead + workers * _LEAST_ROOM) // 1_000_000)
+        several = workers > 1
+        raise SGPEError(
+            f"a memory limit of {limit / 1e6:,.0f} MB is too small for {workers} worker{'s' * several}: "
+            f"give at least {least:,} MB{', or fewer workers' * several}"
+        )
+    return room
+
+
+class RareWords:
+    """Leaves out words that occur less often than ``min_count``, and computes a bound on what that changes in training.
+
+    Where a pair of tokens occurs, so does the pair of bytes at which they meet. So no pair of tokens loses more than the
+    pair of bytes that loses most, and a merge can only change if its lead over the next pair is smaller than that.
+    """
+
+    def __init__(self, min_count: int) -> None:
+        import numpy as np
+
+        self._min_count = min_count
+        self._pairs = np.zeros(1 << 16, np.int64)
+        self._distinct = self._total = 0
+
+    def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The tables without the rare words."""
+        import pyarrow.compute as pc
+
+        for table in tables:
+            if self._min_count == 1:
+                yield table
+                continue
+            is_rare = pc.less(table["count"], self._min_count)
+            self._count(table.filter(is_rare))
+            yield table.filter(pc.invert(is_rare))
+
+    def report(self) -> Dropped | None:
+        """What was left out so far; None if ``min_count`` is 1."""
+        if self._min_count == 1:
+            return None
+        most = int(self._pairs.max())
+        return {"min_count": self._min_count, "distinct": self._distinct, "total": self._total, "pair": most}
+
+    def _count(self, table: pa.Table) -> None:
+        import numpy as np
+
+        words, lengths, counts = columns(table)
+        self._distinct += len(counts)
+        self._total += int(counts.sum())
+        codes = np.frombuffer(words, np.uint8).astype(np.int64)
+        times = np.repeat(counts, lengths)
+        times[np.cumsum(lengths) - 1] = 0  # no pair begins at a word's last byte
+        # Exact: floats hold whole numbers up to 2 ** 53, and the counts are small.
+        pairs = np.bincount(codes[:-1] << 8 | codes[1:], times[:-1], minlength=1 << 16)
+        self._pairs += pairs.astype(np.int64)

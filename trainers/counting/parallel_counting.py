@@ -1,0 +1,278 @@
+"""Counting the words of files and iterators in threads or processes, with the same result for any number of workers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from fnmatch import fnmatch
+from operator import length_hint
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from hf_sgpe import kernels
+from hf_sgpe.corpora.text_files import CorpusFile, read_texts, size_of
+from hf_sgpe.counts.count_files import read_info
+from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.sums import check_same_settings
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.splitting import HasSplitting
+from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.vocabulary.codec import available_cores
+
+# For smaller corpora, starting processes takes longer than counting.
+_WORTH_WORKERS_BYTES = 8 << 20
+
+# Every worker has its own table of words, and no machine has more cores.
+_MOST_WORKERS = 1024
+
+MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
+"""How many others one process can wait for."""
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+def count_files(
+    files: Iterable[CorpusFile],
+    config: HasSplitting,
+    *,
+    counts: Sequence[Path] = (),
+    weights: Mapping[str, float] | None = None,
+    text_field: str = "text",
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> WordCounts:
+    """Counts the words of files.
+
+    Memory grows with the number of distinct words and of workers, not with the size of the files.
+
+    Args:
+        files: From `trainers.find_files`.
+        config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
+        counts: Files of words counted before, which are added.
+        weights: As for `TrainingConfig`; None uses those of ``config``, if it has any.
+        text_field: The field with the text in JSON Lines and Parquet.
+        workers: Number of threads, or of processes without the native kernels; None for one per core, but a single one for
+            small corpora.
+        progress: Show a bar on stderr; None shows it only on a terminal.
+
+    Raises:
+        SGPEError: a file cannot be read, or a weight matches no file.
+    """
+    files = list(files)
+    weigh = weights_of(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
+    size = sum(map(size_of, files))
+    if workers is None:
+        workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
+    with reading_bar(size, progress) as bar:
+
+        def texts(files: list[CorpusFile]) -> Iterator[str]:
+            return _texts(files, config, text_field, bar)
+
+        parts = [
+            _count(in_batches(texts([file for file in files if weigh(file) == weight])), config, workers) * weight
+            for weight in dict.fromkeys(map(weigh, files))
+        ]
+    parts += [_load(file, config) * weigh(file) for file in counts]
+    return WordCounts.sum(parts) if parts else WordCounts({}, config.splitting)
+
+
+def read_files(
+    files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
+) -> Iterator[str]:
+    """Reads the texts of files as `count_files` does; arguments and errors as there."""
+    files = list(files)
+    with reading_bar(sum(map(size_of, files)), progress) as bar:
+        yield from _texts(files, config, text_field, bar)
+
+
+def _texts(files: Iterable[CorpusFile], config: HasSplitting, text_field: str, bar: tqdm) -> Iterator[str]:
+    for file in files:
+        yield from read_texts(
+            file, text_field=text_field, special_tokens=config.splitting.special_tokens or (), on_progress=bar.update
+        )
+
+
+def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
+    """A bar of the bytes that are read, as on disk; ``done`` of them before this run."""
+    disable = bar_disabled(progress)
+    return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
+
+
+def _load(file: Path, config: HasSplitting) -> WordCounts:
+    check_same_settings({file: read_info(file)}, config.splitting)
+    return WordCounts.load(file)
+
+
+def weights_of(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
+    """Returns a function that gives the weight of a file by `TrainingConfig.weights`.
+
+    Raises:
+        SGPEError: a weight matches no file.
+    """
+
+    def matches(file: CorpusFile, name: str) -> bool:
+        # A file name may have characters that are special in a glob, so compare as it is first.
+        return any(spelling == name or fnmatch(spelling, name) for spelling in (file.name, str(file)))
+
+    names_of = {file: [name for name in weights if matches(file, name)] for file in files}
+    for name in weights:
+        if not any(name in names for names in names_of.values()):
+            raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
+    # A file's own path says more than a name or glob that fits other files, too.
+    chosen = {file: str(file) if str(file) in weights else names[0] for file, names in names_of.items() if names}
+    return lambda file: weights[chosen[file]] if file in chosen else 1
+
+
+def count_texts(
+    texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
+) -> WordCounts:
+    """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
+    return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
+
+
+def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
+    """Passes the texts on and shows a bar as `count_files` does; errors as for `only_texts`."""
+    options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
+    with tqdm(total=length_hint(texts) or None, **options) as bar:
+        for text in only_texts(texts):
+            yield text
+            bar.update()
+
+
+def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
+    """Counts batches of texts, in threads with the native kernels (which release the GIL), else in processes."""
+    counter = make_word_counter(config)
+    native = isinstance(counter, NativeWordCounter)
+    if workers is None:
+        # Threads are cheap. Processes are not, and a call with an iterator should not start them by itself.
+        workers = available_cores() if native else 1
+    if check_workers(workers) > 1 and not native:
+        if multiprocessing.current_process().daemon:  # one of a pool, which may have none of its own
+            return _count(batches, config, 1)
+        return _count_in_processes(batches, config, workers)
+    others = [NativeWordCounter(config) for _ in range(workers - 1)]
+    share_out(batches, [counter, *others], lambda counter, batch: counter.add(batch))
+    if isinstance(counter, NativeWordCounter):
+        for other in others:
+            counter.update(other)
+    return WordCounts.of_counter(counter, config)
+
+
+def check_workers(workers: int) -> int:
+    """Checks a number of workers and returns it.
+
+    Raises:
+        SGPEError: it is not a number from 1 to 1,024.
+    """
+    if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
+        raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
+    return workers
+
+
+def share_out(
+    batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
+) -> None:
+    """Adds each batch to one of the counters, in one thread per counter; a single counter works in the caller's thread.
+
+    Args:
+        add: Adds a batch to a counter; no other thread uses that counter meanwhile.
+    """
+    if len(counters) == 1:
+        for batch in batches:
+            add(counters[0], batch)
+        return
+    idle: SimpleQueue[WordCounter] = SimpleQueue()
+    for counter in counters:
+        idle.put(counter)
+
+    def add_to_idle(batch: list[str]) -> None:
+        counter = idle.get()
+        try:
+            add(counter, batch)
+        finally:
+            idle.put(counter)
+
+    with ThreadPoolExecutor(len(counters)) as pool:
+        for _ in in_turn(pool, add_to_idle, batches, 2 * len(counters)):
+            pass
+
+
+def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, workers: int) -> WordCounts:
+    total: Counter[bytes] = Counter()
+
+    def with_slow_note() -> Iterator[list[str]]:
+        for batch in batches:
+            kernels.note_slow_use(sum(map(len, batch)))
+            yield batch
+
+    with ProcessPoolExecutor(
+        min(workers, MOST_PROCESSES), process_context(), initializer=_start, initargs=(config, kernels.is_native())
+    ) as pool:
+        try:
+            for counts in in_turn(pool, _count_batch, with_slow_note(), 2 * workers):
+                total.update(counts)
+        except BrokenProcessPool:
+            raise SGPEError(
+                "a counting process ended early: use fewer workers if memory is short, and put calls of training under "
+                "if __name__ == '__main__'"
+            ) from None
+    return WordCounts(total, config.splitting)
+
+
+def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
+    """Yields the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
+    running: deque[Future[Result]] = deque()
+    try:
+        for batch in batches:
+            running.append(pool.submit(work, batch))
+            if len(running) > ahead:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def process_context() -> multiprocessing.context.BaseContext:
+    """How worker processes start: forked where that is safe enough, which is on Linux only.
+
+    A forked process starts at once and needs no importable main module.
+    """
+    return multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+
+
+def start_worker(native: bool) -> None:
+    """The first thing that a worker process does.
+
+    Args:
+        native: Whether the main process has the native kernels, which one that it spawned would choose anew.
+    """
+    # Ctrl-C goes to every process of a terminal; the main process ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    kernels.leave_slow_use_to_others()
+    if not native:
+        kernels.stay_readable()
+
+
+_config: HasSplitting
+
+
+def _start(config: HasSplitting, native: bool) -> None:
+    start_worker(native)
+    global _config
+    _config = config
+
+
+def _count_batch(texts: list[str]) -> dict[bytes, int]:
+    return dict(WordCounts.from_texts(texts, _config).items())

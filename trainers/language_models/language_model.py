@@ -1,0 +1,147 @@
+"""Language models: text → rows of ids for training, and a small model to train.
+
+What the training scripts share. A text is a string or, where it is too large for one, its parts in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy
+
+from hf_sgpe.corpora.text_files import Text
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import prepare
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaConfig, PreTrainedTokenizerBase
+
+# Enough for all threads of the kernel, and little beside the ids.
+_BATCH_CHARACTERS = 1 << 20
+
+
+def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
+    """Rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts, and
+    after the token that begins texts where the tokenizer itself puts that before a text.
+
+    A row may begin and end anywhere, and what remains of the last one is dropped. Streams: only the ids of some texts, about
+    a megabyte, are in memory at a time. Special tokens written in the text count as such.
+
+    Raises:
+        SGPEError: ``length`` is below 1, or the tokenizer has no token that ends or begins a text.
+
+    >>> from trainers import TokenizerTrainer, TrainingConfig
+    >>> config = TrainingConfig(vocab_size=259, recipe="bpe", special_tokens=("<|endoftext|>",))
+    >>> tokenizer = TokenizerTrainer(config).train(text="low low low")
+    >>> [tokenizer.convert_ids_to_tokens(row) for row in pack(["low", "slow"], tokenizer, 2)]
+    [['<|endoftext|>', 'low'], ['<|endoftext|>', 's']]
+    """
+    if length < 1:
+        raise SGPEError(f"a row must hold at least 1 token, not {length}")
+    start = text_start(tokenizer)
+    row: list[int] = []
+    for batch in _batches(texts):
+        encoded = iter(encode_texts([part for part in batch if part is not None], tokenizer))
+        row += chain.from_iterable(start if part is None else next(encoded) for part in batch)
+        whole = len(row) - len(row) % length
+        yield from (row[start : start + length] for start in range(0, whole, length))
+        del row[:whole]
+
+
+def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+    """A batch of rows as `pack` makes them. Each token of them is learned: transformers' collator would leave out the token
+    for padding, which may be the one that ends texts.
+
+    >>> collate([[1, 2], [3, 4]])["labels"].tolist()
+    [[1, 2], [3, 4]]
+    """
+    import torch
+
+    ids = torch.from_numpy(numpy.array(rows, numpy.int64))
+    return {"input_ids": ids, "labels": ids.clone()}
+
+
+def separator_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The token that stands between texts: eos or, without one, bos.
+
+    Raises:
+        SGPEError: the tokenizer has neither.
+    """
+    for id in (tokenizer.eos_token_id, tokenizer.bos_token_id):
+        if id is not None:
+            return int(id)
+    raise SGPEError("the tokenizer has no eos token to put between texts: train it with special_tokens=('<|endoftext|>',)")
+
+
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids before each text of a row: `separator_id`, then bos where the tokenizer puts it before a text; none twice.
+
+    Raises:
+        SGPEError: the tokenizer has neither eos nor bos.
+    """
+    separator, bos = separator_id(tokenizer), tokenizer.bos_token_id
+    if bos in (None, separator) or tokenizer("", return_attention_mask=False)["input_ids"][:1] != [bos]:
+        return [separator]
+    return [separator, int(bos)]
+
+
+def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
+    """The parts of the texts, some at a time, with None where a text begins."""
+    batch: list[str | None] = []
+    size = 0
+    for text in texts:
+        batch.append(None)
+        for part in [text] if isinstance(text, str) else text:
+            batch.append(part)
+            size += len(part)
+            if size >= _BATCH_CHARACTERS:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """The ids of texts, without special tokens of the tokenizer's own."""
+    if not texts:
+        return []
+    well_formed = [prepare(text, "none") for text in texts]
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    rows: list[list[int]] = tokenizer(well_formed, **options)["input_ids"]
+    return rows
+
+
+def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
+    """The configuration of a Llama that trains in minutes: embedding and output tied, a hidden layer of 8/3 of the width.
+
+    Args:
+        length: The most tokens that it can look at, ``max_position_embeddings``.
+
+    Raises:
+        SGPEError: a number is below 1, or the heads do not divide the width evenly.
+
+    >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
+    512
+    """
+    for name, number in {"layers": layers, "width": width, "heads": heads, "length": length}.items():
+        if number < 1:
+            raise SGPEError(f"{name} must be at least 1, not {number}")
+    if width % (2 * heads):
+        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple of {2 * heads}")
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        intermediate_size=-(-8 * width // 24) * 8,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=length,
+        tie_word_embeddings=True,
+        bos_token_id=None,  # its own are Llama 2's
+        eos_token_id=None,
+    )

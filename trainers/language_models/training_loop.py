@@ -1,0 +1,69 @@
+"""A plain training loop for comparisons: every step and every measurement in sight, and nothing written.
+
+What trains a model to keep is `trainers.language_models.training_runs`, by transformers' ``Trainer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import ceil, cos, pi
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+# Usual for small models: the share of steps in which the learning rate rises, and its last value relative to the peak.
+_WARM_UP = 0.05
+_LEAST_RATE = 0.1
+
+
+def train_on(
+    model: PreTrainedModel,
+    batches: Iterable[torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+    *,
+    steps: int,
+    after_step: Callable[[int], None],
+    mixed: bool | None = None,
+) -> None:
+    """Trains one step on each batch of ids, rows by tokens; the learning rate rises, then falls along a cosine.
+
+    Args:
+        mixed: Multiply in bfloat16; None for where a CUDA GPU has it.
+    """
+    import torch
+
+    warm_up = max(ceil(_WARM_UP * steps), 1)
+
+    def rate(step: int) -> float:
+        if step < warm_up:
+            return (step + 1) / warm_up
+        return _LEAST_RATE + (1 - _LEAST_RATE) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    if mixed is None:
+        mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model.train()
+    for step, batch in enumerate(batches, 1):
+        ids = batch.to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixed):
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        schedule.step()
+        model.zero_grad()
+        after_step(step)
+
+
+def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
+    """The usual optimizer of language models.
+
+    Args:
+        groups: Parameters, or groups of them as `torch.optim` takes them.
+    """
+    import torch
+
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)

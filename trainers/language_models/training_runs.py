@@ -1,0 +1,310 @@
+"""Runs of transformers' ``Trainer`` for language models: settings beside the results, checkpoints, saving and pushing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
+
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.atomic import atomic_directory, atomic_file
+from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
+from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
+from trainers.language_models.training_loop import adamw
+from trainers.model_rows.token_tables import parameter_groups
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SETTINGS_FILE = "settings.json"
+"""Holds the settings of the results beside it, so that no run with other settings resumes from them."""
+
+
+def train(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Any,
+    collator: Callable[[list[Any]], Any],
+    *,
+    out: Path,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    settings: Mapping[str, Any] | None = None,
+    save_every: int | None = None,
+    resume: bool = False,
+    push: str | None = None,
+    private: bool = False,
+    parts: str = "all",
+    new_rows: Sequence[int] = (),
+    rows_learning_rate: float | None = None,
+) -> None:
+    """Trains by transformers' ``Trainer`` and saves model and tokenizer, so that the Auto classes load them.
+
+    In bfloat16 where there is a CUDA GPU that has it. Going on from a checkpoint gives the same weights as training without
+    a break, provided that nothing else has changed.
+
+    Args:
+        rows: Examples, a sequence; shuffled anew whenever all of them have been trained on.
+        collator: Makes a batch of examples.
+        out: Folder for the result, and for checkpoints while training.
+        batch_size: Rows in a step, on each device.
+        learning_rate: At its highest, after 5 % of the steps; then it falls along a cosine.
+        seed: Of the order of the rows and of dropout.
+        settings: What model and rows were made with. Kept in ``out``, and nothing is resumed under others.
+        save_every: Write a checkpoint after so many steps, and keep the last two; None for a tenth of ``steps``.
+        resume: Go on from the last checkpoint, if there is one.
+        push: A repository on the Hub for the result, made before training if need be. Only what the Auto classes load goes
+            there, with a short card where there is none.
+        private: Make it a private one.
+        parts: What of the model is trained, one of `trainers.model_rows.token_tables.PARTS`.
+        new_rows: Ids of the tokens that the model did not have, of which ``parts`` and the next one speak.
+        rows_learning_rate: Of the new rows; None for that of all others.
+
+    Raises:
+        SGPEError: a number is below its least, there are no such parts, ``out`` holds checkpoints that are not to be resumed
+            or were made with other settings, or the Hub refuses.
+    """
+    import torch
+    from accelerate import PartialState
+    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+    save_every = max(steps // 10, 1) if save_every is None else save_every
+    check_numbers(steps=steps, batch_size=batch_size, save_every=save_every, learning_rate=learning_rate)
+    checkpoint = checkpoint_to_resume(out, resume=resume)
+    optimizer = None
+    if parts != "all" or rows_learning_rate is not None:
+        groups, rows_apart = parameter_groups(
+            model, parts, new_rows, learning_rate=learning_rate, rows_learning_rate=rows_learning_rate
+        )
+        optimizer = adamw(groups, learning_rate=learning_rate)
+        if rows_apart is not None:
+            rows_apart.attach(optimizer)
+    numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
+    if PartialState().is_main_process:
+        if checkpoint is None:
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+        check_settings(out, made_with)
+        if push:
+            push = _make_repository(push, private=private)
+        keep_settings(out, made_with)
+    on_gpu = torch.cuda.is_available()
+    use_cache = model.config.use_cache
+    pairs = model.config.is_encoder_decoder
+    arguments = (Seq2SeqTrainingArguments if pairs else TrainingArguments)(
+        output_dir=str(out),
+        max_steps=steps,
+        per_device_train_batch_size=batch_size,
+        learning_rate=learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=0.05,
+        weight_decay=0.1,
+        seed=seed,
+        bf16=on_gpu and torch.cuda.is_bf16_supported(),
+        save_steps=save_every,
+        save_total_limit=2,
+        logging_steps=max(steps // 10, 1),
+        disable_tqdm=not somebody_watches(),
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=on_gpu,
+    )
+    trainer = (Seq2SeqTrainer if pairs else Trainer)(
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        data_collator=collator,
+        processing_class=tokenizer,
+        optimizers=(optimizer, None),
+    )
+    with _nothing_left(out), bars_on_terminals_only():
+        if checkpoint and _step_of(checkpoint) >= steps:
+            # The Trainer would train for one step more.
+            model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+        model.config.use_cache = use_cache  # the Trainer sets it to False
+        if trainer.is_world_process_zero():
+            with atomic_directory(out) as folder:
+                model.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+            if push:
+                _push(out, push, pairs=pairs)
+
+
+@contextmanager
+def _nothing_left(out: Path) -> Iterator[None]:
+    """If the block fails before there is a checkpoint, removes what the run has put into ``out``."""
+    try:
+        yield
+    except BaseException:
+        if not any(out.glob("checkpoint-*")):
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                out.rmdir()
+        raise
+
+
+def check_length(model: PreTrainedModel, length: int, where: str) -> None:
+    """Makes sure that a model has room for rows of this length.
+
+    Raises:
+        SGPEError: it has fewer.
+    """
+    most = getattr(model.config, "max_position_embeddings", None)
+    if most is not None and length > most:
+        raise SGPEError(f"{where}: has room for {most} tokens: give a --length of up to that, not {length}")
+
+
+def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learning_rate: float | None) -> None:
+    """Makes sure that the numbers of a run are in range.
+
+    Raises:
+        SGPEError: one is below its least.
+    """
+    for name, number in {"steps": steps, "batch_size": batch_size, "save_every": save_every}.items():
+        if number is not None and number < 1:
+            raise SGPEError(f"{name} must be at least 1, not {number}")
+    if learning_rate is not None and not learning_rate > 0:
+        raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
+
+
+_PUBLISHED = (
+    *PUBLISHED_MODEL_FILES,
+    *("token*.json", "special_tokens_map.json", "tokenization_*.py"),
+    *("chat_template.jinja", "additional_chat_templates/*.jinja"),
+)
+
+_CARD = """\
+# {name}
+
+Trained by the scripts of `hf_sgpe`. The Auto classes load it:
+
+```python
+from transformers import {kind}, AutoTokenizer
+
+model = {kind}.from_pretrained("{repo}")
+tokenizer = AutoTokenizer.from_pretrained("{repo}")
+```
+"""
+
+
+def _make_repository(name: str, *, private: bool) -> str:
+    """Creates a repository unless it exists, and returns its full name, ``user/name``."""
+    from huggingface_hub import HfApi
+
+    with hub_errors(f"{name}:"):
+        return HfApi().create_repo(name, private=private or None, exist_ok=True).repo_id
+
+
+def _push(folder: Path, repo: str, *, pairs: bool) -> None:
+    """Uploads the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
+
+    kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
+    metadata = ModelCardData(library_name="transformers", pipeline_tag=task, tags=["hf_sgpe"])
+    card = f"---\n{metadata.to_yaml().strip()}\n---\n" + _CARD.format(name=repo.rpartition("/")[2], repo=repo, kind=kind)
+    files = sorted(set(chain.from_iterable(map(folder.glob, _PUBLISHED))))
+    api = HfApi()
+    with hub_errors(f"{repo}:"), bars_on_terminals_only():
+        added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
+        if api.file_exists(repo, "README.md"):
+            logging.warning(f"{repo}: its README.md was there before, and stays as it is")
+        else:
+            added.append(CommitOperationAdd("README.md", card.encode()))
+        api.create_commit(repo, added, commit_message="Upload model and tokenizer")
+
+
+def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
+    """The last complete checkpoint in a folder.
+
+    Raises:
+        SGPEError: there are checkpoints, and they are not to be resumed.
+    """
+    checkpoints = sorted(out.glob("checkpoint-*"), key=_step_of)
+    if checkpoints and not resume:
+        raise SGPEError(f"{out} holds checkpoints: go on from them with --resume, or give another folder")
+    return next(filter(_is_whole, reversed(checkpoints)), None)
+
+
+def _step_of(checkpoint: Path) -> int:
+    number = checkpoint.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
+    from safetensors import SafetensorError, safe_open
+
+    weights = list(checkpoint.glob("model*.safetensors"))
+    try:
+        for file in weights:
+            with safe_open(file, framework="np"):
+                pass
+    except (SafetensorError, OSError):
+        return False
+    pickled = [checkpoint / name for name in ("optimizer.pt", "scheduler.pt")]
+    return bool(weights) and (checkpoint / "trainer_state.json").is_file() and all(map(is_zipfile, pickled))
+
+
+def require_pytorch(*, to_train: bool = True) -> None:
+    """Make sure that language models can be used here.
+
+    Args:
+        to_train: They are trained by transformers' Trainer, which needs accelerate.
+
+    Raises:
+        SGPEError: PyTorch, transformers or accelerate is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise not_installed("language models need transformers", "transformers", extra="transformers")
+    if find_spec("torch") is None:
+        raise not_installed("language models need torch", *("torch", "accelerate")[: 1 + to_train], extra="train")
+    if to_train and find_spec("accelerate") is None:
+        raise not_installed("training language models needs accelerate", "torch", "accelerate", extra="train")
+
+
+def digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """SHA-256 of the tokens with their ids."""
+    return digest_of([sorted(tokenizer.get_vocab().items())])
+
+
+def digest_of(values: Iterable[Any]) -> str:
+    """SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
+    hashed = hashlib.sha256()
+    for value in values:
+        hashed.update(json.dumps(value).encode() + b"\n")
+    return hashed.hexdigest()
+
+
+def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Writes the settings of the results in ``folder`` beside them."""
+    with atomic_file(folder / SETTINGS_FILE) as temporary:
+        temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
+
+
+def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Makes sure that results that are in ``folder`` already were made with the same settings.
+
+    Raises:
+        SGPEError: it was made with others; the message names them.
+    """
+    file = folder / SETTINGS_FILE
+    if not file.exists():
+        return
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise SGPEError(f"{file}: damaged: remove it, and the results beside it") from None
+    now = json.loads(json.dumps(dict(settings)))  # where lists and tuples are the same
+    if different := [name for name in now if now[name] != kept.get(name)]:
+        raise SGPEError(f"{folder} was begun with other settings ({', '.join(different)}): give the same, or another folder")

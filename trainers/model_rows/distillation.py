@@ -1,0 +1,189 @@
+"""New rows learned from the model itself: after a new token it should be where it was after the token's old pieces.
+
+The hidden states that the model has with its old tokens are the target, and only the new rows are trained: token
+distillation, described in arXiv 2505.20133. Beside that, the next token is predicted as in any training, for the rows of the
+output.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.weights.model_loading import load_causal_model
+from trainers.model_rows.embedding_rows import RowMap
+from trainers.model_rows.token_tables import NewRows, fit_embeddings, tables_of
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Ids = Sequence[int]
+
+
+def distilled_rows(
+    row_map: RowMap,
+    model: str,
+    tokenizer: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    steps: int = 300,
+) -> list[torch.Tensor]:
+    """The new rows of a model of a folder or of the Hub, by `distil`: of each of its tables, in 32 bits.
+
+    Holds the whole model in memory in 32 bits, on a GPU if there is one.
+
+    Raises:
+        SGPEError: the tokenizer was not extended from the old one, the model is no causal one, or no text holds a new token.
+    """
+    import torch
+
+    if not row_map.keeps_ids:
+        raise SGPEError("distilling needs a tokenizer that was extended: here, old tokens have other ids")
+    net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
+    fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
+    distil(net, tokenizer, old, row_map.new, texts, steps=steps)
+    return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
+
+
+def distil(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    ids: Sequence[int],
+    texts: Sequence[str],
+    *,
+    steps: int,
+    batch_size: int = 8,
+    length: int = 96,
+    learning_rate: float = 1e-3,
+    seed: int = 1,
+    progress: bool | None = None,
+) -> None:
+    """Trains the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer; all else stays.
+
+    Each step reads some pieces of text twice: in old tokens, which gives the hidden states that are wanted, and in new
+    ones. States are compared where a token of both ends, by the square of their distance over the square of their length.
+
+    Args:
+        model: On the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
+        tokenizer: The extended tokenizer.
+        old: The one that it was extended from.
+        ids: Of the new rows.
+        texts: In the new language, lines or whole texts; other languages may be among them, to keep new tokens out of them.
+        length: Of a piece of text, in old tokens at most.
+        learning_rate: At its highest, at the beginning; it falls to zero in a straight line.
+        progress: Show a bar on stderr; None for only on a terminal.
+
+    Raises:
+        SGPEError: no text holds a new token.
+    """
+    import torch
+
+    examples = list(_examples(tokenizer, old, frozenset(ids), texts, length))
+    if steps < 1:
+        raise SGPEError(f"distilling takes at least 1 step, not {steps}")
+    if not examples:
+        raise SGPEError("the text to learn new rows from holds none of the new tokens")
+    order = random.Random(seed)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    was_training = model.training
+    model.eval()  # no dropout: the same text must give the same states
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    for table in tables_of(model):
+        if table.is_leaf:
+            table.requires_grad_(True)
+    rows = NewRows(model, ids)
+    optimizer = torch.optim.AdamW(rows.parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    rows.attach(optimizer)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
+    on_gpu = model.device.type == "cuda"
+    try:
+        for _ in tqdm(range(steps), desc="Distilling", unit=" steps", disable=bar_disabled(progress), leave=False):
+            chosen = [examples[order.randrange(len(examples))] for _ in range(batch_size)]
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=on_gpu):
+                _loss(model, chosen).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+            model.zero_grad()
+    finally:
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        model.train(was_training)
+
+
+def _loss(model: PreTrainedModel, examples: Sequence[tuple[Ids, Ids, Ids, Ids]]) -> torch.Tensor:
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    old_ids, new_ids, old_ends, new_ends = zip(*examples, strict=True)
+    with torch.no_grad():
+        wanted = _states(model, old_ids)[0]
+    states, logits = _states(model, new_ids, with_logits=True)
+    where = [(row, place) for row, ends in enumerate(old_ends) for place in ends]
+    there = [(row, place) for row, ends in enumerate(new_ends) for place in ends]
+    target = wanted[tuple(zip(*where, strict=True))].float()
+    found = states[tuple(zip(*there, strict=True))].float()
+    distance = ((found - target) ** 2).sum(-1) / (target**2).sum(-1)
+    labels = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in new_ids], batch_first=True, padding_value=-100)
+    assert logits is not None
+    predicted = cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten().to(logits.device))
+    return distance.mean() + predicted
+
+
+def _states(
+    model: PreTrainedModel, rows: Sequence[Ids], *, with_logits: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The last hidden states, texts by tokens by width."""
+    import torch
+
+    padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
+    if not with_logits:
+        return model.base_model(input_ids=padded, use_cache=False).last_hidden_state, None
+    output = model(input_ids=padded, use_cache=False, output_hidden_states=True)
+    return output.hidden_states[-1], output.logits
+
+
+def _examples(
+    tokenizer: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    new: frozenset[int],
+    texts: Sequence[str],
+    length: int,
+) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
+    """Pieces of text in old tokens and in new ones, each with the places where a token of both ends."""
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    for text in texts:
+        ours, theirs = (one(text, **options)["input_ids"] for one in (tokenizer, old))
+        ends, old_ends = _ends(tokenizer, ours), _ends(old, theirs)
+        if not ends or not old_ends or ends[-1] != old_ends[-1]:
+            continue  # a normalizer, or a special token
+        place_of = {end: place for place, end in enumerate(old_ends)}
+        common = [(place, place_of[end]) for place, end in enumerate(ends) if end in place_of]
+        first = old_first = 0
+        # As far as the length goes, and on from there.
+        for number, (place, old_place) in enumerate(common):
+            following = common[number + 1][1] if number + 1 < len(common) else None
+            if following is None or following - old_first >= length:
+                piece, old_piece = ours[first : place + 1], theirs[old_first : old_place + 1]
+                if len(piece) > 1 and len(old_piece) <= length and not new.isdisjoint(piece):
+                    pairs = [(b - old_first, a - first) for a, b in common if first <= a <= place]
+                    yield old_piece, piece, [b for b, _ in pairs], [a for _, a in pairs]
+                first, old_first = place + 1, old_place + 1
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase, ids: Ids) -> list[int]:
+    """Where in the bytes of a text its tokens end; a character of a byte-level token is a byte."""
+    added = tokenizer.get_added_vocab()
+    tokens = tokenizer.convert_ids_to_tokens(ids)
+    return list(accumulate(len(token.encode()) if token in added else len(token) for token in tokens))

@@ -1,0 +1,104 @@
+"""Where new rows begin, other than at the mean of their pieces: other weights, or other tokens than the pieces.
+
+Each takes a `RowMap` and gives one whose new rows are other weighted sums of old rows, so that one map serves every table.
+Measured on SmolLM2-135M with 12,000 Sinhala tokens, nothing trained, in bits per byte of Sinhala (by itself 1.757): the mean
+1.302, `by_position` 1.295; weights by the pieces' lengths or ids 1.302 to 1.310, the last piece alone 1.461.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hf_sgpe.errors import SGPEError
+from trainers.model_rows.embedding_rows import RowMap, map_rows
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+# New tokens that are computed together.
+_BATCH = 512
+
+
+def by_position(row_map: RowMap) -> RowMap:
+    """Later pieces weigh more, 1 : 2 : 3 and so on: the last ones are nearest to what follows the token.
+
+    >>> by_position(RowMap(4, [0, 1], {0: 0, 1: 1}, {2: [0, 1], 3: []})).weights
+    {2: [0.3333333333333333, 0.6666666666666666], 3: []}
+    """
+    weights = {}
+    for id, pieces in row_map.pieces.items():
+        total = len(pieces) * (len(pieces) + 1) / 2
+        weights[id] = [place / total for place in range(1, len(pieces) + 1)]
+    return replace(row_map, weights=weights)
+
+
+def by_pursuit(
+    row_map: RowMap,
+    tokenizer: PreTrainedTokenizerBase,
+    donor: PreTrainedTokenizerBase,
+    donor_rows: torch.Tensor,
+    *,
+    terms: int = 16,
+) -> RowMap:
+    """What a token is made of in a model that knows it, a donor, it is made of here: orthogonal matching pursuit.
+
+    The donor's row for a new token (the mean of its pieces, if it has none) is approximated by a sum of the donor's rows for
+    tokens that both models have, chosen one after another as what is left over demands, and weighted anew by least squares
+    after each choice. The same tokens with the same weights then make the new row. Described in arXiv 2506.06607.
+
+    Takes time in proportion to new tokens × common tokens × the donor's width × ``terms``.
+
+    Args:
+        row_map: Of the model.
+        tokenizer: That the map is for.
+        donor: The donor's tokenizer.
+        donor_rows: The donor's embedding, rows by width.
+        terms: How many tokens a sum has.
+
+    Raises:
+        SGPEError: the two have too few tokens in common, or a tokenizer is not byte-level BPE.
+    """
+    import torch
+
+    of_donor = map_rows(tokenizer, donor, rows=row_map.rows)
+    common = sorted(row_map.kept.keys() & of_donor.kept.keys())
+    if len(common) < 2 * terms:
+        raise SGPEError(
+            f"the donor has {len(common):,} tokens in common with the model: too few to tell it by them what others mean"
+        )
+    known = donor_rows[[of_donor.kept[id] for id in common]].float()
+    directions = torch.nn.functional.normalize(known, dim=1)
+    new = [id for id in row_map.new if of_donor.kept.get(id) is not None or of_donor.pieces.get(id)]
+    wanted = of_donor.apply(donor_rows)
+    pieces, weights = dict(row_map.pieces), {id: [1 / len(ids)] * len(ids) for id, ids in row_map.pieces.items()}
+    old_id = torch.tensor([row_map.kept[id] for id in common])
+    for first in range(0, len(new), _BATCH):
+        ids = new[first : first + _BATCH]
+        target = wanted[ids].float()
+        chosen, factors = _pursue(target, known, directions, terms)
+        for id, row, numbers in zip(ids, old_id[chosen.cpu()].tolist(), factors.tolist(), strict=True):
+            pieces[id], weights[id] = row, numbers
+    return replace(row_map, pieces=pieces, weights=weights)
+
+
+def _pursue(
+    target: torch.Tensor, known: torch.Tensor, directions: torch.Tensor, terms: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each row of ``target`` the numbers of ``terms`` rows of ``known``, and what each of them weighs in the sum."""
+    import torch
+
+    rest = target
+    chosen = torch.empty(len(target), 0, dtype=torch.long, device=target.device)
+    for _ in range(terms):
+        match = (rest @ directions.T).abs()
+        match.scatter_(1, chosen, -1)  # none twice
+        chosen = torch.cat([chosen, match.argmax(1, keepdim=True)], 1)
+        basis = known[chosen]
+        gram = basis @ basis.transpose(1, 2)
+        # Rows that are nearly the same would make the system singular.
+        gram.diagonal(dim1=1, dim2=2).mul_(1 + 1e-4)
+        factors = torch.linalg.solve(gram, (basis @ target[:, :, None]))[..., 0]
+        rest = target - (factors[:, None] @ basis)[:, 0]
+    return chosen, factors

@@ -1,0 +1,233 @@
+"""The tables of a model that have a row for each token: embedding, output, biases. They follow the tokenizer.
+
+`fit_embeddings` gives a model in memory the rows for another tokenizer, and `NewRows` trains some rows unlike the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from trainers.model_rows.embedding_rows import RowMap, map_rows
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+MOST_MULTIPLE = 4096
+"""Larger ones would only be mistakes."""
+
+
+def fit_embeddings(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    *,
+    multiple: int = 64,
+    start: Callable[[RowMap], RowMap] | None = None,
+) -> RowMap:
+    """Replaces the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
+
+    Rows follow their tokens, and those of new tokens begin at the mean of their old pieces
+    (`trainers.model_rows.embedding_rows`). So do ids in the configuration and the generation configuration;
+    bos, eos and pad become the tokenizer's, None where it has
+    none. If tokens and ids of both tokenizers are the same, the weights stay as they are, padded or not.
+
+    Args:
+        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
+        start: Weighs the old rows that a new one begins from, as those of `trainers.model_rows.row_starts` do.
+
+    Returns:
+        What became of the rows, which `str` puts in words.
+
+    Raises:
+        SGPEError: ``multiple`` is below 1, the model's rows are not those of ``old``, one of two different tokenizers is not
+            byte-level, or the model has more than one embedding.
+    """
+    row_map = fitting_rows(len(model.get_input_embeddings().weight), tokenizer, old, multiple=multiple)
+    if start is not None:
+        row_map = start(row_map)
+    if not row_map.changes_nothing:
+        _apply(row_map, model, tokenizer)
+    text = model.config.get_text_config()  # in models of images one of its own
+    configs = [model.config, *[text] * (text is not model.config), model.generation_config]
+    for config in filter(None, configs):
+        for name, value in moved_ids(vars(config), row_map, tokenizer).items():
+            setattr(config, name, value)
+    return row_map
+
+
+def fitting_rows(
+    present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
+) -> RowMap:
+    """Which rows for ``old`` those for ``tokenizer`` begin from, in a model that has ``present`` of them.
+
+    Where all old tokens keep their ids, the model keeps all rows that it has, spare ones too.
+
+    Raises:
+        SGPEError: as `fit_embeddings`.
+    """
+    if not 1 <= multiple <= MOST_MULTIPLE:
+        raise SGPEError(f"rows can be padded to a multiple of 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
+    needed = embedding_rows(old, multiple=1)
+    if not needed <= present <= 2 * needed + max(multiple, 64):  # it may have spare ones, but not as many as tokens
+        raise SGPEError(
+            f"the model has {present:,} rows for tokens, and its own tokenizer {needed:,} ids: they do not belong together. "
+            "Give the tokenizer that it was trained with"
+        )
+    row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=1))
+    least = max(row_map.rows, present) if row_map.keeps_ids else row_map.rows
+    return replace(row_map, rows=-(-least // multiple) * multiple)
+
+
+def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    import torch
+
+    rows = [row_map.apply(table) for table in tables_of(model)]
+    try:
+        model.resize_token_embeddings(row_map.rows, mean_resizing=False)
+    except NotImplementedError:
+        raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing makes it anew, in 32 bits
+        model.final_logits_bias = bias.to(rows[-1].dtype)
+    with torch.no_grad():
+        for table, new in zip(tables_of(model), rows, strict=True):
+            table.copy_(new)
+    for module in model.modules():
+        # The row of a padding_idx gets no gradient.
+        if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
+            module.padding_idx = None if module.padding_idx is None else tokenizer.pad_token_id
+
+
+def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
+    """The tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
+    embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
+    tables = [embedding]
+    if output is not None:
+        tables += [output.weight] * (output.weight is not embedding)
+        tables += [output.bias] * (getattr(output, "bias", None) is not None)
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, of one row
+        tables.append(bias[0])
+    return tables
+
+
+def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """The ids of tokens in a configuration that are others for another tokenizer: name → value.
+
+    Every id follows its token. bos, eos and pad become the tokenizer's, None where it has none; but if it was extended, so
+    that all old tokens keep their ids, nothing changes.
+    """
+    if row_map.keeps_ids and not row_map.changes_nothing:
+        return {}
+    moved = {old: new for new, old in row_map.kept.items()}
+    changed: dict[str, Any] = {}
+    for name, value in () if row_map.keeps_ids else config.items():
+        if name.endswith(("_token_id", "_token_index")) and isinstance(value, int):
+            changed[name] = moved.get(value)
+        elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
+            changed[name] = [moved[id] for id in value if id in moved] or None
+    for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        id, present = getattr(tokenizer, role), changed.get(role, config.get(role))
+        if not (isinstance(present, list) and id in present):  # of several that end texts all do
+            changed[role] = id
+    if config.get("is_encoder_decoder") and changed.get(start := "decoder_start_token_id", config.get(start)) is None:
+        changed[start] = tokenizer.pad_token_id
+    return {name: value for name, value in changed.items() if value != config.get(name)}
+
+
+def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
+    """How many rows an embedding needs for a tokenizer's ids, gaps between them included, rounded up to ``multiple``."""
+    last: int = max(tokenizer.get_vocab().values())
+    return (last // multiple + 1) * multiple
+
+
+def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids that a tokenizer was given when it was extended, the last time if there were several; none if it was not."""
+    said = tokenizer.init_kwargs.get("sgpe")
+    extensions = said.get("extensions") if isinstance(said, dict) else None
+    ranges = extensions[-1].get("new_ids", []) if extensions else []
+    return [id for first, last in ranges for id in range(first, last + 1)]
+
+
+class NewRows:
+    """Some rows of a model's tables as parameters of their own, for an optimizer to treat unlike the others.
+
+    Before each step of the optimizer that it is attached to, the rows' gradients move to these parameters, and after it the
+    parameters are written back. So the rest of the table can have another learning rate, or none.
+
+    Args:
+        model: On the device where it is trained.
+        ids: Of the rows.
+    """
+
+    def __init__(self, model: PreTrainedModel, ids: Sequence[int]) -> None:
+        import torch
+
+        self._tables = [table for table in tables_of(model) if table.requires_grad]
+        self._index = torch.tensor(list(ids), dtype=torch.long, device=self._tables[0].device)
+        self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
+
+    def attach(self, optimizer: torch.optim.Optimizer) -> None:
+        """From now on, the optimizer's steps are as described."""
+        optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
+        optimizer.register_step_post_hook(lambda *_: self._write_back())
+
+    def _take_gradients(self) -> None:
+        for table, rows in zip(self._tables, self.parameters, strict=True):
+            rows.data.copy_(table.detach()[self._index])  # a checkpoint may have been loaded since
+            rows.grad = None
+            if table.grad is not None:
+                rows.grad = table.grad[self._index]
+                table.grad[self._index] = 0
+
+    def _write_back(self) -> None:
+        for table, rows in zip(self._tables, self.parameters, strict=True):
+            table.detach()[self._index] = rows.detach()
+
+
+PARTS = ("all", "ends", "embeddings", "new-rows")
+"""What of a model is trained: everything; the tables and the first and the last layer; the tables; the new rows alone."""
+
+
+def parameter_groups(
+    model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
+) -> tuple[list[dict[str, Any]], NewRows | None]:
+    """Groups of parameters for an optimizer, and what is to be attached to it; other parameters are frozen.
+
+    Args:
+        parts: One of `PARTS`.
+        ids: Of the new rows, on which nothing else depends if they have no learning rate of their own.
+        rows_learning_rate: Of new rows; None for that of all others.
+
+    Raises:
+        SGPEError: there are no such parts, or no new rows where they are asked for.
+    """
+    if parts not in PARTS:
+        raise SGPEError(f"parts to train: {parts!r} is none of {', '.join(PARTS)}")
+    if not ids and (parts == "new-rows" or rows_learning_rate is not None):
+        raise SGPEError("there are no new rows to train: the model has all, and the tokenizer was not extended")
+    tables = [table for table in tables_of(model) if table.requires_grad]
+    if parts != "all":
+        kept = [*tables, *(parameter for layer in _ends_of(model) * (parts == "ends") for parameter in layer.parameters())]
+        for parameter in model.parameters():
+            parameter.requires_grad_(any(parameter is one for one in kept))
+    if parts != "new-rows" and rows_learning_rate is None:
+        return [{"params": [parameter for parameter in model.parameters() if parameter.requires_grad]}], None
+    rows = NewRows(model, ids)
+    new = {"params": rows.parameters, "lr": rows_learning_rate or learning_rate}
+    others = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return ([new] if parts == "new-rows" else [{"params": others, "lr": learning_rate}, new]), rows
+
+
+def _ends_of(model: PreTrainedModel) -> list[torch.nn.Module]:
+    """The first layer and the last."""
+    from torch.nn import ModuleList
+
+    number = getattr(model.config, "num_hidden_layers", 0)
+    for module in model.modules():
+        if isinstance(module, ModuleList) and len(module) == number > 0:
+            return [module[0], module[-1]]
+    raise SGPEError(f"{type(model).__name__} has no list of layers, of which the first and the last could be trained")

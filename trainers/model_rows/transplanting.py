@@ -1,0 +1,334 @@
+"""A model in files follows its tokenizer: rows for other tokens, and all else bit for bit as it is.
+
+Nothing is loaded as a model: tables are read where they lie and written some thousand rows at a time, and all other tensors
+are copied. So memory holds little more than the rows in hand, however large the model is, and time grows with its size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.hub import download_model
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.overwriting import check_new_folder
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.tokenizer_json import check_folder
+from hf_sgpe.terminal.command import one_line
+from hf_sgpe.terminal.progress import without_remarks
+from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
+from hf_sgpe.weights.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
+from trainers.model_rows.embedding_rows import RowMap
+from trainers.model_rows.token_tables import fitting_rows, moved_ids, tables_of
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+# What is copied besides weights, configuration and the new tokenizer: processors, code, licences.
+_COPIED = ("*.json", "*.py", "LICENSE*", "NOTICE*")
+_NOT_COPIED = {
+    *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("vocab.json", "added_tokens.json", "settings.json", "tokenization_sgpe.py"),
+}
+_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", INDEX_FILE)
+_KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"}
+
+
+@dataclass(frozen=True)
+class Transplant:
+    """What became of a model.
+
+    Attributes:
+        out: Its folder.
+        row_map: Where its rows come from.
+        tables: Names of the tensors with a row for each token, the embedding first.
+        auto_class: The class of transformers that loads it: an Auto class if it generates text, else its own.
+        tied: Whether the embedding is the output, too.
+        tokenizer: The new tokenizer.
+        old_tokenizer: The one that the model had.
+    """
+
+    out: Path
+    row_map: RowMap
+    tables: tuple[str, ...]
+    auto_class: str
+    tied: bool
+    tokenizer: PreTrainedTokenizerBase
+    old_tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def modules_to_save(self) -> list[str]:
+        """What PEFT's ``LoraConfig(modules_to_save=…)`` must name, so that an adapter trains and keeps the new rows."""
+        return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
+
+    @property
+    def lora(self) -> str:
+        """The same as arguments of ``LoraConfig``. A tied output would stay as it was but for the second, of PEFT 0.18."""
+        return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
+
+
+def transplant(
+    model: str | os.PathLike[str],
+    tokenizer: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    start: Callable[[RowMap], RowMap] | None = None,
+    learn: Callable[[RowMap], Sequence[torch.Tensor]] | None = None,
+    overwrite: bool = False,
+    multiple: int = 1,
+    model_tokenizer: str | os.PathLike[str] | None = None,
+    describe: Callable[[Transplant], Mapping[str, str]] | None = None,
+) -> Transplant:
+    """Writes a model again for another tokenizer, with that tokenizer beside it.
+
+    Rows follow their tokens; those of new tokens begin at the mean of the pieces that the model's own tokenizer cuts them
+    into, in the input embedding, in the output if it is not tied, and in its bias. Token ids in the configuration and the
+    generation configuration follow.
+
+    Where all old tokens keep their ids, no id of a configuration changes.
+
+    Args:
+        model: Folder or repository on the Hub, with safetensors, in one file or in shards.
+        tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
+        out: Folder to write to, new or empty.
+        overwrite: Or one with a model, which is replaced; files of other names stay.
+        start: Weighs the old rows that a new one begins from (`trainers.model_rows.row_starts`); None for their mean.
+        learn: Makes the new rows of each of the model's tables, in 32 bits, as
+            `trainers.model_rows.distillation.distilled_rows` does; None for those of ``start``.
+        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
+        model_tokenizer: That of the model, if it does not lie beside it.
+        describe: Makes further files beside the finished model, which it is given in a temporary folder: name → text.
+
+    Raises:
+        SGPEError: a file is missing or damaged, the model's rows are not those of its tokenizer, a tokenizer is not
+            byte-level BPE, or ``out`` holds what would be lost. Nothing is written then, nor where ``describe`` raises an
+            error.
+    """
+    folder = _folder_of(model)
+    target = Path(out)
+    check_is_new(out, folder, tokenizer, overwrite=overwrite)
+    config = read_json(folder / _CONFIG)
+    tensors = stored(folder, any_type=True)
+    new = TokenizerFolder.read(tokenizer)
+    check_folder(out, with_chat_template=new.data.chat_template is not None)
+    empty = _empty_model(folder)
+    numbers = _tables_in(folder, tensors, empty)
+    tables = tuple(numbers)
+    present = _rows_of(tensors[tables[0]])
+    try:
+        old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
+    except SGPEError as error:
+        if model_tokenizer is not None:
+            raise
+        raise SGPEError(f"{error}: name the model's own by --model-tokenizer") from None
+    new_tokenizer = load_tokenizer(os.fspath(tokenizer))
+    try:
+        row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
+    except SGPEError as error:
+        raise SGPEError(f"{model}: {error}") from None
+    row_map = row_map if start is None else start(row_map)
+    learned = [] if learn is None or not row_map.new else learn(row_map)
+    with atomic_directory(target) as temporary:
+        made = {
+            name: _made(name, tensors[name], row_map, learned[number] if learned else None)
+            for name, number in numbers.items()
+        }
+        for file in weight_files(folder):
+            ours = {name: one for name, one in made.items() if tensors[name].file == file}
+            rewrite(file, temporary / file.name, ours)
+        grown = sum(made[name].size - tensors[name].size for name in tables)
+        _copy_others(folder, temporary, grown=grown if len(weight_files(folder)) > 1 else None)
+        new.write(temporary)
+        _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer))
+        if (folder / _GENERATION).exists():
+            generation = read_json(folder / _GENERATION)
+            _write(temporary / _GENERATION, generation | _moved(generation, row_map, new_tokenizer))
+        output = empty.get_output_embeddings()
+        tied = output is not None and output.weight is empty.get_input_embeddings().weight
+        done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer)
+        for name, text in describe(replace(done, out=temporary)).items() if describe else ():
+            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+        # Loaders would take the weights of the model that was here, in one file or in shards, for some of these.
+        there = {file.name for file in temporary.iterdir()}
+        stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
+    for file in stale:
+        file.unlink()
+    return done
+
+
+def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Makes sure that nothing lies where the model is to be written; `transplant` does so, too.
+
+    Args:
+        sources: What it is made from, which is never replaced.
+        overwrite: Anything else may lie there.
+
+    Raises:
+        SGPEError: ``out`` has no name, is one of the sources, or is a folder that holds files.
+    """
+    target = Path(out)
+    if not os.fspath(out):
+        raise SGPEError("this folder has no name: give a new folder, or an empty one")
+    if target.is_dir() and target.resolve() in [Path(source).resolve() for source in sources]:
+        raise SGPEError(f"{out} is what the model is made from: give a new folder, or an empty one")
+    check_new_folder(out, overwrite=overwrite, whole=True)
+
+
+def _folder_of(model: str | os.PathLike[str]) -> Path:
+    """The folder of a model, which is downloaded if it is none here.
+
+    Raises:
+        SGPEError: it is none.
+    """
+    if not os.fspath(model):
+        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
+    folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
+    if not folder.is_dir() or not (folder / _CONFIG).exists():
+        reason = why_no_model(folder)
+        wanted = "give the folder of a model, with config.json and model.safetensors"
+        raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
+    return folder
+
+
+def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
+    """Names of the stored tensors that have a row for each token, the embedding first, and which of the model's tables each
+    is, as `tables_of` numbers them.
+
+    Args:
+        model: The same without weights.
+
+    Raises:
+        SGPEError: a table is not there, or not as config.json says.
+    """
+    every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
+    tables = tables_of(model)
+    # BART's bias is the only row of a tensor.
+    names = [[name for name, one in every if one is table or one is table._base] for table in tables]
+    found = {
+        stored_name: number
+        for number, ours in enumerate(names)
+        for stored_name in tensors
+        if any(_same(stored_name, name, model) for name in ours)
+    }
+    for number in sorted({*range(len(tables))} - {*found.values()}):
+        # transformers has other names than files of an older layout, as for Gemma 3 and GPT-NeoX.
+        shape = tuple(tables[number].shape)
+        alike = [stored_name for stored_name, one in tensors.items() if stored_name not in found and one.shape == shape]
+        if len(alike) != 1:
+            raise SGPEError(f"{folder}: its weights hold no {names[number][0]}, so there is nothing to make new rows from")
+        found[alike[0]] = number
+    for name, number in found.items():
+        table, rows = tensors[name], len(tables[number])
+        if table.type not in _KINDS:
+            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model as it was before that")
+        if _rows_of(table) != rows:
+            raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, and config.json asks for {rows:,} rows")
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
+    prefix = f"{model.base_model_prefix}."
+    return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
+
+
+def _empty_model(folder: Path) -> PreTrainedModel:
+    """The model without its weights, of the class that its configuration names or, where it names none, a causal one."""
+    import torch
+    import transformers
+
+    try:
+        with without_remarks(), torch.device("meta"):
+            config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            known = [getattr(transformers, name, None) for name in getattr(config, "architectures", None) or ()]
+            kind = next(filter(None, known), None)
+            model: PreTrainedModel = kind(config) if kind else transformers.AutoModelForCausalLM.from_config(config)
+            model.tie_weights()
+    except Exception as error:  # whatever its checks raise
+        raise SGPEError(f"{folder / _CONFIG}: transformers cannot read it ({one_line(error).split('. ')[0]})") from None
+    return model
+
+
+def _rows_of(table: Stored) -> int:
+    return table.shape[-1] if table.shape[0] == 1 else table.shape[0]
+
+
+def _made(name: str, table: Stored, row_map: RowMap, started: torch.Tensor | None) -> Made:
+    rows = _mapped(table)
+    shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
+    parts = _bytes_of(row_map.parts(rows, started), f"{table.file}: {name}")
+    return Made(table.type, shape, table.size // len(rows) * row_map.rows, parts)
+
+
+def _mapped(table: Stored) -> torch.Tensor:
+    """Its rows, which are read from the file where they are used."""
+    import torch
+
+    flat = (_rows_of(table), -1)
+    rows = torch.from_numpy(numpy.memmap(table.file, _KINDS[table.type], "c", table.start, table.shape).reshape(flat))
+    return rows.view(torch.bfloat16) if table.type == "BF16" else rows
+
+
+def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
+    """The input embedding of a model in files, rows by width; only what is used of it is read.
+
+    Raises:
+        SGPEError: as `transplant`.
+    """
+    folder = _folder_of(model)
+    tensors = stored(folder, any_type=True)
+    name, *_ = _tables_in(folder, tensors, _empty_model(folder))
+    return _mapped(tensors[name])
+
+
+def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview]:
+    import torch
+
+    for part in parts:
+        if not torch.isfinite(part).all():
+            raise SGPEError(f"{source} is damaged: not all of its numbers are finite")
+        yield memoryview(part.contiguous().view(torch.uint8).reshape(-1).numpy())  # type: ignore[arg-type]
+
+
+def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """A configuration with the size of the new vocabulary and its ids; models of images have one for their text in it."""
+    changed = {**config, **_moved(config, row_map, tokenizer)}
+    text = config.get("text_config")
+    if isinstance(text, dict):
+        changed["text_config"] = _with_rows(text, row_map, tokenizer)
+    if "vocab_size" in config or not isinstance(text, dict):
+        changed["vocab_size"] = row_map.rows
+    return changed
+
+
+def _moved(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    return {} if row_map.keeps_ids else moved_ids(config, row_map, tokenizer)
+
+
+def _copy_others(folder: Path, target: Path, *, grown: int | None) -> None:
+    for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
+        if file.is_file() and file.name not in _NOT_COPIED:
+            shutil.copyfile(file, target / file.name)
+    if grown is not None:
+        index = read_json(folder / INDEX_FILE)
+        metadata = index.get("metadata") or {}
+        metadata.pop("total_parameters", None)
+        if isinstance(metadata.get("total_size"), int):
+            metadata["total_size"] += grown
+        _write(target / INDEX_FILE, {**index, "metadata": metadata})
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")

@@ -1,0 +1,408 @@
+"""Tokenizing a corpus in parts, each into its own shards: what one worker does, and what a folder of tokens says of itself.
+
+A part is a few files, or one that is large; it does not depend on who does it. A shard ends with a document, gets its name
+when it is complete, and is then noted in the progress of its part. So whoever goes on reads past the documents of the shards
+that are there, and makes the next one as it would have been.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.text_files import CorpusFile, Progress, find_files, read_documents, size_of, source_of
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import atomic_directory, atomic_file
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.tokenizer import BPETokenizer
+from trainers.counting.parallel_counting import in_turn
+from trainers.token_files.layouts import token_format
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MANIFEST = "manifest.json"
+"""The file of a folder of tokens that says what they are, and once all are there how many."""
+
+SHARD_TOKENS = 100_000_000
+"""After how many tokens a shard ends with the next document."""
+
+_PROGRESS = ".progress"
+# On disk. Several processes share a corpus by parts, and the threads of a process share a part.
+_PART_BYTES = 128 << 20
+# Of text, which a worker encodes at a time.
+_BATCH_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard that is complete.
+
+    Attributes:
+        name: Of its files, without their endings: numbers of the part and of the shard in it.
+        documents: How many.
+        tokens: How many, those that end documents included.
+        text_bytes: Bytes of the text, in UTF-8.
+        files: Name → size in bytes.
+    """
+
+    name: str
+    documents: int
+    tokens: int
+    text_bytes: int
+    files: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class PartProgress:
+    """What there is of a part: its shards, and whether these are all."""
+
+    shards: tuple[Shard, ...] = ()
+    complete: bool = False
+
+    @property
+    def documents(self) -> int:
+        """How many documents the shards have."""
+        return sum(shard.documents for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Texts, and the numbers of those that begin their document and of those that end it."""
+
+    texts: list[str]
+    first: list[int]
+    last: list[int]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Tokens; after how many of them documents end; and the bytes of text up to each of those places, and in all."""
+
+    tokens: NDArray[Any]
+    ends: NDArray[np.int64]
+    bytes_at_ends: NDArray[np.int64]
+    text_bytes: int
+
+    def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
+        """Up to and with a document that ends here, and what follows."""
+        tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
+        return (
+            _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
+            _Piece(
+                self.tokens[tokens:],
+                self.ends[following:] - tokens,
+                self.bytes_at_ends[following:] - size,
+                self.text_bytes - size,
+            ),
+        )
+
+
+class TokenizingJob:
+    """What becomes of a corpus; arguments and errors as for `trainers.tokenize_corpus`."""
+
+    def __init__(
+        self,
+        files: Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str],
+        tokenizer: BPETokenizer | str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        *,
+        format: str = "nanogpt",
+        end_token: str | bool = True,
+        lines: bool = False,
+        text_field: str = "text",
+        shard_tokens: int = SHARD_TOKENS,
+    ) -> None:
+        self.form = token_format(format)
+        if shard_tokens < 1:
+            raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
+        if not os.fspath(out):
+            raise SGPEError("the folder to write to must have a name")
+        self.out = Path(out)
+        if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
+            raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")
+        found = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
+        if not found:
+            raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
+        for file in found:
+            if isinstance(file, Path) and not file.is_file():
+                raise SGPEError(f"{file}: is no plain file, which can be read again to go on: save what it gives first")
+        here = self.out.resolve()
+        self.files = [file for file in found if not (isinstance(file, Path) and here in file.resolve().parents)]
+        if not self.files:
+            raise SGPEError(f"{self.out} is the corpus, or has all of it: give another folder to write to")
+        self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
+        self.end_id = self._end_id(end_token)
+        self.begin_id = self._begin_id()
+        self.dtype = self.form.dtype(max(self.tokenizer.get_vocab().values()) + 1)
+        self.lines = lines
+        self.text_field = text_field
+        self.shard_tokens = shard_tokens
+        self.parts = _parts_of(self.files)
+        made_of = json.dumps(tokenizer_json.to_dict(self.tokenizer), sort_keys=True)
+        self.settings: dict[str, Any] = {
+            "tokenizer": hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest(),
+            "format": self.form.name,
+            "dtype": self.dtype,
+            "begin_token_id": self.begin_id,
+            "end_token_id": self.end_id,
+            "lines": lines,
+            "text_field": text_field,
+            "shard_tokens": shard_tokens,
+            "part_bytes": _PART_BYTES,  # another version may divide the corpus otherwise
+            "sources": list(map(_source, self.files)),
+        }
+
+    def _end_id(self, end_token: str | bool) -> int | None:
+        known = self.tokenizer.special_tokens | self.tokenizer.added_tokens
+        if end_token is False:
+            if not self.form.keeps_ends:
+                raise SGPEError(
+                    f"the format {self.form.name} does not keep where documents end: they need a token at the end"
+                )
+            return None
+        if end_token is True:
+            if self.tokenizer.eos_token_id is None:
+                has = ", ".join(known) or "it has no special tokens"
+                none = ", or go without by --no-end-token" if self.form.keeps_ends else ""
+                raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has}){none}")
+            return int(self.tokenizer.eos_token_id)
+        if end_token not in known:
+            raise SGPEError(f"no special token {end_token!r} to end documents: there are {', '.join(known) or 'none'}")
+        return int(known[end_token])
+
+    def _begin_id(self) -> int | None:
+        """The token that begins texts, where the tokenizer puts it before a text, and it does not end the one before."""
+        template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
+        is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
+        return bos if is_put and bos != self.end_id else None
+
+    # ---------------------------------------------------------------- the folder
+
+    def begin(self) -> list[PartProgress]:
+        """Makes the folder, or checks that what is in it is of the same job; returns what there is of each part.
+
+        Raises:
+            SGPEError: the folder has other files, or tokens made with other settings.
+        """
+        has_files = self.out.is_dir() and any(not file.name.startswith(".") for file in self.out.iterdir())
+        manifest = self.out / MANIFEST
+        if not manifest.exists():
+            if has_files:
+                raise SGPEError(f"{self.out}: has other files: give an empty or a new folder")
+            self._write(manifest, {"settings": self.settings, "complete": False})
+        there = read_json(manifest)
+        try:
+            self._check_settings(there["settings"])
+            if not there["complete"]:
+                return [self._noted(part) for part in range(len(self.parts))]
+            noted: list[list[Any]] = [[] for _ in self.parts]
+            for shard in there["shards"]:
+                noted[int(shard["name"].partition("-")[0])].append(shard)
+            parts = [self._there_is(shards, complete=True) for shards in noted]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise SGPEError(f"{manifest}: damaged: remove the folder, or give another one") from None
+        if not all(part.complete for part in parts):  # somebody has removed a file
+            for number, part in enumerate(parts):
+                self._note(number, part)
+            self._write(manifest, {"settings": self.settings, "complete": False})
+        return parts
+
+    def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
+        """Writes the totals when all parts are complete, and returns them."""
+        shards = [shard for part in parts for shard in part.shards]
+        totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
+        content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
+        self._write(self.out / MANIFEST, content)
+        shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
+        return totals
+
+    def give_up(self) -> None:
+        """Removes what says how far the job is, if there is no shard that another run could go on behind."""
+        if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
+            shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
+            (self.out / MANIFEST).unlink(missing_ok=True)
+
+    def _check_settings(self, there: Any) -> None:
+        for name, wanted in json.loads(json.dumps(self.settings)).items():
+            if (found := there.get(name)) == wanted:
+                continue
+            if name == "sources":
+                differing = next(one or other for one, other in zip_longest(wanted, found) if one != other)
+                said = f"of another corpus ({differing['name']} is another file, or has changed)"
+            elif name == "tokenizer":
+                said = "by another tokenizer"
+            else:
+                said = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is asked for"
+            raise SGPEError(f"{self.out}: has tokens made {said}: give another --out, or remove this folder")
+
+    def _noted(self, part: int) -> PartProgress:
+        file = self._note_of(part)
+        if not file.exists():
+            return PartProgress()
+        noted = read_json(file)
+        return self._there_is(noted["shards"], noted["complete"])
+
+    def _note(self, part: int, progress: PartProgress) -> None:
+        self._write(self._note_of(part), asdict(progress))
+
+    def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
+        """The shards up to the first that has lost a file, or a part of one."""
+        shards: list[Shard] = []
+        for one in noted:
+            shard = Shard(**one)
+            for name, size in shard.files.items():
+                file = self.out / name
+                if not file.is_file() or file.stat().st_size != size:
+                    return PartProgress(tuple(shards))
+            shards.append(shard)
+        return PartProgress(tuple(shards), complete)
+
+    def _note_of(self, part: int) -> Path:
+        return self.out / _PROGRESS / f"{part:05d}.json"
+
+    def _write(self, path: Path, content: Mapping[str, Any]) -> None:
+        with atomic_file(path) as file:
+            file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+    # ---------------------------------------------------------------- a part
+
+    def run_part(
+        self, part: int, progress: PartProgress, *, threads: int = 1, on_progress: Progress | None = None
+    ) -> PartProgress:
+        """Makes the shards of a part that are not there yet.
+
+        Args:
+            progress: What there is of it.
+            threads: How many encode, besides the one that reads and writes; 1 for that one alone.
+            on_progress: Called with the number of bytes read, as on disk; an error that it raises ends the work.
+        """
+        shards = list(progress.shards)
+        batches = self._batches(part, progress.documents, on_progress)
+        with closing(self._encoded(batches, threads)) as encoded:
+            pieces = self._in_shards(encoded)
+            for first in pieces:
+                shards.append(self._shard(f"{part:05d}-{len(shards):05d}", chain([first], pieces)))
+                self._note(part, PartProgress(tuple(shards)))
+        done = PartProgress(tuple(shards), complete=True)
+        self._note(part, done)
+        return done
+
+    def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
+        """The texts of a part without its first ``skip`` documents."""
+        # Of other patterns nobody knows where a text may be cut.
+        known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
+        texts: list[str] = []
+        first: list[int] = []
+        last: list[int] = []
+        size = 0
+        begins = True
+        for file in self.parts[part]:
+            for text, ends in read_documents(
+                file,
+                text_field=self.text_field,
+                lines=self.lines,
+                special_tokens=self.tokenizer.added_tokens,
+                whole=not known,
+                on_progress=on_progress,
+            ):
+                if skip:
+                    skip -= ends
+                    continue
+                if begins:
+                    first.append(len(texts))
+                if ends:
+                    last.append(len(texts))
+                begins = ends
+                texts.append(text)
+                size += len(text)
+                if size >= _BATCH_CHARACTERS:
+                    yield _Batch(texts, first, last)
+                    texts, first, last, size = [], [], [], 0
+        if texts:
+            yield _Batch(texts, first, last)
+
+    def _encoded(self, batches: Iterator[_Batch], threads: int) -> Generator[_Piece, None, None]:
+        if threads == 1:
+            yield from map(self._encode, batches)
+            return
+        self.tokenizer.encode("")  # what encoding needs is made once, and not by each of the threads
+        with ThreadPoolExecutor(threads) as pool:
+            yield from in_turn(pool, self._encode, batches, 2 * threads)
+
+    def _encode(self, batch: _Batch) -> _Piece:
+        ids, text_ends = self.tokenizer.encode_batch_to_numpy(batch.texts, threads=1)
+        sizes = np.cumsum([_utf8_length(text) for text in batch.texts])
+        first, last = np.array(batch.first, np.intp), np.array(batch.last, np.intp)
+        tokens, ends = ids.astype(self.dtype), text_ends[last]
+        if self.begin_id is not None:
+            tokens = np.insert(tokens, np.append(0, text_ends)[first], self.begin_id)
+            # With the document's own.
+            ends = ends + np.searchsorted(first, last, side="right")
+        if self.end_id is not None:
+            tokens = np.insert(tokens, ends, self.end_id)
+            ends = ends + np.arange(1, len(ends) + 1)
+        return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
+
+    def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
+        """The pieces, cut where a shard ends, and whether one ends there."""
+        tokens = 0
+        for piece in pieces:
+            while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
+                first, piece = piece.cut_after(last)
+                yield first, True
+                tokens = 0
+            if len(piece.tokens) or len(piece.ends):
+                yield piece, False
+                tokens += len(piece.tokens)
+
+    def _shard(self, name: str, pieces: Iterable[tuple[_Piece, bool]]) -> Shard:
+        """Writes the pieces up to where the shard ends."""
+        documents = tokens = text_bytes = 0
+        with atomic_directory(self.out) as folder:
+            with closing(self.form.writer(folder / name, self.dtype)) as writer:
+                for piece, is_full in pieces:
+                    writer.write(piece.tokens, piece.ends)
+                    documents += len(piece.ends)
+                    tokens += len(piece.tokens)
+                    text_bytes += piece.text_bytes
+                    if is_full:
+                        break
+                writer.finish()
+            sizes = {f"{name}{ending}": (folder / f"{name}{ending}").stat().st_size for ending in self.form.endings}
+        return Shard(name, documents, tokens, text_bytes, sizes)
+
+
+def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
+    """The files in the order in which they are given, some together that are not large."""
+    parts: list[list[CorpusFile]] = []
+    size = 0
+    for file in files:
+        if not parts or size + size_of(file) > _PART_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(file)
+        size += size_of(file)
+    return parts
+
+
+def _source(file: CorpusFile) -> dict[str, Any]:
+    # A file may change and keep its size; on the Hub its address has the commit.
+    return source_of(file) | ({"changed": file.stat().st_mtime_ns} if isinstance(file, Path) else {})
+
+
+def _utf8_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,234 @@
+"""A corpus → packed token ids on disk, by all cores, in bounded memory, and once more from where a run was interrupted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe import kernels
+from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.text_files import size_of
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import alone_in
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.codec import available_cores
+from trainers.counting.parallel_counting import (
+    MOST_PROCESSES,
+    check_workers,
+    process_context,
+    reading_bar,
+    start_worker,
+)
+from trainers.token_files.token_shards import SHARD_TOKENS, PartProgress, TokenizingJob
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+# Seconds between two looks at how far the worker processes are.
+_LOOK = 0.2
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """What a folder of tokens holds.
+
+    Attributes:
+        out: The folder.
+        format: Name of the layout.
+        dtype: Type of the ids.
+        shards: How many; each is a file, or some whose names begin alike.
+        documents: How many, in all shards.
+        tokens: How many, those that end documents included.
+        text_bytes: Bytes of the text, in UTF-8.
+        new_text_bytes: Those that this run tokenized; 0 if all was there before.
+        seconds: What this run took.
+    """
+
+    out: Path
+    format: str
+    dtype: str
+    shards: int
+    documents: int
+    tokens: int
+    text_bytes: int
+    new_text_bytes: int
+    seconds: float
+
+
+def tokenize_corpus(
+    files: Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str],
+    tokenizer: BPETokenizer | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    format: str = "nanogpt",
+    end_token: str | bool = True,
+    lines: bool = False,
+    text_field: str = "text",
+    shard_tokens: int = SHARD_TOKENS,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Tokenized:
+    """Writes the token ids of a corpus into a folder, document by document, in the order of the corpus.
+
+    The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts where the tokenizer puts that
+    before a text: special tokens written in the text are ordinary text. Documents
+    without text are left out. Every number of workers gives the same bytes, and so does a run that goes on after another was
+    ended, even by kill -9: shards that are complete are not made again. Memory: some 100 MB for each
+    worker, plus the longest documents of .jsonl and .parquet; a text file may be of any length.
+
+    Args:
+        files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), here or on the
+            Hub. A text file is one document, like each line of .jsonl and each row of .parquet.
+        tokenizer: Or what `BPETokenizer.from_pretrained` loads.
+        out: Folder to write; it gets the shards and ``manifest.json``, which says what they are made of.
+        format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
+        end_token: The special token that ends each document; True for the tokenizer's eos token, False for none, where
+            the format keeps ends.
+        lines: Each line of a text file is a document.
+        text_field: The field with the text in .jsonl and .parquet.
+        shard_tokens: After so many tokens a shard ends with the next document.
+        workers: How many cores to use; None for all. Several parts of a corpus, of 128 MB or a file each, are shared out to
+            processes; the threads of a process share its part.
+        progress: Show a bar on stderr; None shows it only on a terminal.
+
+    Raises:
+        SGPEError: the corpus has no text or cannot be read; the tokenizer has no such token; or the folder has other files,
+            or tokens made with other settings, and the message says which one differs. If no shard was complete,
+            nothing is left behind.
+        OSError: the folder cannot be written, or another process is writing to it.
+    """
+    started = time.monotonic()
+    job = TokenizingJob(
+        files,
+        tokenizer,
+        out,
+        format=format,
+        end_token=end_token,
+        lines=lines,
+        text_field=text_field,
+        shard_tokens=shard_tokens,
+    )
+    workers = check_workers(available_cores() if workers is None else workers)
+    new = [folder for folder in (job.out, *job.out.parents) if not folder.exists()]
+    job.out.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone_in(job.out):
+            parts = job.begin()
+            try:
+                before = _text_bytes(parts)
+                parts = _run(job, parts, workers, progress)
+                if not any(part.shards for part in parts):
+                    raise SGPEError(f"{job.files[0]}{' and the others' * (len(job.files) > 1)}: no text to tokenize")
+                totals = job.finish(parts)
+            except BaseException:
+                job.give_up()
+                raise
+    except BaseException:
+        for folder in new:
+            with suppress(OSError):  # it has shards, which another run goes on with
+                folder.rmdir()
+        raise
+    return Tokenized(
+        out=job.out,
+        format=job.form.name,
+        dtype=job.dtype,
+        shards=sum(len(part.shards) for part in parts),
+        **totals,
+        new_text_bytes=totals["text_bytes"] - before,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _text_bytes(parts: Iterable[PartProgress]) -> int:
+    return sum(shard.text_bytes for part in parts for shard in part.shards)
+
+
+def _run(job: TokenizingJob, parts: Sequence[PartProgress], workers: int, progress: bool | None) -> list[PartProgress]:
+    """Completes the parts that are not complete yet."""
+    sizes = [sum(map(size_of, part)) for part in job.parts]
+    waiting = {number: part for number, part in enumerate(parts) if not part.complete}
+    done = list(parts)
+    processes = min(workers, len(waiting), MOST_PROCESSES)
+    if multiprocessing.current_process().daemon:  # one of a pool, which may have none of its own
+        processes = 1
+    threads = -(-workers // max(processes, 1)) if kernels.is_native() else 1
+    with reading_bar(sum(sizes), progress, done=sum(sizes) - sum(sizes[number] for number in waiting)) as bar:
+        if processes > 1:
+            for number, part in _run_in_processes(job, waiting, processes, threads, bar).items():
+                done[number] = part
+        else:
+            for number, part in waiting.items():
+                done[number] = job.run_part(number, part, threads=threads, on_progress=bar.update)
+    return done
+
+
+def _run_in_processes(
+    job: TokenizingJob, waiting: dict[int, PartProgress], processes: int, threads: int, bar: tqdm
+) -> dict[int, PartProgress]:
+    context = process_context()
+    # Without locks, which a process that is killed would keep: each number has one writer.
+    read = context.RawArray("q", len(job.parts))
+    stopped = context.RawValue("b", 0)
+    pool = ProcessPoolExecutor(
+        processes, context, initializer=_start, initargs=(job, threads, read, stopped, kernels.is_native())
+    )
+    with pool:
+        try:
+            numbers = {pool.submit(_run_part, number, part): number for number, part in waiting.items()}
+            pending = set(numbers)
+            shown = 0
+            while pending:
+                ended, pending = wait(pending, timeout=_LOOK, return_when=FIRST_COMPLETED)
+                now = sum(read)
+                bar.update(now - shown)
+                shown = now
+                for future in ended:
+                    future.result()
+            return {number: future.result() for future, number in numbers.items()}
+        except BrokenProcessPool:
+            raise SGPEError(
+                "a worker ended early: use fewer workers if memory is short, and put the call under "
+                "if __name__ == '__main__'; what is complete is kept, and the same again goes on"
+            ) from None
+        finally:
+            stopped.value = 1
+            pool.shutdown(cancel_futures=True)  # and nobody writes to the folder any more
+
+
+_job: TokenizingJob
+_threads: int
+_read: Any
+_stopped: Any
+
+
+def _start(job: TokenizingJob, threads: int, read: Any, stopped: Any, native: bool) -> None:
+    start_worker(native)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    global _job, _threads, _read, _stopped
+    _job, _threads, _read, _stopped = job, threads, read, stopped
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _run_part(number: int, part: PartProgress) -> PartProgress:
+    def on_progress(count: int) -> None:
+        if _stopped.value:
+            raise SGPEError("stopped, because another worker failed")
+        _read[number] += count
+
+    return _job.run_part(number, part, threads=_threads, on_progress=on_progress)

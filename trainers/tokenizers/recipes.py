@@ -1,0 +1,249 @@
+"""Choosing how text is cut by where the tokenizer will run: the recipe and split pattern of a new one, the split of an
+extended one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.runtime_rules import LLAMA_CPP, find_runtimes, inexact, portable_patterns
+from hf_sgpe.learning.extension.extending import Extension
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
+from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens
+from hf_sgpe.splitting.patterns import resolve_pattern
+from hf_sgpe.splitting.scripts.script_registry import names_of, resolve_script, resolve_scripts
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+PATTERN = "o200k"
+"""The split pattern of a new tokenizer where nobody names one."""
+
+LEAST_TEXT = 100_000
+"""On fewer characters of text no other pattern than `PATTERN` is taken, unless a runtime is asked for."""
+
+
+@dataclass(frozen=True)
+class RecipeChoice:
+    """A recipe with its split pattern, and why it was chosen.
+
+    Attributes:
+        recipe: ``portable`` or ``hybrid``.
+        pattern: Name or regex.
+        runtimes: Those that were asked for, else llama.cpp.
+        is_exact: Whether all of them give the tokenizer's ids.
+        nfc_only: Whether that holds for text in the form NFC alone, to which the tokenizer was told to normalize.
+        portable: The pattern with which the recipe ``portable`` costs least, and its cost against ``hybrid``; None if that
+            was not estimated.
+        instead: What to do for a tokenizer that is exact there, where the choice was not free.
+    """
+
+    recipe: str
+    pattern: str
+    runtimes: tuple[str, ...]
+    is_exact: bool
+    portable: tuple[str, SplitCost] | None = None
+    instead: str = ""
+    nfc_only: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(self.runtimes)
+        recipe = f"recipe {self.recipe} with pattern {self.pattern}"
+        if self.is_exact:
+            price = f"; compared with recipe hybrid an estimated {self.portable[1]}" if self.portable else ""
+            form = ", for text in the form NFC alone" if self.nfc_only else ""
+            return f"{recipe}: the same ids in {names}{form}{price}"
+        recipe = f"{recipe}: not the same ids in {names} itself, so serve it by hf-sgpe serve"
+        if self.portable is None:
+            return f"{recipe}, or {self.instead}"
+        pattern, cost = self.portable
+        few = f" (on less than {LEAST_TEXT:,} characters, too few to choose by)" if cost.is_small else ""
+        return f"{recipe}; --runs-in {names} takes recipe portable with pattern {pattern} for an estimated {cost}{few}"
+
+
+def choose_recipe(
+    texts: Iterable[str],
+    scripts: Iterable[str],
+    *,
+    pattern: str | None = None,
+    normalization: str | None = None,
+    runs_in: Iterable[str] = (),
+) -> RecipeChoice:
+    """Choose ``portable`` if llama.cpp gives its ids and it costs next to nothing on some text (`SplitCost.is_small`), else
+    ``hybrid``; if runtimes are asked for, choose what is exact in all of them, whatever it costs.
+
+    The costs of ``portable`` with `PATTERN` are counted. If they are not small, other patterns that keep the words of the
+    scripts whole are priced by learning (`more_tokens`).
+
+    Args:
+        texts: A sample, such as `hf_sgpe.corpora.text_files.beginnings` gives.
+        scripts: The scripts whose syllables stay whole.
+        pattern: The only pattern to try; None for `PATTERN`, and any other with which ``portable`` may do better.
+        normalization: None for the recipe's own. With ``nfc`` it is enough that a runtime is exact on text in that form.
+        runs_in: Names of runtimes.
+
+    Raises:
+        SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact by neither recipe.
+
+    >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
+    >>> choice.recipe, choice.pattern
+    ('portable', 'bloom')
+    """
+    asked = find_runtimes(runs_in)
+    runtimes = asked or (LLAMA_CPP,)
+    scripts, first = resolve_scripts(scripts), pattern or PATTERN
+    tables = list(map(resolve_script, scripts))
+
+    def is_exact(recipe: str, pattern: str) -> bool:
+        return not inexact(Splitting(recipe, scripts, pattern, normalization), runtimes, nfc=normalization == "nfc")
+
+    by_regex: dict[str, str] = {}
+    for name in [first] if pattern else [first, *portable_patterns(runtimes)]:
+        by_regex.setdefault(resolve_pattern(name), name)
+    patterns = [name for name in by_regex.values() if is_exact("portable", name)]
+    has_words = any(script.own_words for script in tables)  # without any, hybrid would cut text as portable does
+
+    def portable(pattern: str, cost: tuple[str, SplitCost] | None = None) -> RecipeChoice:
+        nfc_only = bool(inexact(Splitting("portable", scripts, pattern, normalization), runtimes))
+        return RecipeChoice("portable", pattern, runtimes, is_exact=True, portable=cost, nfc_only=nfc_only)
+
+    if not has_words and patterns:
+        return portable(patterns[0])
+    is_hybrid_exact = has_words and is_exact("hybrid", first)
+    if asked and not patterns and not is_hybrid_exact:
+        raise _contradiction(f"pattern {first}", runtimes)
+    if not patterns or is_hybrid_exact:
+        recipe = "hybrid" if has_words else "portable"
+        return RecipeChoice(recipe, first, runtimes, is_exact=is_hybrid_exact, instead="leave --pattern out")
+
+    texts = list(texts)
+    hybrid = Splitting("hybrid", scripts, first, normalization)
+    counts = WordCounts.from_texts(texts, replace(hybrid, normalization=normalization or "none"))
+    costs: dict[str, SplitCost] = {}
+    for name in patterns:
+        if name != first and not asked and not all(keeps_words(Splitting("bpe", pattern=name), one) for one in tables):
+            continue
+        costs[name] = cost_of_one_split(counts, name)
+        if name != first and costs[name].is_small:
+            costs[name] = costs[name]._replace(tokens=more_tokens(texts, name, hybrid))
+        if name == first and costs[name].is_small:
+            break
+    best = min(costs, key=lambda name: costs[name].size)
+    is_enough = best == first or sum(map(len, texts)) >= LEAST_TEXT
+    if asked or (costs[best].is_small and is_enough):
+        return portable(best, (best, costs[best]))
+    return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
+
+
+def check_recipe(
+    splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
+) -> RecipeChoice:
+    """Return a recipe that somebody chose as the choice, after a check that runtimes give its ids.
+
+    Args:
+        counted: Name of a file of counted words that the recipe is of.
+        nfc: Whether it is enough that they are exact on text in the form NFC.
+
+    Raises:
+        SGPEError: one does not, or is unknown.
+    """
+    runtimes = find_runtimes(runs_in)
+    if inexact(splitting, runtimes, nfc=nfc):
+        what = f"recipe {recipe} with pattern {splitting.pattern}"
+        if counted:
+            raise _contradiction(f"{counted}: its {what}", runtimes, "count the words again with")
+        raise _contradiction(what, runtimes)
+    pattern = str(splitting.pattern)
+    return RecipeChoice(recipe, pattern, runtimes, is_exact=True, nfc_only=bool(inexact(splitting, runtimes)))
+
+
+def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
+    return SGPEError(
+        f"{what} does not give the same ids in {', '.join(runtimes)}: {do} --recipe "
+        f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
+    )
+
+
+# ---------------------------------------------------------------- extensions
+
+
+def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
+    """Return the configuration with which an extended tokenizer has the same ids in some runtimes: where they cannot have a
+    split for the words of the scripts in front, the tokenizer's own split stays as it is.
+
+    A runtime that is exact for the tokenizer only on text in the form NFC is exact enough if the tokenizer normalizes to it.
+
+    Raises:
+        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids there; the message says what
+            to do instead.
+    """
+    runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
+    splitting = config.splitting_for(base)
+    if splitting != base.splitting and not inexact(splitting, runtimes, nfc=nfc):
+        return config
+    if unfit := inexact(base, runtimes, nfc=nfc):
+        raise SGPEError(f"the tokenizer does not have the same ids in {', '.join(unfit)}: {_instead(config, unfit)}")
+    if splitting != base.splitting and config.own_split:
+        raise SGPEError(f"a split in front does not have the same ids in {', '.join(runtimes)}: leave --own-split out")
+    return replace(config, own_split=False) if splitting != base.splitting else config
+
+
+def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
+    """Return in a sentence whether the runtimes that were asked for, else llama.cpp, have the ids of an extended tokenizer,
+    and what that costs or what to do about it.
+
+    Args:
+        texts: A sample, to estimate the cost; it is read only where there may be one.
+
+    Raises:
+        SGPEError: one that was asked for does not have them.
+    """
+    asked = find_runtimes(runs_in)
+    runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer
+    nfc, names = base.normalization == "nfc", ", ".join(runtimes)
+    is_old_split = data.splitting == base.splitting
+
+    def cost() -> str:
+        pieces = _pieces_per_word(texts, base, config.scripts)
+        if pieces is None or pieces < _FEW_PIECES:
+            return ""
+        return (
+            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each a token at least, "
+            "where with a split in front a word can be one token"
+        )
+
+    if not (unfit := inexact(data, runtimes, nfc=nfc)):
+        form = " on text in the form NFC" if inexact(data, runtimes) else ""
+        price = f" The price is the old split{text}." if asked and is_old_split and (text := cost()) else ""
+        return f"It has the same ids in {names}{form}.{price}"
+    if asked:
+        names = ", ".join(unfit)
+        raise SGPEError(f"the extended tokenizer does not have the same ids in {names}: {_instead(config, unfit)}")
+    if not is_old_split and not inexact(base, runtimes, nfc=nfc):
+        do = f"serve models with it by hf-sgpe serve, or extend by --runs-in {names}, which keeps the old split{cost()}"
+    else:
+        do = _instead(config, unfit)
+    return f"It does not have the same ids in {names} itself: {do}."
+
+
+def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
+    """What to do where runtimes do not give the ids of an extended tokenizer."""
+    scripts = list(map(resolve_script, config.scripts))
+    patterns = [
+        name
+        for name in portable_patterns(runtimes)
+        if all(keeps_words(Splitting("bpe", pattern=name), script) for script in scripts)
+    ]
+    other = f", or extend one with the split of {' or '.join(patterns)}" if patterns else ""
+    return f"serve models with it by hf-sgpe serve, which gives them ids{other}"
+
+
+_FEW_PIECES = 1.005
+
+
+def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
+    """Into how many pieces the split of a tokenizer cuts a running word of some scripts; None without text."""
+    splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
+    counts = WordCounts.from_texts(texts, splitting)
+    return cost_of_one_split(counts).pieces if len(counts) else None

@@ -1,0 +1,172 @@
+"""SGPETrainer: the training of the SGPE document, with its files, its log, its checkpoints and going on from one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from hf_sgpe.corpora.text_files import find_files
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import sgpe_files, tokenizer_json
+from hf_sgpe.learning.sgpe import Merges, SGPEVocabulary
+from hf_sgpe.learning.training import learn_vocabulary, sgpe_tokenizer
+from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS
+from hf_sgpe.terminal.progress import bar_disabled
+from trainers.counting.parallel_counting import count_files
+
+logger = logging.getLogger(__name__)
+
+SETTINGS_FILE = "training.json"
+"""Says what the checkpoints beside it were made from, so that nothing else goes on from them."""
+
+
+class SGPETrainer:
+    """Trains a vocabulary of syllables as sections 3.2 to 3.9 of the SGPE document say.
+
+    The tokenizer is the one that `TokenizerTrainer` trains with the recipe ``sgpe`` and the same settings; what this adds is
+    the document's files: its vocabulary, checkpoints, and going on from one.
+
+    Args:
+        vocab_size: Number of tokens to aim for, special tokens included.
+        prune_freq: Syllables that occur less often become ``[UNK]``.
+        min_freq: Merging stops before the first pair that occurs less often.
+        checkpoint_every: After how many merges each checkpoint is written.
+        scripts: Whose syllables; the document knows Sinhala only.
+        workers: As for `TokenizerTrainer`.
+        progress: As for `TokenizerTrainer`.
+
+    Raises:
+        SGPEError: a number is below its least, or a script is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 100_000,
+        prune_freq: int = 100,
+        min_freq: int = 2,
+        checkpoint_every: int = 20_000,
+        scripts: Sequence[str] = ("sinhala",),
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        numbers = {"prune_freq": prune_freq, "min_freq": min_freq, "checkpoint_every": checkpoint_every}
+        for name, number in {"vocab_size": vocab_size, **numbers}.items():
+            least = len(SGPE_SPECIAL_TOKENS) if name == "vocab_size" else 1
+            if not isinstance(number, int) or number < least:
+                raise SGPEError(f"{name} must be a whole number of at least {least}, not {number!r}")
+        self.config = TrainingConfig(
+            vocab_size=vocab_size,
+            recipe="sgpe",
+            scripts=tuple(scripts),
+            min_unit_frequency=prune_freq,
+            min_frequency=min_freq,
+        )
+        self.checkpoint_every = checkpoint_every
+        self.workers = workers
+        self.progress = progress
+
+    def train(
+        self,
+        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+        output_dir: str | os.PathLike[str],
+        *,
+        text_field: str = "text",
+        resume: bool | str | os.PathLike[str] = False,
+    ) -> SGPEVocabulary:
+        """Trains on files and writes ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
+
+        A run that was killed goes on from its last checkpoint, and comes to the files that it would have come to.
+
+        Args:
+            files: As `TokenizerTrainer.count` takes them; the document's are ``.jsonl``.
+            output_dir: Where all files go.
+            text_field: The field with the text in .jsonl and .parquet.
+            resume: Go on from the last checkpoint in ``output_dir`` if there is one, or from the one named.
+
+        Raises:
+            SGPEError: a file cannot be read; there are checkpoints and ``resume`` is not set; or what they were made from is
+                not what is given now.
+        """
+        folder = Path(output_dir)
+        tokenizer_json.check_folder(output_dir)
+        check_directory(output_dir, (sgpe_files.VOCAB_FILE, SETTINGS_FILE))
+        known = checkpoints(folder)
+        if known and not resume:
+            raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")
+        merged: Merges = []
+        before = 0.0
+        start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
+        if start:
+            merged, before = sgpe_files.read_checkpoint(start)
+        paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
+
+        began = time.monotonic()
+        counts = count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
+        settings = {
+            "prune_freq": self.config.min_unit_frequency,
+            "min_freq": self.config.min_frequency,
+            "scripts": list(self.config.scripts),
+            "word_counts": counts.digest(),
+        }
+        if start:
+            _check_same(settings, folder / SETTINGS_FILE)
+        hidden = bar_disabled(self.progress)
+        with tqdm(desc="Merging", unit=" merges", initial=len(merged), disable=hidden, leave=False) as bar:
+
+            def on_merge(merges: Merges, most: int, count: int) -> None:
+                bar.total = most
+                bar.update()
+                step = len(merges)
+                if step <= 10 or step % 1000 == 0:
+                    logger.info("step %d of %d: %r + %r, %d times", step, most, *merges[-1], count)
+                if step % self.checkpoint_every == 0:
+                    write_checkpoint(merges)
+
+            def write_checkpoint(merges: Merges) -> None:
+                with atomic_file(folder / SETTINGS_FILE) as temporary:
+                    temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
+                elapsed = before + time.monotonic() - began
+                sgpe_files.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
+
+            try:
+                vocabulary = learn_vocabulary(
+                    counts,
+                    self.config,
+                    merged=merged,
+                    on_merge=on_merge,
+                    track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
+                )
+            except SGPEError as error:
+                if start is None:
+                    raise
+                raise SGPEError(f"{start}: {error}") from None
+        write_checkpoint(vocabulary.merges)
+        with atomic_directory(folder) as temporary:
+            vocabulary.save(temporary / sgpe_files.VOCAB_FILE)
+            tokenizer_json.write(sgpe_tokenizer(vocabulary, self.config, counts), temporary)
+        return vocabulary
+
+
+def _check_same(settings: dict[str, Any], path: Path) -> None:
+    """Makes sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
+    for name, value in read_json(path).items() if path.exists() else ():
+        if settings.get(name) != value:
+            what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
+            raise SGPEError(f"{path}: the run to go on with differs: {what}")
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the one with the most merges last."""
+    files = [path for path in folder.glob("checkpoint_*.json") if path.stem.removeprefix("checkpoint_").isdecimal()]
+    return sorted(files, key=lambda path: int(path.stem.removeprefix("checkpoint_")))

@@ -1,0 +1,168 @@
+"""TokenizerTrainer: from files or an iterator to a tokenizer, with progress. And `train_bpe`, the same in one function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.text_files import find_files, read_text_file
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.training import train_from_counts
+from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.special_tokens import any_of, check_special_texts
+from trainers.counting.parallel_counting import count_files, count_texts
+
+if TYPE_CHECKING:
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+
+class TokenizerTrainer:
+    """Trains tokenizers of one configuration.
+
+    Args:
+        config: What kind of tokenizer.
+        workers: How many threads count words (without the native kernels: processes); None for one a core where that pays.
+        progress: Show progress on stderr; None for only on a terminal.
+
+    >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
+    >>> len(trainer.train(iterator=["low lower lowest newer newest wider widest"] * 20))
+    270
+    """
+
+    def __init__(self, config: TrainingConfig, *, workers: int | None = None, progress: bool | None = None) -> None:
+        self.config = config
+        self.workers = workers
+        self.progress = progress
+
+    def count(
+        self,
+        *,
+        files: Sequence[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | None = None,
+        iterator: Iterable[str] | None = None,
+        text: str | None = None,
+        counts: Iterable[str | os.PathLike[str]] = (),
+        text_field: str = "text",
+    ) -> WordCounts:
+        """Counts the words of a corpus; counts of several corpora can be added up and trained on.
+
+        Args:
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2).
+            iterator: Texts, in place of files.
+            text: One text, in place of files.
+            counts: Files of words counted before (`WordCounts.save`), besides ``files`` or alone.
+            text_field: The field with the text in .jsonl and .parquet.
+
+        Raises:
+            SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
+                configuration, or the configuration weights files that are not there.
+        """
+        paths = [files] if isinstance(files, (str, os.PathLike)) else files or ()
+        kept = [Path(file) for file in counts]
+        if sum((iterator is not None, text is not None, bool(files is not None or kept))) != 1:
+            raise SGPEError("give one kind of text to train on: files, an iterator or a text")
+        if text is not None:
+            iterator = [text]
+        if iterator is not None:
+            return count_texts(iterator, self.config, workers=self.workers, progress=self.progress)
+        return count_files(
+            find_files(paths),
+            self.config,
+            counts=kept,
+            text_field=text_field,
+            workers=self.workers,
+            progress=self.progress,
+        )
+
+    def learn(self, counts: WordCounts) -> BPETokenizer:
+        """Trains on counted words.
+
+        Raises:
+            SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
+        """
+        hidden = bar_disabled(self.progress)
+        show = {"disable": hidden, "leave": False}
+        merging: list[tqdm] = []
+
+        def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
+            if not merging:
+                total = self.config.vocab_size - len(self.config.special_tokens or ())
+                merging.append(tqdm(total=total, initial=tokens, unit=" tokens", desc="Merging", **show))
+            merging[0].update()
+
+        try:
+            return train_from_counts(
+                counts,
+                self.config,
+                on_merge=None if hidden else on_merge,
+                track=lambda steps, what: tqdm(steps, desc=what, unit="", unit_scale=True, **show),
+            )
+        finally:
+            for bar in merging:
+                bar.close()
+
+    def train(
+        self,
+        *,
+        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
+        iterator: Iterable[str] | None = None,
+        text: str | None = None,
+        text_field: str = "text",
+    ) -> SGPETokenizerFast:
+        """Counts a corpus (arguments as for `count`) and trains on it. Without transformers, `learn` what `count` gives.
+
+        Raises:
+            SGPEError: as `count` and `learn`, or transformers is not installed.
+        """
+        from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+        counts = self.count(files=files, iterator=iterator, text=text, text_field=text_field)
+        tokenizer = self.learn(counts)
+        return SGPETokenizerFast.from_bpe(tokenizer)
+
+
+def train_bpe(
+    path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Trains byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
+
+    No merge crosses a special token, which may be any text. Ids: the 256 bytes, then the special tokens, then one for each
+    merge.
+
+    Returns:
+        The vocabulary (id → bytes, special tokens included) and the merges in order.
+
+    Raises:
+        SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
+        FileNotFoundError: there is no such file.
+
+    Source: the BPE algorithm document, parts 1.1 to 1.4.
+    """
+    if isinstance(special_tokens, str):
+        raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
+    check_special_texts(special_tokens)
+    # A tokenizer cannot have special tokens that are spelled like ordinary ones, so others take their places in training.
+    # Text that is cut at the special tokens holds none of these.
+    stand_ins = tuple(f"‹{number}›{token}" for number, token in enumerate(special_tokens))
+    config = TrainingConfig(
+        vocab_size=vocab_size,
+        recipe="bpe",
+        pattern="gpt2",
+        min_frequency=1,
+        tie_break="greatest-pair-bytes",
+        special_tokens=stand_ins,
+        special_tokens_position="after-bytes",
+    )
+    parts = map(any_of(frozenset(special_tokens)).split, read_text_file(Path(path), special_tokens=special_tokens))
+    tokenizer = train_from_counts(WordCounts.from_texts(chain.from_iterable(parts), config), config)
+    vocab = {id: token for token, id in tokenizer.vocab.items()}
+    vocab |= {tokenizer.special_tokens[name]: token.encode() for name, token in zip(stand_ins, special_tokens, strict=True)}
+    return dict(sorted(vocab.items())), tokenizer.merges
