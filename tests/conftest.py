@@ -44,6 +44,15 @@ def tokenizer(sample, config):
 
 
 @pytest.fixture(scope="session")
+def lm_tokenizer(sample):
+    """A tokenizer of transformers with a token of its own for padding."""
+    from trainers import TokenizerTrainer, TrainingConfig
+
+    config = TrainingConfig(700, "bpe", special_tokens=("<|endoftext|>", "<|pad|>"))
+    return TokenizerTrainer(config).train(iterator=[sample["si"][:20_000], sample["en"][:20_000]])
+
+
+@pytest.fixture(scope="session")
 def saved(tokenizer, tmp_path_factory) -> Path:
     """The same tokenizer as a folder."""
     folder = tmp_path_factory.mktemp("tokenizer") / "saved"

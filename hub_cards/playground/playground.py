@@ -85,7 +85,7 @@ def write_playground(
     written = {PAGE: page, CARD: _space_card(title)}
     written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
     written |= {
-        each.name: each.read_text(encoding="utf-8") for each in files("hub_cards").joinpath("playground_page").iterdir()
+        each.name: each.read_text(encoding="utf-8") for each in files("hub_cards.playground").joinpath("page").iterdir()
     }
     with atomic_directory(target) as there:
         for name, content in written.items():
@@ -142,7 +142,7 @@ def playground_files(folder: str | os.PathLike[str]) -> list[str]:
     """
     if not _is_playground(Path(folder)):
         raise SGPEError(f"{folder}: holds no playground: write one with hf-sgpe playground")
-    scripts = (each.name for each in files("hub_cards").joinpath("playground_page").iterdir())
+    scripts = (each.name for each in files("hub_cards.playground").joinpath("page").iterdir())
     tokenizers = (file.name for file in Path(folder).glob(_TOKENIZERS))
     return sorted([PAGE, CARD, *scripts, *tokenizers])
 

@@ -1,19 +1,14 @@
 """A script is one record: what cards, pictures and views say of it follows from there."""
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import hub_cards
 from hf_sgpe import BPETokenizer
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.splitting.scripts import script_registry
 from hub_cards import TokenView, write_card
 from hub_cards.markup import font_stack
-
-SOURCES = {f"hub_cards.{path.stem}": path for path in Path(hub_cards.__file__).parent.glob("[!_]*.py")}
 
 
 @pytest.fixture
@@ -63,24 +58,3 @@ def test_every_script_has_a_font_and_a_greeting_in_its_own_letters():
     for script in script_registry.SCRIPTS.values():
         assert script.font.startswith("Noto ")
         assert script_registry.scripts_in([script.greeting]) == ({script.name: 1.0} if script.greeting else {})
-
-
-def imports_of(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
-def test_modules_need_each_other_in_one_direction_and_only_two_need_trainers():
-    needs = {name: set(imports_of(path)) for name, path in SOURCES.items()}
-    assert {name for name, modules in needs.items() if any(module.startswith("trainers") for module in modules)} == {
-        "hf_sgpe.evaluation.comparison",
-        "hub_cards.cards.transplant_card",
-    }
-    while needs:
-        free = [name for name, modules in needs.items() if not modules & {*needs, "hub_cards"}]
-        assert free, needs
-        for name in free:
-            del needs[name]

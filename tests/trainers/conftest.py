@@ -1,6 +1,6 @@
 """Tokenizers and models that several files of tests look at.
 
-``lm_tokenizer`` has a token of its own for padding. ``tokenizer_folders`` holds the folder of a tokenizer, ``old``, of one
+``tokenizer_folders`` holds the folder of a tokenizer, ``old``, of one
 that was ``extended`` from it, and of one that has tokens of its ``own``; ``extended`` is a small model for the first two.
 """
 
@@ -10,12 +10,6 @@ import pytest
 
 from hf_sgpe import SGPETokenizerFast
 from trainers import ExtensionConfig, TokenizerExtender, TokenizerTrainer, TrainingConfig
-
-
-@pytest.fixture(scope="session")
-def lm_tokenizer(sample):
-    config = TrainingConfig(700, "bpe", special_tokens=("<|endoftext|>", "<|pad|>"))
-    return TokenizerTrainer(config).train(iterator=[sample["si"][:20_000], sample["en"][:20_000]])
 
 
 @pytest.fixture(scope="session")

@@ -220,7 +220,7 @@ def test_the_library_on_the_page_is_the_published_one():
     from importlib.resources import files
 
     published = NODE / "node_modules" / "@huggingface" / "tokenizers"
-    ours = files("hub_cards").joinpath("playground_page")
+    ours = files("hub_cards.playground").joinpath("page")
     assert ours.joinpath("tokenizers.min.js").read_bytes() == (published / "dist" / "tokenizers.min.mjs").read_bytes()
     assert ours.joinpath("tokenizers.LICENSE.txt").read_bytes() == (published / "LICENSE").read_bytes()
 
