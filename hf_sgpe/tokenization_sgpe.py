@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,10 +31,10 @@ from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
-from hf_sgpe.learning.training import TRAINED_ROLES, TrainingConfig, train_from_counts
+from hf_sgpe.learning.training_config import TRAINED_ROLES, TrainingConfig
 from hf_sgpe.package import named_above
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
 # Arguments of `save_pretrained` that go to `push_to_hub`.
@@ -69,8 +69,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
         """Wraps a `BPETokenizer`; ``kwargs`` go to transformers (``model_max_length``, ``padding_side``, …)."""
-        backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer), ensure_ascii=False))
-        config = tokenizer_json.config(tokenizer)
+        backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
+        config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
         wrapped = cls(tokenizer_object=backend, **{**config, **kwargs})
         fast_calls.open_for(wrapped, tokenizer)
@@ -376,7 +376,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         config = TrainingConfig.from_dict(values)
         tokenizer = train_from_counts(WordCounts.from_texts(_flatten(text_iterator), config), config)
         if trained_with.template and around is None:
-            tokenizer.template = trained_with.template.renamed(renamed)
+            tokenizer = BPETokenizer.of(replace(tokenizer.data, template=trained_with.template.renamed(renamed)))
         return type(self).from_bpe(
             tokenizer,
             **{name: token for name, token in roles.items() if name not in TRAINED_ROLES},

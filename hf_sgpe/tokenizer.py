@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import operator
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -18,15 +18,17 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
+from hf_sgpe.learning.learn import Languages, learn_tokenizer
+from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
-from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.package import named_above
 from hf_sgpe.splitting.normalization import aligned
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_stream
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
-from hf_sgpe.vocabulary.special_tokens import AddedPatterns, bos_eos_template_of, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.special_tokens import AddedPatterns, Template, bos_eos_template_of, check_special_tokens, roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -38,11 +40,17 @@ if TYPE_CHECKING:
 AllowedSpecial = Literal["all", "none"] | Collection[str]
 
 
-class BPETokenizer(TokenizerData):
+def _part(name: str) -> Any:
+    """Return a property that gives one part of a tokenizer's data."""
+    doc = getattr(TokenizerData, name, None)
+    return property(lambda self: getattr(self.data, name), doc=doc.__doc__ if isinstance(doc, property) else None)
+
+
+class BPETokenizer:
     """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
 
     Any text round-trips (after normalization), and ids are those of every other runtime that loads the saved
-    ``tokenizer.json``. Instances are immutable but for the cache of words.
+    ``tokenizer.json``. A tokenizer has ``data``, a frozen `TokenizerData`, and a codec.
 
     Arguments and errors are those of `TokenizerData`.
 
@@ -53,24 +61,60 @@ class BPETokenizer(TokenizerData):
     'any text at all ✓'
     """
 
+    vocab: Mapping[bytes, int] = _part("vocab")
+    merges: Sequence[tuple[bytes, bytes]] = _part("merges")
+    splitting: Splitting = _part("splitting")
+    special_tokens: Mapping[str, int] = _part("special_tokens")
+    added_tokens: Mapping[str, int] = _part("added_tokens")
+    normalized_tokens: Set[str] = _part("normalized_tokens")
+    ignore_merges: bool = _part("ignore_merges")
+    template: Template | None = _part("template")
+    roles: Mapping[str, str] = _part("roles")
+    metadata: Mapping[str, Any] = _part("metadata")
+    chat_template: str | None = _part("chat_template")
+    model_max_length: int | None = _part("model_max_length")
+    added_ids: Mapping[str, int] = _part("added_ids")
+    normalization: str = _part("normalization")
+    vocab_size: int = _part("vocab_size")
+    bos_token: str | None = _part("bos_token")
+    bos_token_id: int | None = _part("bos_token_id")
+    eos_token: str | None = _part("eos_token")
+    eos_token_id: int | None = _part("eos_token_id")
+    pad_token: str | None = _part("pad_token")
+    pad_token_id: int | None = _part("pad_token_id")
+    unk_token: str | None = _part("unk_token")
+    unk_token_id: int | None = _part("unk_token_id")
+
     def __init__(self, vocab: Mapping[bytes, int], merges: Iterable[tuple[bytes, bytes]], **parts: Any) -> None:
-        super().__init__(vocab, merges, **parts)
-        self._codec = make_codec(self)
+        self.__setstate__(TokenizerData(vocab, list(merges), **parts))
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """The tokenizer that ``data`` describes, which a format read or training gave; both share their parts."""
+        """Return the tokenizer of data that a format read or training learned."""
         tokenizer = cls.__new__(cls)
-        tokenizer.__setstate__(vars(data))
+        tokenizer.__setstate__(data)
         return tokenizer
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What begins with an underscore is made of the rest, here or where it is unpickled.
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+    def __getstate__(self) -> TokenizerData:
+        return self.data  # the codec is made where a tokenizer is unpickled
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._codec = make_codec(self)
+    def __setstate__(self, data: TokenizerData) -> None:
+        self.data = data
+        self._codec = make_codec(data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return repr(self.data).replace("TokenizerData", "BPETokenizer", 1)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return vocabulary string → id, special tokens included, in the order of ids; see `TokenizerData.get_vocab`."""
+        return self.data.get_vocab()
+
+    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
+        """Return (token, id) of all but the special tokens, in the order of ids."""
+        return self.data.get_mergeable_ranks()
 
     @property
     def pre_tokenizer(self) -> RegexPreTokenizer:
@@ -119,7 +163,7 @@ class BPETokenizer(TokenizerData):
         texts = only_texts(iterator)
         while buffer := list(islice(texts, buffer_size)):
             counter.add(buffer)
-        return cls.of(learn_two_tiers(WordCounts.of_counter(counter, config), config))
+        return cls.of(learn_tokenizer(WordCounts.of_counter(counter, config), config))
 
     @classmethod
     def train(
@@ -161,7 +205,7 @@ class BPETokenizer(TokenizerData):
             normalization="nfc",
         )
         tokenizer = tokenizer.add_special_tokens(beyond) if beyond else tokenizer
-        tokenizer = tokenizer._with(template=bos_eos_template_of(tokenizer.roles))
+        tokenizer = cls.of(replace(tokenizer.data, template=bos_eos_template_of(tokenizer.roles)))
         if verbose:
             print(tokenizer)
         return tokenizer
@@ -189,17 +233,7 @@ class BPETokenizer(TokenizerData):
                 raise SGPEError(f"special token {token!r} has the id {self.special_tokens[token]} already, not {id}")
         check_special_tokens(new, self.normalization)
         special = {**self.special_tokens, **ids}
-        return self._with(
-            special_tokens=special,
-            splitting=replace(self.splitting, special_tokens=tuple(special)),
-            roles={**roles_of(new), **self.roles},
-        )
-
-    def _with(self, **changed: Any) -> BPETokenizer:
-        other = type(self).__new__(type(self))
-        other.__setstate__({**self.__getstate__(), **changed})
-        other._check()
-        return other
+        return self.of(replace(self.data, special_tokens=special, roles={**roles_of(new), **self.roles}))
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
@@ -247,7 +281,8 @@ class BPETokenizer(TokenizerData):
             SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
             OSError: the folder cannot be written; nothing half-written is left.
         """
-        tokenizer_json.save(self if name is None else self._with(metadata={**self.metadata, "name": name}), directory)
+        data = self.data if name is None else replace(self.data, metadata={**self.metadata, "name": name})
+        tokenizer_json.save(data, directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
         """The same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
@@ -255,7 +290,7 @@ class BPETokenizer(TokenizerData):
         Raises:
             SGPEError: tiktoken is not installed, or would give other ids.
         """
-        return tiktoken.to_tiktoken(self, name)
+        return tiktoken.to_tiktoken(self.data, name)
 
     # ---------------------------------------------------------------- encoding
 
@@ -743,6 +778,18 @@ class BPETokenizer(TokenizerData):
     def clear_cache(self) -> None:
         """Forgets the remembered words."""
         self._codec.clear_cache()
+
+
+def train_from_counts(
+    counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
+) -> BPETokenizer:
+    """Train a tokenizer on counted words; arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`.
+
+    >>> config = TrainingConfig(vocab_size=260, recipe="bpe")
+    >>> len(train_from_counts(WordCounts.from_texts(["low lower lowest"] * 3, config), config))
+    260
+    """
+    return BPETokenizer.of(learn_tokenizer(counts, config, languages=languages, observer=observer))
 
 
 def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:

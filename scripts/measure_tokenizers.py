@@ -35,10 +35,10 @@ from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
-from hf_sgpe.learning.training import train_from_counts
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.zawgyi import is_zawgyi, to_unicode
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.tokenizer import train_from_counts
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from trainers import CorpusFile, TrainingConfig, count_texts, find_files, read_lines, read_texts
 

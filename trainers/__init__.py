@@ -7,8 +7,8 @@ from hf_sgpe.corpora.text_files import SAMPLE, CorpusFile, find_files, read_line
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
-from hf_sgpe.learning.training import train_from_counts
 from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.tokenizer import train_from_counts
 from trainers.counting.counting_on_disk import add_files, count_to_file
 from trainers.counting.parallel_counting import count_files, count_texts, read_files, read_iterator
 from trainers.token_files.tokenizing import Tokenized, tokenize_corpus

@@ -211,7 +211,7 @@ def train(
                 named = [*(corpus or ()), *map(str, counts or ()), *(dataset or ())]
                 raise SGPEError(f"{', '.join(named)}: no words to learn from")
             tokenizer = trainer.learn(words)
-        write(tokenizer, folder)
+        write(tokenizer.data, folder)
     scripts = list(config.unit_scripts)
     whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
     if config.recipe == "portable" and (cut := cut_scripts(Splitting("bpe", pattern=config.pattern), scripts)):

@@ -14,7 +14,7 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, count, pairwise, takewhile
 from math import log
 from pathlib import Path
@@ -375,13 +375,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
             room -= 1
             vocab[token] = tokenizer.vocab[token]
         merges.append((left, right))
-    return BPETokenizer(
-        vocab,
-        merges,
-        added_tokens=tokenizer.added_tokens,
-        splitting=tokenizer.splitting,
-        ignore_merges=tokenizer.ignore_merges,
-    )
+    return BPETokenizer.of(replace(tokenizer.data, vocab=vocab, merges=merges))
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:

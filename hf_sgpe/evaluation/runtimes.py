@@ -176,7 +176,7 @@ def _open_transformers(tokenizer: BPETokenizer, folder: Path) -> Encode:
 
 
 def _open_tiktoken(tokenizer: BPETokenizer, folder: Path) -> Encode:
-    encoding = tiktoken.to_tiktoken(tokenizer)
+    encoding = tiktoken.to_tiktoken(tokenizer.data)
     return lambda text: encoding.encode(text, allowed_special="all")
 
 
@@ -184,7 +184,7 @@ def _open_llama_cpp(tokenizer: BPETokenizer, folder: Path) -> Encode:
     import llama_cpp
 
     silence()
-    gguf.write_vocabulary(tokenizer, folder / "vocabulary.gguf")
+    gguf.write_vocabulary(tokenizer.data, folder / "vocabulary.gguf")
     loaded = llama_cpp.Llama(str(folder / "vocabulary.gguf"), vocab_only=True, verbose=False)
     return lambda text: list(loaded.tokenize(text.encode(), add_bos=False, special=True)) if text else []
 

@@ -120,7 +120,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
     """Opens the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
-    if tokenizer.get_added_vocab() == bpe.special_tokens | bpe.added_tokens:
+    if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
 

@@ -145,10 +145,10 @@ def _write_gguf(
 
 
 def _read_sgpe(source: str) -> TokenizerData:
-    from hf_sgpe.formats import sgpe_files
+    from hf_sgpe.sgpe.sgpe_vocabulary import SGPEVocabulary
 
     try:
-        return sgpe_files.to_data(**sgpe_files.read(source))
+        return SGPEVocabulary.load(source).to_data()
     except SGPEError as error:
         raise SGPEError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
 

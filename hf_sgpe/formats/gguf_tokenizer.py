@@ -37,9 +37,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
         content, settings = json.loads(values[TOKENIZER_KEY]), json.loads(values.get(SETTINGS_KEY, "{}"))
     except ValueError:
         raise SGPEError(f"{path}: the tokenizer.json in it is damaged: name the model's tokenizer, too") from None
-    tokenizer = tokenizer_json.from_content(content, path)
-    tokenizer_json.take_settings(tokenizer, {**settings, "chat_template": values.get(TEMPLATE_KEY)}, path)
-    return tokenizer
+    return tokenizer_json.from_content(content, path, {**settings, "chat_template": values.get(TEMPLATE_KEY)})
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:

@@ -49,7 +49,7 @@ def write(data: TokenizerData) -> dict[str, int]:
     Raises:
         SGPEError: an added token is spelled like other text of the model, and has not the id that it gets outside.
     """
-    vocab, added = data.get_vocab(), data.special_tokens | data.added_tokens
+    vocab, added = data.get_vocab(), data.added_ids
     outside = left_out(data)
     for text in outside:
         del vocab[text]

@@ -79,7 +79,7 @@ def read(
     try:
         splitting = Splitting("bpe", pattern=pattern)
         return TokenizerData(
-            vocab, merges, special_tokens=special_tokens, splitting=splitting, ignore_merges=bool(unreachable)
+            vocab, merges, special_tokens=special_tokens or {}, splitting=splitting, ignore_merges=bool(unreachable)
         )
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
@@ -97,7 +97,7 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
         raise not_installed("this needs the package tiktoken", "tiktoken", extra="tiktoken") from None
     ranks = _ranks(tokenizer)
     _check(tokenizer, ranks)
-    specials = tokenizer.special_tokens | tokenizer.added_tokens
+    specials = tokenizer.added_ids
     renumbered = ranks != tokenizer.vocab
     try:
         encoding = tiktoken.Encoding(
@@ -220,7 +220,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
     """The same encoding with the tokenizer's ids in place of ranks."""
     from tiktoken import Encoding
 
-    specials = tokenizer.special_tokens | tokenizer.added_tokens
+    specials = tokenizer.added_ids
     ids = {rank: tokenizer.vocab[token] for token, rank in ranks.items()}
     ids |= {encoding._special_tokens[token]: id for token, id in specials.items()}
 

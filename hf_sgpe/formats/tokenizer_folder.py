@@ -74,7 +74,7 @@ class TokenizerFolder:
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**_object(folder / _ROLES_FILE), **_object(folder / CONFIG_FILE)}
         settings = {**_of_its_class(folder, settings), **settings}
-        data.roles = {**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles}
+        data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
         return cls(
             os.fspath(path_or_repo),
             content,

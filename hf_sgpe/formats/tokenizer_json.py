@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -49,7 +50,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         how = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
         splits.append({"type": "Split", "pattern": {"Regex": pattern}, **how})
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    added = sorted((tokenizer.special_tokens | tokenizer.added_tokens).items(), key=lambda item: item[1])
+    added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two of its special tokens have one id, and a tokenizer.json can hold only one of them")
     flags = {"single_word": False, "lstrip": False, "rstrip": False}
@@ -198,19 +199,17 @@ def find(
 
 
 def read(path: Path) -> TokenizerData:
-    """Reads one ``tokenizer.json``, and what lies beside it: metadata in ``tokenizer_config.json``, a chat template.
+    """Read one ``tokenizer.json`` with the files next to it: metadata in ``tokenizer_config.json``, a chat template.
 
     Raises:
         SGPEError: it is not a byte-level BPE tokenizer, or damaged.
         FileNotFoundError: there is no such file.
     """
-    tokenizer = from_content(content_of(path), path)
+    content = content_of(path)
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
-    if config_file.exists():
-        take_settings(tokenizer, read_json(config_file), config_file)
-    if template_file.exists():
-        tokenizer.chat_template = read_utf8(template_file)
-    return tokenizer
+    settings = read_json(config_file) if config_file.exists() else None
+    template = {"chat_template": read_utf8(template_file)} if template_file.exists() else {}
+    return from_content(content, path, settings, config_file, **template)
 
 
 def content_of(path: Path) -> dict[str, Any]:
@@ -219,37 +218,69 @@ def content_of(path: Path) -> dict[str, Any]:
     return tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
 
 
-def from_content(content: Mapping[str, Any], path: Path) -> TokenizerData:
-    """`from_dict` of what was read from ``path``, which its errors name."""
+def from_content(
+    content: Mapping[str, Any],
+    path: Path,
+    settings: Mapping[str, Any] | None = None,
+    settings_path: Path | None = None,
+    **parts: Any,
+) -> TokenizerData:
+    """Return the tokenizer that files describe, whose errors name the file.
+
+    Args:
+        content: Content of the ``tokenizer.json`` at ``path``.
+        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None for none.
+        parts: Parts of `TokenizerData` in place of those in the files.
+
+    Raises:
+        SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+    """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
+    with _errors_name(path):
+        read = _parts_of(content)
+    if settings is not None:
+        read |= _parts_of_settings(settings, read["special_tokens"], read["splitting"], settings_path or path)
+    with _errors_name(path):
+        return TokenizerData(**{**read, **parts})
+
+
+@contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
     try:
-        return from_dict(content)
+        yield
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise SGPEError(f"{path}: damaged or not a tokenizer.json ({type(error).__name__}: {error})") from None
 
 
-def take_settings(tokenizer: TokenizerData, settings: Mapping[str, Any], path: Path) -> None:
-    """Gives a tokenizer what ``tokenizer_config.json`` says of it; ``path`` is where that was found, for errors.
+def _parts_of_settings(
+    settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
+) -> dict[str, Any]:
+    """Return the parts of `TokenizerData` that ``tokenizer_config.json`` has; ``path`` is where it was found, for errors.
 
     Raises:
         SGPEError: it is damaged.
     """
-    tokenizer.metadata = checked_metadata(settings.get("sgpe", {}), str(path))
+    metadata = checked_metadata(settings.get("sgpe", {}), str(path))
     # Some patterns have two names.
-    name = tokenizer.metadata.get("training", {}).get("pattern")
+    name = metadata.get("training", {}).get("pattern")
     if isinstance(name, str) and name in PATTERNS:
-        named = replace(tokenizer.splitting, pattern=name)
-        tokenizer.splitting = named if named.regexes == tokenizer.splitting.regexes else tokenizer.splitting
-    tokenizer.roles = dict(roles_in(settings, tokenizer.special_tokens))
+        named = replace(splitting, pattern=name)
+        splitting = named if named.regexes == splitting.regexes else splitting
     try:
-        tokenizer.model_max_length = checked_length(settings.get("model_max_length"))
+        length = checked_length(settings.get("model_max_length"))
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
-    if isinstance(settings.get("chat_template"), str):
-        tokenizer.chat_template = settings["chat_template"]
+    template = settings.get("chat_template")
+    return {
+        "metadata": metadata,
+        "splitting": splitting,
+        "roles": dict(roles_in(settings, special_tokens)),
+        "model_max_length": length,
+        "chat_template": template if isinstance(template, str) else None,
+    }
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -274,8 +305,7 @@ def checked_length(length: Any) -> int | None:
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """What `config` wrote under ``sgpe``. Earlier versions wrote something else for tokenizers of `SGPETrainer`; that is
-    given as they are written now.
+    """Return the metadata that `config` wrote under ``sgpe``.
 
     Args:
         where: The file, for errors.
@@ -283,38 +313,40 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     Raises:
         SGPEError: it is damaged.
     """
-    if not isinstance(metadata, dict) or not all(isinstance(metadata.get(name, {}), dict) for name in ("training", "sgpe")):
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
         raise SGPEError(f"{where}: its entry 'sgpe' is damaged: remove it, or train again")
-    if "sgpe" in metadata:
-        older = metadata["sgpe"]
-        names = {"scripts": "scripts", "prune_freq": "min_unit_frequency", "min_freq": "min_frequency"}
-        training = {"recipe": "sgpe", **{new: older[old] for old, new in names.items() if old in older}}
-        return {"training": training, **({"word_counts": older["word_counts"]} if "word_counts" in older else {})}
     return metadata
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """A tokenizer of transformers as it is now, with its roles and its chat template.
+    """Return a tokenizer of transformers as it is now, with its roles and its chat template.
 
     Raises:
         NotByteLevelError: it is not byte-level BPE.
-        SGPEError: tokens were added that a `BPETokenizer` cannot have.
+        SGPEError: tokens were added that a `TokenizerData` cannot have.
     """
-    data = from_dict(json.loads(tokenizer.backend_tokenizer.to_str()))
-    data.roles = dict(roles_in(tokenizer.special_tokens_map, data.special_tokens))
-    data.metadata = checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path))
-    data.chat_template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
-    data.model_max_length = checked_length(tokenizer.model_max_length)
-    return data
+    parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
+    return TokenizerData(
+        **parts,
+        roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
+        metadata=checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
+        chat_template=tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None,
+        model_max_length=checked_length(tokenizer.model_max_length),
+    )
 
 
 def from_dict(content: Mapping[str, Any]) -> TokenizerData:
-    """The tokenizer that the content of a ``tokenizer.json`` describes.
+    """Return the tokenizer that the content of a ``tokenizer.json`` describes.
 
     Raises:
         NotByteLevelError: it has a part that `TokenizerData` could not follow exactly.
         SGPEError: its parts do not fit together.
     """
+    return TokenizerData(**_parts_of(content))
+
+
+def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `TokenizerData` that a ``tokenizer.json`` has; errors as for `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise NotByteLevelError(f"its model is {model.get('type')}, not byte-level BPE")
@@ -337,16 +369,16 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
 
     pairs = [(part(left), part(right)) for left, right in merges]
     spelled |= model_vocab.also_ordinary(names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")))
-    return TokenizerData(
-        {token: vocab[name] for name, token in spelled.items()},
-        pairs,
-        special_tokens=added.special,
-        added_tokens=added.others,
-        normalized_tokens=added.normalized,
-        splitting=Splitting.from_regexes(regexes_of(content["pre_tokenizer"], pairs), normalization, added.special),
-        ignore_merges=bool(model.get("ignore_merges")),
-        template=_template_from_dict(content.get("post_processor"), added.special),
-    )
+    return {
+        "vocab": {token: vocab[name] for name, token in spelled.items()},
+        "merges": pairs,
+        "special_tokens": added.special,
+        "added_tokens": added.others,
+        "normalized_tokens": added.normalized,
+        "splitting": Splitting.from_regexes(regexes_of(content["pre_tokenizer"], pairs), normalization, added.special),
+        "ignore_merges": bool(model.get("ignore_merges")),
+        "template": _template_from_dict(content.get("post_processor"), added.special),
+    }
 
 
 class _AddedTokens(NamedTuple):

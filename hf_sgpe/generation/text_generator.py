@@ -172,7 +172,7 @@ class TextGenerator:
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
         if kind_of_model(path) == "gguf" and tokenizer is not None:
-            check_tokenizer(path, bpe, os.fspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else "")
+            check_tokenizer(path, bpe.data, os.fspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else "")
         loaded = load_engine(path, engine, exact=exact, **settings)
         try:
             return cls(bpe, loaded)

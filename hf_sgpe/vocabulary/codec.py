@@ -60,13 +60,13 @@ class Codec:
     """The readable form.
 
     Args:
-        data: The tokenizer. What is in it when this is made counts.
+        data: The tokenizer.
     """
 
     def __init__(self, data: TokenizerData) -> None:
         self.vocab = data.vocab
         self.merges = data.merges
-        self.added_tokens = data.special_tokens | data.added_tokens
+        self.added_tokens = data.added_ids
         self.special_ids = frozenset(data.special_tokens.values())
         self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
         self.normalization = data.normalization
@@ -329,7 +329,7 @@ class NativeCodec(Codec):
 
 def make_codec(data: TokenizerData) -> Codec:
     """The codec of the kernel in use."""
-    ids = (*data.vocab.values(), *data.special_tokens.values(), *data.added_tokens.values())
+    ids = (*data.vocab.values(), *data.added_ids.values())
     has_room = max(*ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 

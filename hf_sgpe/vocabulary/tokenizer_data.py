@@ -1,9 +1,9 @@
-"""TokenizerData: everything that a saved byte-level BPE tokenizer says, as plain data. Formats read and write it."""
+"""TokenizerData: all parts of a byte-level BPE tokenizer, as one frozen value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
@@ -22,25 +22,29 @@ def _role(name: str) -> tuple[Any, Any]:
     return token, id
 
 
+@dataclass(frozen=True, repr=False)
 class TokenizerData:
-    """What a byte-level BPE tokenizer is made of. It cannot encode; `BPETokenizer` is this with a codec.
+    """The parts of a byte-level BPE tokenizer, as one value that nobody changes: `dataclasses.replace` makes another one.
+
+    Formats read and write it, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
     Args:
         vocab: Token (bytes) → id, special tokens not included. Single bytes may be missing, but for printable ASCII and the
             bytes inside characters: encoding then leaves them out, as every runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
-        splitting: How text is cut into words; its special tokens are replaced by those given here.
+        splitting: How text is cut into words; its special tokens are replaced by those given here. None for plain BPE with
+            the pattern ``cl100k``.
         special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later. A
             special or added token may have the text of an ordinary token, and another id, unless ``tokenizer.json`` spells
             the two alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of further tokens that stand for themselves wherever they are written, but are not special
-            ones: decoding never leaves them out (Qwen's ``<think>``).
+        added_tokens: Text → id of further tokens that are found wherever they are written, but are not special ones:
+            decoding never leaves them out (Qwen's ``<think>``).
         normalized_tokens: Those of the added and special tokens that are looked for after the text is normalized, where the
             others left something (GPT-NeoX's runs of spaces).
         ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
-        template: What ``add_special_tokens=True`` puts around a text; None for nothing.
-        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for what their
-            names say (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        template: The special tokens that ``add_special_tokens=True`` puts around a text; None for none.
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for the roles of
+            their names (`hf_sgpe.vocabulary.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
         chat_template: Jinja source of the chat template, if it has one.
         model_max_length: How many ids a model takes, to which calls truncate that name no other length.
@@ -49,35 +53,34 @@ class TokenizerData:
         SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
     """
 
-    def __init__(
-        self,
-        vocab: Mapping[bytes, int],
-        merges: Iterable[tuple[bytes, bytes]],
-        *,
-        splitting: Splitting | None = None,
-        special_tokens: Mapping[str, int] | None = None,
-        added_tokens: Mapping[str, int] | None = None,
-        normalized_tokens: Iterable[str] = (),
-        ignore_merges: bool = False,
-        template: Template | None = None,
-        roles: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        chat_template: str | None = None,
-        model_max_length: int | None = None,
-    ) -> None:
-        self.vocab = dict(vocab)
-        self.merges = list(merges)
-        self.special_tokens = dict(special_tokens or {})
-        self.added_tokens = dict(added_tokens or {})
-        self.normalized_tokens = frozenset(normalized_tokens)
-        splitting = splitting or Splitting("bpe", pattern="cl100k")
-        self.splitting = replace(splitting, special_tokens=tuple(self.special_tokens))
-        self.ignore_merges = ignore_merges
-        self.template = template
-        self.roles = roles_of(self.special_tokens) if roles is None else dict(roles)
-        self.metadata = dict(metadata or {})
-        self.chat_template = chat_template
-        self.model_max_length = model_max_length
+    vocab: Mapping[bytes, int]
+    merges: Sequence[tuple[bytes, bytes]]
+    _: KW_ONLY
+    splitting: Splitting = None  # type: ignore[assignment]  # filled in
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
+    added_tokens: Mapping[str, int] = field(default_factory=dict)
+    normalized_tokens: Set[str] = frozenset()
+    ignore_merges: bool = False
+    template: Template | None = None
+    roles: Mapping[str, str] = None  # type: ignore[assignment]  # filled in
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    chat_template: str | None = None
+    model_max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        splitting = self.splitting or Splitting("bpe", pattern="cl100k")
+        own = {
+            "vocab": dict(self.vocab),
+            "merges": list(self.merges),
+            "special_tokens": dict(self.special_tokens or {}),
+            "added_tokens": dict(self.added_tokens or {}),
+            "normalized_tokens": frozenset(self.normalized_tokens),
+            "splitting": replace(splitting, special_tokens=tuple(self.special_tokens or ())),
+            "roles": roles_of(self.special_tokens or ()) if self.roles is None else dict(self.roles),
+            "metadata": dict(self.metadata or {}),
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
         self._check()
 
     def _check(self) -> None:
@@ -94,7 +97,7 @@ class TokenizerData:
             if not text:
                 raise SGPEError("a special token cannot be empty: give it a text")
             spelled = bytes_spelled(text)
-            if spelled in vocab and (vocab[spelled] != id or spelled != text.encode()):
+            if spelled is not None and spelled in vocab and (vocab[spelled] != id or spelled != text.encode()):
                 kind = "special" if text in self.special_tokens else "added"
                 raise SGPEError(
                     f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
@@ -127,6 +130,11 @@ class TokenizerData:
     unk_token, unk_token_id = _role("unk_token")
 
     @property
+    def added_ids(self) -> dict[str, int]:
+        """Text → id of the special tokens and of the other added tokens."""
+        return {**self.special_tokens, **self.added_tokens}
+
+    @property
     def normalization(self) -> str:
         """``none`` or ``nfc``."""
         return self.splitting.normalization or "none"
@@ -146,7 +154,7 @@ class TokenizerData:
 
     def get_vocab(self) -> dict[str, int]:
         """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
-        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.special_tokens | self.added_tokens
+        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:

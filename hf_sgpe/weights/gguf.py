@@ -153,7 +153,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
         import gguf
     except ImportError:
         raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
-    rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values())
+    rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.added_ids.values())
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
         _add_tokenizer(writer, tokenizer, pre_to_write(tokenizer, pre_tokenizer), {"vocab_size": rows}, path.parent)
         writer.write_header_to_file()
@@ -240,7 +240,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     from gguf import TokenType
 
     rows = config["vocab_size"]
-    ids = {**tokenizer.special_tokens, **tokenizer.added_tokens}
+    ids = tokenizer.added_ids
     last = max(*tokenizer.vocab.values(), *ids.values())
     if last >= rows:
         raise SGPEError(f"{folder}: the tokenizer has the id {last}, and the model's embedding only {rows} rows")

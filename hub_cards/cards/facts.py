@@ -94,7 +94,7 @@ class Facts:
     def table(self) -> list[tuple[str, str]]:
         """What the tokenizer is made of: name and value."""
         tokenizer, training = self.tokenizer, self.training
-        longest = tokenizer_json.config(tokenizer).get("model_max_length")
+        longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",

@@ -53,7 +53,7 @@ def is_measured(card: str) -> bool:
 
 
 def _digest_of(tokenizer: BPETokenizer) -> str:
-    return _digest(json.dumps(tokenizer_json.to_dict(tokenizer), sort_keys=True))
+    return _digest(json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True))
 
 
 def _digest(text: str) -> str:

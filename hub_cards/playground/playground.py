@@ -155,13 +155,13 @@ def _is_playground(folder: Path) -> bool:
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
     """What stands in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
     if isinstance(tokenizer, BPETokenizer):
-        return tokenizer_json.to_dict(tokenizer), tokenizer
+        return tokenizer_json.to_dict(tokenizer.data), tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
         known = load(tokenizer)  # says what is wrong with a file that no browser could read
         bpe = known if isinstance(known, BPETokenizer) else None
         path = tokenizer_json.find(tokenizer)
         if bpe and path.suffix.lower() == ".gguf":
-            return tokenizer_json.to_dict(bpe), bpe
+            return tokenizer_json.to_dict(bpe.data), bpe
         return read_json(path), bpe
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):

@@ -103,7 +103,7 @@ def _extended(sample, splitting):
     base = BPETokenizer(english.vocab, english.merges, splitting=splitting, special_tokens=ids)
     config = ExtensionConfig(["sinhala", "devanagari"], new_tokens=2000)
     counts = WordCounts.from_texts([sample["si"], sample["hi"]], config.splitting_for(base))
-    return BPETokenizer.of(extend_from_counts(base, counts, config).tokenizer)
+    return BPETokenizer.of(extend_from_counts(base.data, counts, config).tokenizer)
 
 
 def _saved(tokenizers, place: Path) -> dict[str, Path]:

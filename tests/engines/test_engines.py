@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from support.sampling import distribution
+from support.small_tokenizers import with_parts
 
-from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
 from hf_sgpe.generation.text_generator import until_stop
 from hf_sgpe.vocabulary.special_tokens import Template
@@ -207,8 +208,7 @@ def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, mode
 
     model = AutoModelForCausalLM.from_pretrained(models["tied"], dtype=torch.float32).eval()
     before = Template.around([talking.eos_token], [])
-    parts = {name: value for name, value in vars(talking).items() if not name.startswith("_")}
-    generator = TextGenerator(BPETokenizer(**parts | {"template": before}), engine)
+    generator = TextGenerator(with_parts(talking, template=before), engine)
     text = "\n".join(prompts)
     score = generator.score(text)
     expected = score_texts(model, SGPETokenizerFast.from_bpe(talking), [text])

@@ -127,7 +127,7 @@ def test_tiktoken_has_them_with_their_ids(saved):
 def test_an_extension_may_learn_the_text_of_an_added_token():
     config = ExtensionConfig(["sinhala"], new_tokens=60, own_split=True)
     base = BPETokenizer(BYTES, [], added_tokens={"කා": 256})
-    extended = extend_from_counts(base, WordCounts.from_texts(["කා " * 90], config.splitting_for(base)), config).tokenizer
+    extended = extend_from_counts(base.data, WordCounts.from_texts(["කා " * 90], config.splitting_for(base)), config).tokenizer
     assert "කා".encode() in extended.vocab
     assert BPETokenizer.of(extended).encode("කා") == library(extended).encode("කා").ids == [256]
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from support.ecosystems import ask
+from support.small_tokenizers import with_parts
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
@@ -288,8 +289,7 @@ def test_a_renamed_template_stays_a_template(sample):
 
 def test_training_from_a_tokenizer_of_others(sample, tmp_path):
     plain = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="gpt2")
-    plain.metadata = {}
-    new = SGPETokenizerFast.from_bpe(plain).train_new_from_iterator([sample["en"]], 600)
+    new = SGPETokenizerFast.from_bpe(with_parts(plain, metadata={})).train_new_from_iterator([sample["en"]], 600)
     assert len(new) == 600
     assert new.to_bpe().pre_tokenizer.patterns == plain.pre_tokenizer.patterns
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer
 from hf_sgpe.evaluation.languages import language
@@ -35,7 +36,8 @@ def khmer(monkeypatch):
 
 def test_a_new_script_appears_by_itself(khmer, tmp_path):
     tokenizer = BPETokenizer.train_from_iterator([khmer.greeting], 260)
-    tokenizer.metadata["training"] = {"recipe": "hybrid", "scripts": ["khmer"], "pattern": "o200k"}
+    training = {"recipe": "hybrid", "scripts": ["khmer"], "pattern": "o200k"}
+    tokenizer = with_parts(tokenizer, metadata={**tokenizer.metadata, "training": training})
     write_card(tmp_path, tokenizer)
     card, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("README.md", "index.html"))
     assert "those of Khmer." in card

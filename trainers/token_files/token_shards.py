@@ -152,7 +152,7 @@ class TokenizingJob:
         self.text_field = text_field
         self.shard_tokens = shard_tokens
         self.parts = _parts_of(self.files)
-        made_of = json.dumps(tokenizer_json.to_dict(self.tokenizer), sort_keys=True)
+        made_of = json.dumps(tokenizer_json.to_dict(self.tokenizer.data), sort_keys=True)
         self.settings: dict[str, Any] = {
             "tokenizer": hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest(),
             "format": self.form.name,
@@ -167,7 +167,7 @@ class TokenizingJob:
         }
 
     def _end_id(self, end_token: str | bool) -> int | None:
-        known = self.tokenizer.special_tokens | self.tokenizer.added_tokens
+        known = self.tokenizer.data.added_ids
         if end_token is False:
             if not self.form.keeps_ends:
                 raise SGPEError(

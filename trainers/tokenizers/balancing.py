@@ -20,10 +20,9 @@ from tqdm import tqdm
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.fairness import gini
-from hf_sgpe.learning.training import train_from_counts, train_in_parity
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from trainers.counting.parallel_counting import weights_of
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ def train_balanced(
 
     By weights it is the fairest that costs no more than a price, or the cheapest that is fair enough. The search starts with
     the weights of ``config`` (1 for the rest), trains, and lets languages that pay more than the mean count more; up to 12
-    times. By merges see `train_in_parity`. The same input gives the same tokenizer.
+    times. By merges: `train_from_counts` with languages. The same input gives the same tokenizer.
 
     Args:
         counts: Name of a corpus → its words; a language may have several, whose weights then move together.
@@ -156,7 +155,8 @@ def train_balanced(
                 for name in texts
             }
             parts = [(words[name], WordCounts.from_texts(lines, config)) for name, lines in texts.items()]
-            tokenizer = train_in_parity(parts, replace(config, weights=given))
+            together = WordCounts.sum(learning for learning, _ in parts)
+            tokenizer = train_from_counts(together, replace(config, weights=given), languages=parts)
             best = trial(given, tokenizer)
             trials = [first, best]
         else:
@@ -171,13 +171,11 @@ def train_balanced(
             trials = _search(first, with_logs, price, parity)
             best = _best(trials, price, parity)
             tokenizer = train(best.weights)
-    tokenizer.metadata["balance"] = {
-        "by": by,
-        **{
-            when: {"tokens": one.total, "gini": round(one.gini, 4)} for when, one in {"before": first, "after": best}.items()
-        },
+    costs = {
+        when: {"tokens": one.total, "gini": round(one.gini, 4)} for when, one in {"before": first, "after": best}.items()
     }
-    return Balanced(tokenizer, _mixture(counts, best.weights), languages, trials, best)
+    data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": {"by": by, **costs}})
+    return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, trials, best)
 
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:

@@ -16,10 +16,11 @@ from hf_sgpe.corpora.text_files import find_files
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory
 from hf_sgpe.files.json_files import read_json
-from hf_sgpe.formats import sgpe_files, tokenizer_json
-from hf_sgpe.learning.sgpe import Merges, SGPEVocabulary
-from hf_sgpe.learning.training import learn_vocabulary, sgpe_tokenizer
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.learning.observer import Observer
+from hf_sgpe.learning.sgpe_learning import learn_vocabulary, lossless_data
 from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.sgpe.sgpe_vocabulary import VOCAB_FILE, Merges, SGPEVocabulary, merges_in, write_document
 from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS
 from hf_sgpe.terminal.progress import bar_disabled
 from trainers.counting.parallel_counting import count_files
@@ -100,7 +101,7 @@ class SGPETrainer:
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
-        check_directory(output_dir, (sgpe_files.VOCAB_FILE, SETTINGS_FILE))
+        check_directory(output_dir, (VOCAB_FILE, SETTINGS_FILE))
         known = checkpoints(folder)
         if known and not resume:
             raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")
@@ -108,7 +109,7 @@ class SGPETrainer:
         before = 0.0
         start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
         if start:
-            merged, before = sgpe_files.read_checkpoint(start)
+            merged, before = read_checkpoint(start)
         paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
 
         began = time.monotonic()
@@ -137,7 +138,12 @@ class SGPETrainer:
                 with atomic_file(folder / SETTINGS_FILE) as temporary:
                     temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
                 elapsed = before + time.monotonic() - began
-                sgpe_files.write_checkpoint(merges, elapsed, folder / f"checkpoint_{len(merges)}.json")
+                content = {
+                    "step": len(merges),
+                    "merges": [list(pair) for pair in merges],
+                    "elapsed_seconds": round(elapsed, 1),
+                }
+                write_document(content, folder / f"checkpoint_{len(merges)}.json")
 
             try:
                 vocabulary = learn_vocabulary(
@@ -145,7 +151,9 @@ class SGPETrainer:
                     self.config,
                     merged=merged,
                     on_merge=on_merge,
-                    track=lambda steps, what: tqdm(steps, desc=what, unit=" words", disable=hidden, leave=False),
+                    observer=Observer(
+                        steps=lambda items, what: tqdm(items, desc=what, unit=" words", disable=hidden, leave=False)
+                    ),
                 )
             except SGPEError as error:
                 if start is None:
@@ -153,8 +161,8 @@ class SGPETrainer:
                 raise SGPEError(f"{start}: {error}") from None
         write_checkpoint(vocabulary.merges)
         with atomic_directory(folder) as temporary:
-            vocabulary.save(temporary / sgpe_files.VOCAB_FILE)
-            tokenizer_json.write(sgpe_tokenizer(vocabulary, self.config, counts), temporary)
+            vocabulary.save(temporary / VOCAB_FILE)
+            tokenizer_json.write(lossless_data(vocabulary, self.config, counts), temporary)
         return vocabulary
 
 
@@ -164,6 +172,23 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
         if settings.get(name) != value:
             what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
             raise SGPEError(f"{path}: the run to go on with differs: {what}")
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
+    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds that they took.
+
+    Raises:
+        SGPEError: the file is damaged or of another kind.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    content = read_json(path)
+    merges, elapsed = merges_in(content, path), content.get("elapsed_seconds", 0.0)
+    if content.get("step") != len(merges):
+        raise SGPEError(f"{path}: damaged: it holds {len(merges)} merges for step {content.get('step')!r}")
+    if not isinstance(elapsed, (int, float)):
+        raise SGPEError(f"{path}: damaged: its elapsed_seconds must be a number, not {elapsed!r}")
+    return merges, float(elapsed)
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from hf_sgpe.corpora.hub_files import HubFile
 from hf_sgpe.corpora.measured_text import normalized, words_of
@@ -25,9 +24,9 @@ from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.learning.extension.extending import Extension, extend_from_counts, free_ids_of
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
-from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.counting.parallel_counting import count_files, count_texts
+from trainers.tokenizers.learning_progress import learning_bars
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -111,26 +110,9 @@ class TokenizerExtender:
             if folder.rows is None:
                 raise SGPEError(f"{folder.name}: there is no config.json beside it that says how many rows the model has")
             free = free_ids_of(folder.data, folder.rows)
-        hidden = bar_disabled(self.progress)
-        show = {"disable": hidden, "leave": False}
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
-        with tqdm(total=total, unit=" tokens", desc="Learning", delay=1, **show) as bar:
-            first: list[int] = []
-
-            def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
-                if not first or tokens < first[0] + bar.n:  # begun anew
-                    first[:] = [tokens]
-                    bar.reset()
-                bar.update()
-
-            return extend_from_counts(
-                folder.data,
-                counts,
-                self.config,
-                free_ids=free,
-                on_merge=None if hidden else on_merge,
-                track=lambda steps, what: tqdm(steps, desc=what, unit=" words", unit_scale=True, **show),
-            )
+        with learning_bars(self.progress, "Learning", total) as observer:
+            return extend_from_counts(folder.data, counts, self.config, free_ids=free, observer=observer)
 
     def extend(self, base: Base | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Counts a corpus (arguments as for `count`) and extends a tokenizer by it.
@@ -198,8 +180,8 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
     """All files of a tokenizer that was extended; its metadata say which one it was."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
-    data.metadata["extensions"] = [*before, {"base": _public_name(folder.name), **note}]
-    return folder.with_vocabulary_of(data)
+    extensions = [*before, {"base": _public_name(folder.name), **note}]
+    return folder.with_vocabulary_of(replace(data, metadata={**data.metadata, "extensions": extensions}))
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:

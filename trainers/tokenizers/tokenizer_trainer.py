@@ -8,18 +8,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
 from hf_sgpe.corpora.hub_files import HubFile
 from hf_sgpe.corpora.text_files import find_files, read_text_file
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.training import train_from_counts
 from hf_sgpe.learning.training_config import TrainingConfig
-from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import any_of, check_special_texts
 from trainers.counting.parallel_counting import count_files, count_texts
+from trainers.tokenizers.learning_progress import learning_bars
 
 if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -88,26 +85,8 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        hidden = bar_disabled(self.progress)
-        show = {"disable": hidden, "leave": False}
-        merging: list[tqdm] = []
-
-        def on_merge(tokens: int, pair: tuple[int, int], count: int) -> None:
-            if not merging:
-                total = self.config.vocab_size - len(self.config.special_tokens or ())
-                merging.append(tqdm(total=total, initial=tokens, unit=" tokens", desc="Merging", **show))
-            merging[0].update()
-
-        try:
-            return train_from_counts(
-                counts,
-                self.config,
-                on_merge=None if hidden else on_merge,
-                track=lambda steps, what: tqdm(steps, desc=what, unit="", unit_scale=True, **show),
-            )
-        finally:
-            for bar in merging:
-                bar.close()
+        with learning_bars(self.progress, "Merging", self.config.vocab_size) as observer:
+            return train_from_counts(counts, self.config, observer=observer)
 
     def train(
         self,
@@ -165,4 +144,4 @@ def train_bpe(
     tokenizer = train_from_counts(WordCounts.from_texts(chain.from_iterable(parts), config), config)
     vocab = {id: token for token, id in tokenizer.vocab.items()}
     vocab |= {tokenizer.special_tokens[name]: token.encode() for name, token in zip(stand_ins, special_tokens, strict=True)}
-    return dict(sorted(vocab.items())), tokenizer.merges
+    return dict(sorted(vocab.items())), list(tokenizer.merges)

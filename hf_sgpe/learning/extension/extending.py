@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Words
-from hf_sgpe.learning.two_tiers import OnMerge, Track
+from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.scripts.script import Ranges
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.confinement import Confinement
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -67,7 +66,7 @@ class Extension:
             kept.add(left + right)
             merges.append((left, right))
         vocab = {token: id for token, id in self.tokenizer.vocab.items() if token in kept}
-        return _with(self.tokenizer, vocab, merges)
+        return replace(self.tokenizer, vocab=vocab, merges=merges)
 
 
 def extend_from_counts(
@@ -76,8 +75,7 @@ def extend_from_counts(
     config: ExtensionConfig,
     *,
     free_ids: Iterable[int] = (),
-    on_merge: OnMerge | None = None,
-    track: Track = lambda steps, what: steps,
+    observer: Observer = NOBODY,
 ) -> Extension:
     """Learns tokens for the words of some scripts and adds them to a tokenizer.
 
@@ -88,8 +86,7 @@ def extend_from_counts(
         counts: Words that were cut as `ExtensionConfig.splitting_for` says; those without a character of the scripts are
             passed over.
         free_ids: Ids to give first; the others follow after the highest id in use.
-        on_merge: Called at each merge that is learned, as for `train_from_counts`, with a count in no unit.
-        track: As for `train_from_counts`.
+        observer: Watches each step; the counts of merges have no unit.
 
     Raises:
         SGPEError: there are no words of the scripts, they were cut in another way, ``new_tokens`` has no room for the
@@ -102,10 +99,10 @@ def extend_from_counts(
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or give other text")
     # With the old split, runtimes that know it by name split alone; some take words that are tokens without asking merges.
     reach_all = splitting == base.splitting and not base.ignore_merges
-    tiers = TierLearner(base, words, config, on_merge=on_merge, track=track).tiers(reach_all=reach_all)
+    tiers = TierLearner(base, words, config, observer=observer).tiers(reach_all=reach_all)
     merges = tiers.merges
     ids = dict(base.vocab)
-    taken = {*ids.values(), *base.special_tokens.values(), *base.added_tokens.values()}
+    taken = {*ids.values(), *base.added_ids.values()}
     first = sorted(set(free_ids) - taken)
     free = chain(first, itertools.count(max(*taken, *first) + 1))
     for left, right in merges:
@@ -127,10 +124,10 @@ def extend_from_counts(
         )
     new = sorted(id for token, id in ids.items() if token not in base.vocab)
     note = {**config.to_dict(), "new_tokens": len(new), "new_ids": _ranges(new), "word_counts": counts.digest()}
-    extended = _with(
+    extended = replace(
         base,
-        ids,
-        merges,
+        vocab=ids,
+        merges=merges,
         splitting=splitting,
         metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
     )
@@ -155,15 +152,8 @@ def _ranges(ids: Sequence[int]) -> list[list[int]]:
 
 
 def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
-    ends = BPETokenizer.of(data).encode_batch_to_numpy([word.decode() for word in words])[1]
+    ends = make_codec(data).encode_batch_to_numpy([word.decode() for word in words])[1]
     return float(np.average(np.diff(ends, prepend=0), weights=times))
-
-
-def _with(data: TokenizerData, vocab: Mapping[bytes, int], merges: Sequence[BytesPair], **parts: Any) -> TokenizerData:
-    """A tokenizer with another vocabulary, and other parts."""
-    names = ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "template", "roles", "metadata")
-    kept = {name: getattr(data, name) for name in (*names, "splitting", "chat_template", "model_max_length")}
-    return TokenizerData(vocab, merges, **{**kept, **parts})
 
 
 def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
@@ -212,7 +202,7 @@ def _words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
     """The ids below ``rows``, the number of a model's embeddings, that no token uses."""
-    taken = {*tokenizer.vocab.values(), *tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
+    taken = {*tokenizer.vocab.values(), *tokenizer.added_ids.values()}
     return [id for id in range(rows) if id not in taken]
 
 

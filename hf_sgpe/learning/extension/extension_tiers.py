@@ -17,8 +17,9 @@ from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.assembling import warn_of_absent
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.learning.two_tiers import OnMerge, Track, warn_of_absent
+from hf_sgpe.learning.observer import Observer
 from hf_sgpe.learning.unit_choice import choose_units, cover
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
@@ -97,13 +98,11 @@ class Tiers(NamedTuple):
 class TierLearner:
     """The learner of one extended tokenizer's merges; arguments as for `extend_from_counts`."""
 
-    def __init__(
-        self, base: TokenizerData, words: Words, config: ExtensionConfig, *, on_merge: OnMerge | None, track: Track
-    ) -> None:
-        self.base, self.words, self.config, self.on_merge = base, words, config, on_merge
+    def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
+        self.base, self.words, self.config, self.observer = base, words, config, observer
         self.confinement = Confinement.to_scripts(config.scripts)
         self.trie = LinguisTrie(config.scripts, whole_clusters=True)
-        units = self.trie.count_units(track(words.words, "Finding units"), words.times, every_word=True)
+        units = self.trie.count_units(observer.steps(words.words, "Finding units"), words.times, every_word=True)
         self.units = {unit: times for unit, times in units.items() if self.trie.script_of(unit)}
         self.signs = self._signs(units)
         self._shared: dict[str, bool] = {" ": True, "": True}
@@ -346,8 +345,8 @@ class TierLearner:
 
             def note(id: int, pair: Pair, count: int, counts: list[int] = counts) -> None:
                 counts.append(count)
-                if self.on_merge:
-                    self.on_merge(id, pair, count)
+                if self.observer.merged:
+                    self.observer.merged(id, pair, count)
 
             merged = learn_merges(
                 sequences,

@@ -12,7 +12,8 @@ from hf_sgpe.cli.application import read_chat_template, stdin_lines
 from hf_sgpe.corpora.text_files import read_documents, read_lines, read_records
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.files.unreadable import check_no_pointer
-from hf_sgpe.formats import gguf_tokenizer, gpt2_files, loading, sgpe_files, tiktoken
+from hf_sgpe.formats import gguf_tokenizer, gpt2_files, loading, tiktoken
+from hf_sgpe.sgpe.sgpe_vocabulary import SGPEVocabulary
 from hf_sgpe.weights import safetensors_files
 from trainers import read_texts
 
@@ -25,7 +26,7 @@ READERS = {
     "tokenizer.json": loading.load,
     "model.gguf": gguf_tokenizer.read_tokenizer,
     "my.tiktoken": tiktoken.read,
-    "vocab.json": sgpe_files.read,
+    "vocab.json": SGPEVocabulary.load,
     "model.safetensors": lambda path: safetensors_files.stored(path.parent),
     "model.safetensors.index.json": lambda path: safetensors_files.stored(path.parent),
     "counts.parquet": read_info,

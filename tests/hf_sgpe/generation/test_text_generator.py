@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.engines import Bigram, Parrot
-from support.small_tokenizers import with_specials
+from support.small_tokenizers import with_parts, with_specials
 
-from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, ScoredToken, TextGenerator
 from hf_sgpe.generation.text_generator import end_of_turn, until_stop
 from hf_sgpe.splitting.streams import whole_letters
@@ -221,8 +221,7 @@ def test_a_letter_is_shown_when_the_next_one_begins(chatty):
 
 def with_start(tokenizer, *names):
     """A tokenizer that puts special tokens before a text."""
-    parts = {name: value for name, value in vars(tokenizer).items() if not name.startswith("_")}
-    return BPETokenizer(**parts | {"template": Template.around(names, [])})
+    return with_parts(tokenizer, template=Template.around(names, []))
 
 
 def test_a_text_is_scored_token_by_token(chatty):

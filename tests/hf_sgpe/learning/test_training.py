@@ -18,6 +18,7 @@ from hf_sgpe import (
     train_from_counts,
 )
 from hf_sgpe.bpe.unit_tier import ChosenUnits, order_units
+from hf_sgpe.learning.observer import Observer
 from hf_sgpe.learning.unit_choice import choose_units
 from hf_sgpe.splitting.normalization import prepare
 
@@ -347,7 +348,7 @@ def test_units_worth_less_than_a_learned_token_have_none(some_sinhala):
     gains = []
     config = TrainingConfig(vocab_size=1500)
     counts = WordCounts.from_texts(some_sinhala, config)
-    tokenizer = train_from_counts(counts, config, on_merge=lambda id, pair, count: gains.append(count))
+    tokenizer = train_from_counts(counts, config, observer=Observer(merged=lambda id, pair, count: gains.append(count)))
     trie = LinguisTrie(whole_clusters=True)
     worth = worth_of_units(trie.count_units(list(counts), list(counts.values())), trie, 2)
     kept = {unit for unit in worth if unit.encode() in tokenizer.vocab}

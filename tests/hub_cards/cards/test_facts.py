@@ -1,8 +1,7 @@
 """What a card tells of a tokenizer without measuring it."""
 
-import copy
-
 import pytest
+from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
 from hub_cards import compare, write_card
@@ -37,16 +36,16 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     assert "Longest input" not in facts(tokenizer)
     config = TrainingConfig(vocab_size=300, recipe="bpe", chat_template="chatml", special_tokens=["<s>", "[MASK]"])
     chatty = train_from_counts(WordCounts.from_texts(["a"], config), config)
-    chatty.roles = {"bos_token": "<s>", "mask_token": "[MASK]", "eos_token": "<|im_end|>"}
+    chatty = with_parts(chatty, roles={"bos_token": "<s>", "mask_token": "[MASK]", "eos_token": "<|im_end|>"})
     assert facts(chatty)["Parts of special tokens"] == (
         "`bos_token` `<s>`; `eos_token` `<|im_end|>`; `pad_token` none; `unk_token` none; `mask_token` `[MASK]`; "
         "end of a turn in chats `<|im_end|>`"
     )
-    chatty.chat_template = "{{ messages }}"
+    chatty = with_parts(chatty, chat_template="{{ messages }}")
     assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats no special token")
-    chatty.special_tokens, chatty.roles, chatty.chat_template = {}, {}, None
+    chatty = with_parts(chatty, special_tokens={}, roles={}, chat_template=None)
     assert "Parts of special tokens" not in facts(chatty)
-    chatty.model_max_length = 8192
+    chatty = with_parts(chatty, model_max_length=8192)
     assert facts(chatty)["Longest input"] == "8,192 tokens (`model_max_length`)"
 
 
@@ -73,8 +72,7 @@ def test_the_card_says_which_units_have_a_token(options, text, sample):
 
 def test_the_card_says_how_it_was_balanced(tokenizer):
     measured = {"before": {"tokens": 1000, "gini": 0.08}, "after": {"tokens": 1004, "gini": 0.02}}
-    balanced = copy.copy(tokenizer)
-    balanced.metadata = {**tokenizer.metadata, "balance": {"by": "merges", **measured}}
+    balanced = with_parts(tokenizer, metadata={**tokenizer.metadata, "balance": {"by": "merges", **measured}})
     said = dict(Facts(balanced).table())["Balanced"]
     assert said == "by merges: the Gini of what its languages pay went from 0.080 to 0.020, for +0.4% tokens"
     assert "Balanced" not in dict(Facts(tokenizer).table())

@@ -8,6 +8,7 @@ import re
 from huggingface_hub import ModelCard
 from support.cards import check_html, tables
 from support.data import DATA, needs_data
+from support.small_tokenizers import with_parts
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
@@ -178,7 +179,7 @@ def test_a_tokenizer_of_others_and_one_with_a_template(tmp_path):
 
     config = TrainingConfig(vocab_size=400, recipe="sgpe")
     sgpe = train_from_counts(WordCounts.from_texts(["ශ්‍රී ලංකාව"], config), config)
-    sgpe.chat_template = "{{ messages }}\n```"
+    sgpe = with_parts(sgpe, chat_template="{{ messages }}\n```")
     write_card(tmp_path / "sgpe", sgpe)
     text = (tmp_path / "sgpe" / "README.md").read_text(encoding="utf-8")
     assert "| Around each text | `[CLS]` the text `[SEP]` |" in text

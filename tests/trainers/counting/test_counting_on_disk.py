@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hf_sgpe import kernels, train_from_counts
+from hf_sgpe.learning.observer import Observer
 from trainers import SGPEError, TrainingConfig, WordCounts, add_files, count_to_file
 from trainers.counting import counting_on_disk
 
@@ -166,7 +167,8 @@ def test_merges_whose_lead_is_greater_stay_the_same(sample, tmp_path):
     whole.save(tmp_path / "whole")
     info = add_files([tmp_path / "whole"], tmp_path / "kept", min_count=2)
     counts = []
-    expected = train_from_counts(whole, config, on_merge=lambda tokens, pair, count: counts.append(count)).merges
+    watching = Observer(merged=lambda tokens, pair, count: counts.append(count))
+    expected = train_from_counts(whole, config, observer=watching).merges
     found = train_from_counts(WordCounts.load(tmp_path / "kept"), config).merges
     same = next((n for n, (one, other) in enumerate(zip(expected, found, strict=False)) if one != other), len(expected))
     # Where the first one differs, its pair led by no more than was lost; so did it by its own count.

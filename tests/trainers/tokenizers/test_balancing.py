@@ -177,13 +177,11 @@ def test_parity_of_parts_whose_fractions_cancel(held_out, config):
     """Half of a corpus, twice, is the corpus: the sum has no halves left."""
     from dataclasses import replace
 
-    from hf_sgpe.learning.training import train_in_parity
-
     small = replace(config, vocab_size=800)
     lines = held_out["eval-si"]
     half = WordCounts.from_texts(lines, small) * 0.5
     text = WordCounts.from_texts(lines, small)
-    found = train_in_parity([(half, text), (half, text * 0.5)], small)
+    found = train_from_counts(half + half, small, languages=[(half, text), (half, text * 0.5)])
     assert len(found.merges) > 400  # until no pair occurs twice in its language
 
 

@@ -103,7 +103,7 @@ def bases(sample):
 
 
 def extended(base, config, text):
-    return extend_from_counts(base, WordCounts.from_texts([text], config.splitting_for(base)), config)
+    return extend_from_counts(base.data, WordCounts.from_texts([text], config.splitting_for(base)), config)
 
 
 def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):

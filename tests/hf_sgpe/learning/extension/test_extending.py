@@ -8,6 +8,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.small_tokenizers import with_parts
 from support.texts import texts
 from tokenizers import Tokenizer
 
@@ -42,12 +43,12 @@ def base(request):
     tokenizer = BPETokenizer.train_from_iterator(
         text, 330, pattern=request.param, special_tokens=["<|endoftext|>"], min_frequency=1
     )
-    tokenizer.ignore_merges = request.param == "llama3"
-    return tokenizer
+    return with_parts(tokenizer, ignore_merges=request.param == "llama3")
 
 
 def extended(base, config, *lines):
-    return extend_from_counts(base, WordCounts.from_texts(lines, config.splitting_for(base)), config)
+    data = base.data if isinstance(base, BPETokenizer) else base
+    return extend_from_counts(data, WordCounts.from_texts(lines, config.splitting_for(data)), config)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_an_extension_by_devanagari_leaves_its_accents_alone(names):
     )
     config = ExtensionConfig(["hi"], new_tokens=90, own_split=True)
     counts = WordCounts.from_texts([HINDI], Splitting(scripts=(*names, "hi")))
-    new = BPETokenizer.of(extend_from_counts(older, counts, config).tokenizer)
+    new = BPETokenizer.of(extend_from_counts(older.data, counts, config).tokenizer)
     backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new)))
     for line in ("ภา\u0951ษา नमस्\u0951ते", "كت\u0951ب\u0301", text, HINDI):
         assert new.encode(line) == backend.encode(line, add_special_tokens=False).ids
@@ -218,8 +219,7 @@ def test_old_tokens_are_reached_where_llama_cpp_splits_alone():
     assert gguf.pre_of(own) is None
     left_out = BPETokenizer({**base.vocab, b"zzz": 5000}, base.merges, splitting=base.splitting)
     assert gguf.pre_of(left_out) is None
-    left_out.ignore_merges = True
-    assert gguf.pre_of(left_out) == "granite-embed-multi-97m"
+    assert gguf.pre_of(with_parts(left_out, ignore_merges=True)) == "granite-embed-multi-97m"
 
 
 def test_what_was_extended_can_be_extended(base, extension):
@@ -249,7 +249,7 @@ def test_ids_without_a_token_can_be_given_first(base):
     highest = max(vocab.values()) + 7
     gaps = BPETokenizer(vocab, base.merges, splitting=base.splitting, special_tokens={"<|endoftext|>": highest})
     assert free_ids_of(gaps, highest + 3) == [*range(201, 206), *range(highest - 6, highest), highest + 1, highest + 2]
-    new = extend_from_counts(gaps, counts, config, free_ids=[204, 202, 3, highest]).tokenizer
+    new = extend_from_counts(gaps.data, counts, config, free_ids=[204, 202, 3, highest]).tokenizer
     added = sorted(set(new.vocab.values()) - set(vocab.values()))
     assert added == [202, 204, *range(highest + 1, highest + len(added) - 1)]
 
@@ -260,12 +260,12 @@ def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
         WordCounts.from_texts([SINHALA + ENGLISH], splitting)
         for splitting in (config.splitting_for(base), Splitting("hybrid", ("sinhala", "tamil"), "bloom", "none", ("<x>",)))
     ]
-    one, other = (extend_from_counts(base, counts, config).tokenizer for counts in counted)
+    one, other = (extend_from_counts(base.data, counts, config).tokenizer for counts in counted)
     assert (one.vocab, one.merges) == (other.vocab, other.merges)
     with pytest.raises(SGPEError, match=r"counted by the recipe hybrid.*normalization nfc, but this extension needs"):
-        extend_from_counts(base, WordCounts.from_texts([SINHALA], Splitting(scripts=("sinhala",))), config)
+        extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting(scripts=("sinhala",))), config)
     with pytest.raises(SGPEError, match="counted by the recipe bpe"):
-        extend_from_counts(base, WordCounts.from_texts([SINHALA], Splitting("bpe", pattern="gpt2")), config)
+        extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting("bpe", pattern="gpt2")), config)
 
 
 @pytest.mark.parametrize(
@@ -298,24 +298,18 @@ def test_text_that_teaches_nothing_is_refused(base):
 
 
 def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
-    def with_parts(**parts):
-        names = ("special_tokens", "added_tokens", "ignore_merges", "splitting")
-        kept = {name: getattr(extension.tokenizer, name) for name in names}
-        vocab, merges = parts.pop("vocab", extension.tokenizer.vocab), parts.pop("merges", extension.tokenizer.merges)
-        return BPETokenizer(vocab, merges, **{**kept, **parts})
-
     vocab, merges = extension.tokenizer.vocab, extension.tokenizer.merges
     kept = [
         pair for pair in base.merges if pair in merges and not Confinement.to_scripts(["si", "hi"]).holds(b"".join(pair))
     ]
     more = {**vocab, b"zq": 5000}
     for broken, message in (
-        (with_parts(vocab=more, merges=[*merges, (b"z", b"q")]), "the new token b'zq' stands in text of other scripts"),
-        (with_parts(merges=[kept[-1], *(pair for pair in merges if pair != kept[-1])]), "has another place"),
-        (with_parts(merges=[pair for pair in merges if pair != kept[-1]]), "has another place"),
-        (with_parts(special_tokens={}), "has other special tokens"),
-        (with_parts(splitting=Splitting("bpe", pattern="bloom")), "cuts other text in another way"),
-        (with_parts(ignore_merges=not base.ignore_merges), "has other ignore merges"),
+        (replace(extension.tokenizer, vocab=more, merges=[*merges, (b"z", b"q")]), "the new token b'zq' stands in text of other scripts"),
+        (replace(extension.tokenizer, merges=[kept[-1], *(pair for pair in merges if pair != kept[-1])]), "has another place"),
+        (replace(extension.tokenizer, merges=[pair for pair in merges if pair != kept[-1]]), "has another place"),
+        (replace(extension.tokenizer, special_tokens={}), "has other special tokens"),
+        (replace(extension.tokenizer, splitting=Splitting("bpe", pattern="bloom")), "cuts other text in another way"),
+        (replace(extension.tokenizer, ignore_merges=not base.ignore_merges), "has other ignore merges"),
     ):
         with pytest.raises(SGPEError, match=message):
             check_promise(base, broken, ["sinhala", "hindi"])

@@ -21,7 +21,7 @@ def base(request):
 def extended(base, script, text):
     config = ExtensionConfig([script], new_tokens=120)
     counts = WordCounts.from_texts([text], config.splitting_for(base))
-    return BPETokenizer.of(extend_from_counts(base, counts, config).tokenizer)
+    return BPETokenizer.of(extend_from_counts(base.data, counts, config).tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(base, script
     config = ExtensionConfig(scripts, new_tokens=100, min_frequency=4)
     counts = WordCounts.from_texts(["ไทย ខ្មែរ "] * times, config.splitting_for(base)) * 0.5
     assert counts.scale == 2
-    extension = extend_from_counts(base, counts, config)
+    extension = extend_from_counts(base.data, counts, config)
     assert (extension.new_tokens > extension.unit_tokens) == is_learned

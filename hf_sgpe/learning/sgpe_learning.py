@@ -1,4 +1,4 @@
-"""From counted words to a tokenizer, whatever its recipe. Nothing here reads files; that is the business of `trainers`."""
+"""Learning the vocabulary of the SGPE document from counted words (sections 3.3 to 3.7)."""
 
 from __future__ import annotations
 
@@ -11,90 +11,26 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.sgpe_files import to_data
-from hf_sgpe.learning.sgpe import Merges, SGPEVocabulary
-from hf_sgpe.learning.training_config import TRAINED_ROLES, TrainingConfig
-from hf_sgpe.learning.two_tiers import OnMerge, Track, assemble, check_counts, learn_two_tiers
+from hf_sgpe.learning.assembling import assemble, check_counts
+from hf_sgpe.learning.observer import NOBODY, Observer
+from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.unit_choice import choose_units
+from hf_sgpe.sgpe.sgpe_vocabulary import Merges, SGPEVocabulary
 from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary
-from hf_sgpe.tokenizer import BPETokenizer
-
-__all__ = [
-    "TRAINED_ROLES",
-    "TrainingConfig",
-    "learn_vocabulary",
-    "sgpe_tokenizer",
-    "train_from_counts",
-    "train_in_parity",
-]
+from hf_sgpe.vocabulary.codec import make_codec
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 logger = logging.getLogger(__name__)
 
-OnSGPEMerge = Callable[[Merges, int, int], None]
+OnMerges = Callable[[Merges, int, int], None]
 
 
-def train_from_counts(
-    counts: WordCounts,
-    config: TrainingConfig,
-    *,
-    on_merge: OnMerge | None = None,
-    track: Track = lambda steps, what: steps,
-) -> BPETokenizer:
-    """Learns a tokenizer from counted words: the unit tier, then the statistical tier on what that leaves of each word; for
-    the recipe ``sgpe`` as `learn_vocabulary` has it.
-
-    If the words give fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
-
-    Args:
-        on_merge: Called at each merge of the statistical tier with the number of tokens before it, the pair (two such
-            numbers) and its count in parts of 1 / ``counts.scale``.
-        track: Given a collection and what is done with it, yields its items: a progress bar's place.
-
-    Raises:
-        SGPEError: there are no words, they were cut for another configuration, or the vocabulary is too small for the
-            chosen units (the message says what would do).
-    """
-    if config.recipe == "sgpe":
-        vocabulary = learn_vocabulary(counts, config, on_pair=on_merge, track=track)
-        return sgpe_tokenizer(vocabulary, config, counts)
-    return BPETokenizer.of(learn_two_tiers(counts, config, on_merge=on_merge, track=track))
-
-
-def train_in_parity(
-    languages: Sequence[tuple[WordCounts, WordCounts]],
-    config: TrainingConfig,
-    *,
-    on_merge: OnMerge | None = None,
-    track: Track = lambda steps, what: steps,
-) -> BPETokenizer:
-    """Learns a tokenizer by Parity-aware BPE: each merge is the one that helps the language that has the most tokens.
-
-    Units are chosen from all languages together, as `train_from_counts` does.
-
-    Args:
-        languages: The words of each language, and those of its held-out text; the texts are translations of each other.
-        on_merge: As for `train_from_counts`; counts are those of the language that chose the merge.
-
-    Raises:
-        SGPEError: as `train_from_counts`, or the recipe is ``sgpe``, or there are no languages.
-
-    Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
-    """
-    if config.recipe == "sgpe":
-        raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
-    if not languages:
-        raise SGPEError("parity needs the words of some languages, and those of their held-out texts")
-    learning = [words for words, _ in languages]
-    counts = WordCounts.sum(learning)
-    return BPETokenizer.of(learn_two_tiers(counts, config, languages=languages, on_merge=on_merge, track=track))
-
-
-def sgpe_tokenizer(vocabulary: SGPEVocabulary, config: TrainingConfig, counts: WordCounts) -> BPETokenizer:
-    """The lossless tokenizer of a vocabulary that was learned from ``counts``; ids are the vocabulary's own where the
+def lossless_data(vocabulary: SGPEVocabulary, config: TrainingConfig, counts: WordCounts) -> TokenizerData:
+    """Return the lossless tokenizer of a vocabulary that was learned from ``counts``; ids are the vocabulary's own where the
     configuration has the special tokens at the start."""
-    lossless = to_data(**vars(vocabulary))
+    lossless = vocabulary.to_data()
     tokens = [token for token, _ in lossless.get_mergeable_ranks()]
-    return BPETokenizer.of(assemble(tokens, lossless.merges, config, counts.digest()))
+    return assemble(tokens, lossless.merges, config, counts.digest())
 
 
 def learn_vocabulary(
@@ -102,11 +38,10 @@ def learn_vocabulary(
     config: TrainingConfig,
     *,
     merged: Sequence[tuple[str, str]] = (),
-    on_merge: OnSGPEMerge | None = None,
-    on_pair: OnMerge | None = None,
-    track: Track = lambda steps, what: steps,
+    on_merge: OnMerges | None = None,
+    observer: Observer = NOBODY,
 ) -> SGPEVocabulary:
-    """Learns a vocabulary of the SGPE document from counted words (sections 3.3 to 3.7).
+    """Learn a vocabulary of the SGPE document from counted words.
 
     Symbols are the boundary tokens in order, then the syllables in order. The document leaves the order of the syllables
     open; this one makes the result independent of the order of the text.
@@ -116,8 +51,7 @@ def learn_vocabulary(
             its ``min_freq``. Syllables beyond them are unknown: they take no part in any pair.
         merged: Merges learned from the same words before, which are done again first.
         on_merge: Called at each further merge with all merges up to it, how many there can be at most, and its count.
-        on_pair: Called at each further merge as `train_from_counts` says.
-        track: As for `train_from_counts`.
+        observer: Watches each step.
 
     Raises:
         SGPEError: there are no words, or ``merged`` was not learned from them or is more than ``vocab_size`` allows.
@@ -126,7 +60,7 @@ def learn_vocabulary(
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
     words, times = counts.words(), counts.values()
-    units = trie.count_units(track(words, "Finding syllables"), times, every_word=True)
+    units = trie.count_units(observer.steps(words, "Finding syllables"), times, every_word=True)
     boundary = sorted(unit for unit in units if is_boundary(unit, scripts))
     least = config.min_unit_frequency and config.min_unit_frequency * counts.scale
     chosen = choose_units(
@@ -138,7 +72,7 @@ def learn_vocabulary(
     )
     symbols = [*boundary, *sorted(chosen.syllables.difference(boundary))]
     ids = {symbol: id for id, symbol in enumerate(symbols)}
-    runs = known_runs(track(words, "Cutting words"), times, trie, ids.keys())
+    runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
         logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", config.vocab_size)
@@ -163,8 +97,8 @@ def learn_vocabulary(
         merges.append((left, right))
         if on_merge:
             on_merge(merges, num_merges, count)
-        if on_pair:
-            on_pair(id, pair, count)
+        if observer.merged:
+            observer.merged(id, pair, count)
 
     merges = list(merged)
     learn_merges(
@@ -194,7 +128,7 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """What SGPE learns from: runs of known units, and how often each occurs. A unit that is not known takes no part in any
+    """Count the runs of known units, from which SGPE learns. A unit that is not known takes no part in any
     pair, so it ends one run and the next begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
@@ -215,11 +149,11 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """The ids of section 3.7: special tokens, then the most frequent first. Those of equal frequency stay in order, and so
-    do those that occur no more, since each stands inside a longer one."""
+    """Return the ids of section 3.7: special tokens, then the most frequent first. Tokens of equal frequency stay in
+    order, and so do tokens that occur no more because each is part of a longer one."""
     import numpy as np
 
-    ids, ends = vocabulary.to_bpe().encode_batch_to_numpy(map("".join, runs))
+    ids, ends = make_codec(vocabulary.to_data()).encode_batch_to_numpy(list(map("".join, runs)))
     times = np.repeat(np.array(list(runs.values())), np.diff(ends, prepend=0))
     frequency = np.zeros(len(vocabulary.vocab), dtype=np.int64)
     np.add.at(frequency, ids, times)

@@ -5,10 +5,10 @@ from support.data import DATA, corpus, needs_data, sinhala_words
 from support.texts import indic, texts
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEEncoder, SGPEError, SGPEVocabulary, TrainingConfig, WordCounts
-from hf_sgpe.formats import sgpe_files
-from hf_sgpe.learning.training import learn_vocabulary
+from hf_sgpe.learning.sgpe_learning import learn_vocabulary
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from trainers import read_texts
+from trainers.tokenizers.sgpe_trainer import read_checkpoint
 
 pytestmark = pytest.mark.kernels
 
@@ -343,4 +343,4 @@ def test_damaged_checkpoints_are_named(tmp_path, content, message):
     path = tmp_path / "checkpoint_1.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(SGPEError, match=message):
-        sgpe_files.read_checkpoint(path)
+        read_checkpoint(path)

@@ -1,0 +1,90 @@
+"""What is around learning: checks of the counted words, and the ids of what was learned."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from hf_sgpe.bpe.unit_tier import BYTES
+from hf_sgpe.chat.templates import load_template
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, names_of
+from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+logger = logging.getLogger(__name__)
+
+
+def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
+    """Make sure that there are words to learn from, cut by the configuration's splitting. Warn if words of a script that
+    could be kept whole are not.
+
+    Raises:
+        SGPEError: there are none, or they were cut in another way.
+    """
+    if setting := counts.splitting.difference(config.splitting):
+        has, wants = (one.to_dict()[setting] for one in (counts.splitting, config.splitting))
+        raise SGPEError(
+            f"the words were counted with {setting.replace('_', ' ')} {has!r}, but the configuration has {wants!r}"
+        )
+    if not len(counts):
+        raise SGPEError("the corpus is empty: it has no words to learn from")
+    if scripts := config.unit_scripts:
+        others = LinguisTrie([name for name in SCRIPTS if name not in scripts])
+        total = sum(counts.values())
+        running = others.count_scripts(counts.words(), counts.values())
+        for script, count in sorted(running.items(), key=lambda item: -item[1]):
+            if count and count * 100 >= total:
+                logger.warning(
+                    "%.0f %% of the words are %s, which is not among the scripts: their syllables will be cut",
+                    100 * count / total,
+                    script,
+                )
+
+
+def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> None:
+    """Warn of scripts that were named and that the text does not have, unless all scripts were."""
+    absent = set(scripts).difference(present)
+    if absent and len(scripts) < len(SCRIPTS):
+        logger.warning("the text has no word in %s", names_of(sorted(absent)))
+
+
+def assemble(
+    tokens: Sequence[bytes], merges: Sequence[tuple[bytes, bytes]], config: TrainingConfig, digest: str
+) -> TokenizerData:
+    """Return the tokenizer of learned tokens: special tokens get the ids that the configuration wants, other tokens the
+    ids around them, in order.
+
+    Args:
+        tokens: All but the special ones, in the order of their ids.
+        digest: Of the counts, kept in the metadata.
+
+    Raises:
+        SGPEError: a special token was given an id beyond the tokens that there are.
+    """
+    specials = config.special_tokens
+    assert specials is not None  # the configuration has filled in the recipe's
+    if isinstance(specials, Mapping):
+        special_ids = dict(specials)
+    else:
+        first = {"start": 0, "after-bytes": len(BYTES), "end": len(tokens)}[config.special_tokens_position or ""]
+        special_ids = {token: first + number for number, token in enumerate(specials)}
+    taken, size = set(special_ids.values()), len(tokens) + len(specials)
+    if beyond := [token for token, id in special_ids.items() if id >= size]:
+        raise SGPEError(
+            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus gives only {size} tokens: "
+            f"give a vocab_size of {size}, and ids below it"
+        )
+    return TokenizerData(
+        dict(zip(tokens, (id for id in range(size) if id not in taken), strict=True)),
+        merges,
+        splitting=config.splitting,
+        special_tokens=special_ids,
+        template=config.template(),
+        roles=config.roles(),
+        chat_template=load_template(config.chat_template) if config.chat_template else None,
+        model_max_length=config.model_max_length,
+        metadata={"training": config.to_dict(), "word_counts": digest},
+    )

@@ -1,0 +1,71 @@
+"""SGPEEncoder: the encoder of the SGPE document, which gives ``[UNK]`` for a syllable that is not in the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
+from hf_sgpe.sgpe.sgpe_vocabulary import SGPEVocabulary
+from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_words
+
+
+class SGPEEncoder:
+    """The encoder of section 4 of the document, ``[UNK]`` included. Time grows linearly with the text.
+
+    Not lossless: what became ``[UNK]`` cannot be decoded. `SGPEVocabulary.to_bpe` is.
+
+    >>> vocabulary = SGPEVocabulary({"[UNK]": 0, "ක": 1, " ල": 2, "ක ල": 3, " ලල": 4, "ල": 5}, [(" ල", "ල")])
+    >>> encoder = SGPEEncoder(vocabulary)
+    >>> encoder.tokenize("ක ලල ෆ"), encoder.encode("ක ලල ෆ")
+    (['ක', ' ලල', '[UNK]'], [1, 4, 0])
+    """
+
+    def __init__(self, vocabulary: SGPEVocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.vocab = vocabulary.vocab
+        self.unk_id = self.vocab.get("[UNK]", 1)
+        self.trie = LinguisTrie(vocabulary.scripts)
+        self._tokens = list(self.vocab)
+        symbols = {token: symbol for symbol, token in enumerate(self._tokens)}
+        self._symbols = symbols
+        self._table = MergeTable(
+            ((symbols[left], symbols[right]), symbols[left + right]) for left, right in vocabulary.merges
+        )
+        self._merged = lru_cache(1 << 16)(self._merge)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of ``text``. A character of no script is a token, also if it is not in the vocabulary."""
+        units = self.trie.tokenize(text, leading_space=self.vocabulary.leading_space)
+        tokens: list[str] = []
+        for word in segment_into_words(units, self.vocabulary.scripts):
+            if len(word) == 1 and is_boundary(word[0], self.vocabulary.scripts):
+                tokens += word
+            else:
+                tokens += self._merged(tuple(word))
+        return tokens
+
+    def _merge(self, word: Sequence[str]) -> list[str]:
+        known = [self._symbols.get(unit, -1) for unit in word]
+        # An unknown unit merges with nothing: the run between two of them merges by itself.
+        tokens: list[str] = []
+        start = 0
+        for place, symbol in enumerate([*known, -1]):
+            if symbol < 0:
+                tokens += map(self._tokens.__getitem__, apply_merges(known[start:place], self._table))
+                if place < len(known):
+                    tokens.append("[UNK]")
+                start = place + 1
+        return tokens
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``; that of ``[UNK]`` for every token that is not in the vocabulary."""
+        return [self.vocab.get(token, self.unk_id) for token in self.tokenize(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ``ids``; ids that are not in the vocabulary give nothing."""
+        return "".join(self._text_of.get(id, "") for id in ids)
+
+    @cached_property
+    def _text_of(self) -> dict[int, str]:
+        return {id: token for token, id in self.vocab.items()}
