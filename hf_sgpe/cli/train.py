@@ -329,7 +329,7 @@ def train_sgpe(
     )
     vocabulary = trainer.train(corpus, out, text_field=text_field, resume=resume)
     tokens, merges = len(vocabulary.vocab), len(vocabulary.merges)
-    lossless = vocabulary.to_bpe().vocab_size
+    lossless = vocabulary.to_data().vocab_size
     report(
         f"{out}: {tokens:,} tokens, {merges:,} merges\n"
         f"tokenizer.json has {lossless - tokens:,} more, to spell what vocab.json cannot",

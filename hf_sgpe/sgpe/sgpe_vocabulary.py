@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hf_sgpe.bpe.merging import spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
@@ -22,9 +22,6 @@ from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS, Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.vocabulary.special_tokens import cls_sep_template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
-
-if TYPE_CHECKING:
-    from hf_sgpe.tokenizer import BPETokenizer
 
 VOCAB_FILE = "vocab.json"
 VERSION = "sgpe_v1.0.0"
@@ -112,7 +109,8 @@ class SGPEVocabulary:
         write_document(content, path)
 
     def to_data(self) -> TokenizerData:
-        """Return the same tokens with the same ids as byte-level BPE: lossless, and texts in [CLS] and [SEP].
+        """Return the same tokens with the same ids as byte-level BPE, for `BPETokenizer.of`: lossless, with [CLS] and [SEP] around
+        texts.
 
         Text whose units are all in the vocabulary has the tokens that `SGPEEncoder` gives. A unit that is not falls apart
         at its letters, characters or bytes, which have the ids after the vocabulary's.
@@ -143,16 +141,6 @@ class SGPEVocabulary:
             splitting=Splitting("sgpe", self.scripts),
             template=cls_sep_template(special_ids),
         )
-
-    def to_bpe(self) -> BPETokenizer:
-        """Return `to_data` as a tokenizer, which every loader knows once it is saved.
-
-        Raises:
-            SGPEError: the vocabulary was made without leading spaces.
-        """
-        from hf_sgpe.tokenizer import BPETokenizer
-
-        return BPETokenizer.of(self.to_data())
 
 
 def merges_in(content: dict[str, Any], path: Path) -> Merges:

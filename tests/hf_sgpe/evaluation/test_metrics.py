@@ -347,7 +347,7 @@ def test_a_smaller_vocabulary_has_its_size_with_added_tokens_of_every_kind(speci
     for vocab_size in range(256 + len(special) + len(added), tokenizer.vocab_size + 1):
         smaller = with_first_merges(tokenizer, vocab_size)
         assert len(smaller.vocab) == vocab_size - len(special) - len(added)
-        assert smaller.added_tokens == added
+        assert (smaller.special_tokens, smaller.added_tokens) == (special, added)
 
 
 def test_bytes_per_token_is_that_of_an_evaluation(tokenizer, sample):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.small_tokenizers import with_parts
 from transformers import PreTrainedTokenizerFast
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPETokenizerFast
@@ -22,8 +23,7 @@ def settings_in(folder):
 def resaved(tmp_path):
     """A tokenizer of this package that transformers 5 loaded and saved again."""
     tokenizer = BPETokenizer.train_from_iterator(["low lower"], 300, special_tokens=SPECIAL)
-    tokenizer.chat_template = TEMPLATE
-    tokenizer.save(tmp_path / "first")
+    with_parts(tokenizer, chat_template=TEMPLATE).save(tmp_path / "first")
     PreTrainedTokenizerFast.from_pretrained(tmp_path / "first").save_pretrained(tmp_path / "resaved")
     settings = settings_in(tmp_path / "resaved")
     assert settings["tokenizer_class"] == "TokenizersBackend"

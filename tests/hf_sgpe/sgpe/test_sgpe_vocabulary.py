@@ -39,7 +39,7 @@ def encoder(real):
 
 @pytest.fixture(scope="module")
 def real_bpe(real):
-    return real.to_bpe()
+    return BPETokenizer.of(real.to_data())
 
 
 # ---------------------------------------------------------------- training as the document has it
@@ -207,7 +207,7 @@ def test_vocabularies_without_leading_space_encode_but_do_not_export():
     vocabulary = SGPEVocabulary({"[UNK]": 0, "ක": 1, " ": 2, "කක": 3}, [("ක", "ක")], leading_space=False)
     assert SGPEEncoder(vocabulary).encode("කක කx") == [3, 2, 1, 0]
     with pytest.raises(SGPEError, match="leading_space"):
-        vocabulary.to_bpe()
+        vocabulary.to_data()
 
 
 # ---------------------------------------------------------------- correctness table of the document (section 7)

@@ -158,7 +158,7 @@ def test_a_repository_on_the_hub_is_extended_with_all_its_files(here, base, corp
     save_extended(folder, extension, tmp_path / "out")
     for name in ("additional_chat_templates/tools.jinja", "chat_template.jinja", "generation_config.json"):
         assert (tmp_path / "out" / name).read_bytes() == files[name]
-    assert extension.tokenizer.metadata["extensions"][0]["base"] == "me/base"
+    assert TokenizerFolder.read(tmp_path / "out").data.metadata["extensions"][0]["base"] == "me/base"
     here.add("me/plain", {name: files[name] for name in ("tokenizer.json", "tokenizer_config.json")})
     assert TokenizerFolder.read("me/plain").files == {}
     with pytest.raises(SGPEError, match="me/nothing"):

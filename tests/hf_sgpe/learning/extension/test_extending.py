@@ -298,18 +298,25 @@ def test_text_that_teaches_nothing_is_refused(base):
 
 
 def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
-    vocab, merges = extension.tokenizer.vocab, extension.tokenizer.merges
+    made = extension.tokenizer
+    vocab, merges = made.vocab, made.merges
     kept = [
         pair for pair in base.merges if pair in merges and not Confinement.to_scripts(["si", "hi"]).holds(b"".join(pair))
     ]
     more = {**vocab, b"zq": 5000}
     for broken, message in (
-        (replace(extension.tokenizer, vocab=more, merges=[*merges, (b"z", b"q")]), "the new token b'zq' stands in text of other scripts"),
-        (replace(extension.tokenizer, merges=[kept[-1], *(pair for pair in merges if pair != kept[-1])]), "has another place"),
-        (replace(extension.tokenizer, merges=[pair for pair in merges if pair != kept[-1]]), "has another place"),
-        (replace(extension.tokenizer, special_tokens={}), "has other special tokens"),
-        (replace(extension.tokenizer, splitting=Splitting("bpe", pattern="bloom")), "cuts other text in another way"),
-        (replace(extension.tokenizer, ignore_merges=not base.ignore_merges), "has other ignore merges"),
+        (
+            replace(made, vocab=more, merges=[*merges, (b"z", b"q")]),
+            "the new token b'zq' stands in text of other scripts",
+        ),
+        (
+            replace(made, merges=[kept[-1], *(pair for pair in merges if pair != kept[-1])]),
+            "has another place",
+        ),
+        (replace(made, merges=[pair for pair in merges if pair != kept[-1]]), "has another place"),
+        (replace(made, special_tokens={}, roles={}), "has other special tokens"),
+        (replace(made, splitting=Splitting("bpe", pattern="bloom")), "cuts other text in another way"),
+        (replace(made, ignore_merges=not base.ignore_merges), "has other ignore merges"),
     ):
         with pytest.raises(SGPEError, match=message):
             check_promise(base, broken, ["sinhala", "hindi"])
