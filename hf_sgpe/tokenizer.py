@@ -18,7 +18,8 @@ from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.learning.learn import Languages, learn_tokenizer
+from hf_sgpe.learning.assembling import Languages
+from hf_sgpe.learning.learn import learn_tokenizer
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.package import named_above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import load_template
@@ -15,6 +16,16 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 logger = logging.getLogger(__name__)
+
+Languages = Sequence[tuple[WordCounts, WordCounts]]
+"""The words of each language, and the words of its held-out text; the texts are translations of each other."""
+
+
+class Learned(NamedTuple):
+    """The tokens that were learned, in the order of their ids and without special tokens, and the merges by rank."""
+
+    tokens: Sequence[bytes]
+    merges: Sequence[tuple[bytes, bytes]]
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
@@ -51,19 +62,17 @@ def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> N
         logger.warning("the text has no word in %s", names_of(sorted(absent)))
 
 
-def assemble(
-    tokens: Sequence[bytes], merges: Sequence[tuple[bytes, bytes]], config: TrainingConfig, digest: str
-) -> TokenizerData:
+def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
     """Return the tokenizer of learned tokens: special tokens get the ids that the configuration wants, other tokens the
     ids around them, in order.
 
     Args:
-        tokens: All but the special ones, in the order of their ids.
         digest: Of the counts, kept in the metadata.
 
     Raises:
         SGPEError: a special token was given an id beyond the tokens that there are.
     """
+    tokens, merges = learned
     specials = config.special_tokens
     assert specials is not None  # the configuration has filled in the recipe's
     if isinstance(specials, Mapping):

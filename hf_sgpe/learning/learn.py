@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.assembling import assemble, check_counts
+from hf_sgpe.learning.assembling import Languages, assemble, check_counts
 from hf_sgpe.learning.observer import NOBODY, Observer
-from hf_sgpe.learning.sgpe_learning import learn_vocabulary, lossless_data
+from hf_sgpe.learning.sgpe_learning import learn_sgpe
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
-Languages = Sequence[tuple[WordCounts, WordCounts]]
-"""The words of each language, and the words of its held-out text; the texts are translations of each other."""
+_LEARNERS = {"sgpe": learn_sgpe}
+"""Recipe → how its tokens are learned; by two tiers where it is not named here."""
 
 
 def learn_tokenizer(
@@ -37,12 +35,9 @@ def learn_tokenizer(
 
     Source of the parity: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """
-    if config.recipe == "sgpe":
-        if languages:
-            raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
-        return lossless_data(learn_vocabulary(counts, config, observer=observer), config, counts)
     check_counts(counts, config)
+    learn = _LEARNERS.get(config.recipe, learn_two_tiers)
     with ThreadPoolExecutor(1) as second:
         digest = second.submit(counts.digest)  # merging natively leaves the interpreter to other threads
-        tokens, merges = learn_two_tiers(counts, config, languages=languages, observer=observer)
-    return assemble(tokens, merges, config, digest.result())
+        learned = learn(counts, config, languages=languages, observer=observer)
+    return assemble(learned, config, digest.result())

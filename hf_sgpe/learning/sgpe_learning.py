@@ -11,26 +11,31 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.assembling import assemble, check_counts
+from hf_sgpe.learning.assembling import Languages, Learned
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.unit_choice import choose_units
 from hf_sgpe.sgpe.sgpe_vocabulary import Merges, SGPEVocabulary
 from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary
 from hf_sgpe.vocabulary.codec import make_codec
-from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 logger = logging.getLogger(__name__)
 
 OnMerges = Callable[[Merges, int, int], None]
 
 
-def lossless_data(vocabulary: SGPEVocabulary, config: TrainingConfig, counts: WordCounts) -> TokenizerData:
-    """Return the lossless tokenizer of a vocabulary that was learned from ``counts``; ids are the vocabulary's own where the
-    configuration has the special tokens at the start."""
-    lossless = vocabulary.to_data()
-    tokens = [token for token, _ in lossless.get_mergeable_ranks()]
-    return assemble(tokens, lossless.merges, config, counts.digest())
+def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
+    """Learn a tokenizer of the recipe ``sgpe``; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
+    if languages:
+        raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
+    return lossless(learn_vocabulary(counts, config, observer=observer))
+
+
+def lossless(vocabulary: SGPEVocabulary) -> Learned:
+    """Return the tokens and merges of a vocabulary's lossless form; ids are the vocabulary's own where the configuration has
+    the special tokens at the start."""
+    data = vocabulary.to_data()
+    return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
 
 
 def learn_vocabulary(
@@ -54,9 +59,8 @@ def learn_vocabulary(
         observer: Watches each step.
 
     Raises:
-        SGPEError: there are no words, or ``merged`` was not learned from them or is more than ``vocab_size`` allows.
+        SGPEError: ``merged`` was not learned from these words, or is more than ``vocab_size`` allows.
     """
-    check_counts(counts, config)
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
     words, times = counts.words(), counts.values()

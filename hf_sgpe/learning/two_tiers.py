@@ -14,8 +14,8 @@ from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.assembling import warn_of_absent
-from hf_sgpe.learning.observer import NOBODY, Observer
+from hf_sgpe.learning.assembling import Languages, Learned, warn_of_absent
+from hf_sgpe.learning.observer import Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.unit_choice import choose_units, most_valuable, worth_of_units
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -27,10 +27,10 @@ def learn_two_tiers(
     counts: WordCounts,
     config: TrainingConfig,
     *,
-    languages: Sequence[tuple[WordCounts, WordCounts]] = (),
-    observer: Observer = NOBODY,
-) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
-    """Return the tokens in the order of their ids, and the merges; arguments as for `learn_tokenizer`."""
+    languages: Languages,
+    observer: Observer,
+) -> Learned:
+    """Learn the unit tier and the statistical tier; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
     # Parts may have been weighted more finely than their sum shows, whose fractions are in lowest terms.
     scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
@@ -64,7 +64,7 @@ def learn_two_tiers(
             config.vocab_size,
             config.min_frequency,
         )
-    return tokens, [(tokens[left], tokens[right]) for left, right in unit_merges + learned]
+    return Learned(tokens, [(tokens[left], tokens[right]) for left, right in unit_merges + learned])
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:

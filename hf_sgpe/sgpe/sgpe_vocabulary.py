@@ -109,8 +109,8 @@ class SGPEVocabulary:
         write_document(content, path)
 
     def to_data(self) -> TokenizerData:
-        """Return the same tokens with the same ids as byte-level BPE, for `BPETokenizer.of`: lossless, with [CLS] and [SEP] around
-        texts.
+        """Return the same tokens with the same ids as byte-level BPE, for `BPETokenizer.of`: lossless, with [CLS] and
+        [SEP] around texts.
 
         Text whose units are all in the vocabulary has the tokens that `SGPEEncoder` gives. A unit that is not falls apart
         at its letters, characters or bytes, which have the ids after the vocabulary's.

@@ -17,8 +17,9 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.learning.assembling import assemble, check_counts
 from hf_sgpe.learning.observer import Observer
-from hf_sgpe.learning.sgpe_learning import learn_vocabulary, lossless_data
+from hf_sgpe.learning.sgpe_learning import learn_vocabulary, lossless
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.sgpe.sgpe_vocabulary import VOCAB_FILE, Merges, SGPEVocabulary, merges_in, write_document
 from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS
@@ -114,6 +115,7 @@ class SGPETrainer:
 
         began = time.monotonic()
         counts = count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
+        check_counts(counts, self.config)
         settings = {
             "prune_freq": self.config.min_unit_frequency,
             "min_freq": self.config.min_frequency,
@@ -162,7 +164,7 @@ class SGPETrainer:
         write_checkpoint(vocabulary.merges)
         with atomic_directory(folder) as temporary:
             vocabulary.save(temporary / VOCAB_FILE)
-            tokenizer_json.write(lossless_data(vocabulary, self.config, counts), temporary)
+            tokenizer_json.write(assemble(lossless(vocabulary), self.config, counts.digest()), temporary)
         return vocabulary
 
 

@@ -4,7 +4,16 @@ from support import sgpe_document
 from support.data import DATA, corpus, needs_data, sinhala_words
 from support.texts import indic, texts
 
-from hf_sgpe import BPETokenizer, LinguisTrie, SGPEEncoder, SGPEError, SGPEVocabulary, TrainingConfig, WordCounts
+from hf_sgpe import (
+    BPETokenizer,
+    LinguisTrie,
+    SGPEEncoder,
+    SGPEError,
+    SGPEVocabulary,
+    TrainingConfig,
+    WordCounts,
+    train_from_counts,
+)
 from hf_sgpe.learning.sgpe_learning import learn_vocabulary
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from trainers import read_texts
@@ -102,7 +111,7 @@ def test_weights_and_empty_text():
     counts = WordCounts.from_texts(["කර " * 3], WORDS)
     assert learn_vocabulary(counts * 0.5, config(vocab_size=99, min_freq=2)).merges == []
     with pytest.raises(SGPEError, match="corpus is empty"):
-        learn([])
+        train_from_counts(WordCounts.from_texts([], WORDS), config())
 
 
 def test_other_scripts(sample):
