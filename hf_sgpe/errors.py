@@ -1,5 +1,7 @@
 """The errors that bad input raises."""
 
+from importlib.util import find_spec
+
 
 class SGPEError(ValueError):
     """Bad input, described in one line that names the input and says what to do.
@@ -30,3 +32,13 @@ def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledErr
     'pictures need matplotlib: pip install matplotlib (or the extra [plots])'
     """
     return NotInstalledError(f"{need}: pip install {' '.join(packages)}" + (f" (or the extra [{extra}])" if extra else ""))
+
+
+def check_matplotlib() -> None:
+    """Make sure that a script can draw, before it takes an hour.
+
+    Raises:
+        NotInstalledError: matplotlib is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise not_installed("pictures need matplotlib", "matplotlib", extra="plots")

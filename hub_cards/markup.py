@@ -21,6 +21,20 @@ from hf_sgpe.splitting.scripts.script_registry import every_script
 
 as_json = partial(json.dumps, ensure_ascii=False)
 
+COLOURS = {
+    "ink": ("#1b2330", "#eceff4"),
+    "muted": ("#5b6675", "#a3adba"),
+    "faint": ("#dfe4ea", "#333b47"),
+    "paper": ("#fffefc", "#181c22"),
+    "ours": ("#0b5fc4", "#6cb0ff"),
+    "baseline-1": ("#c2410c", "#ff9a62"),
+    "baseline-2": ("#0f7b5f", "#55c9a5"),
+    "baseline-3": ("#a3419a", "#e28fda"),
+    "baseline-4": ("#8a6100", "#d9b24c"),
+    "baseline-5": ("#56606d", "#a9b4c2"),
+}
+"""Class of a shape, and custom property of CSS → its colour in light mode and in dark mode."""
+
 
 def render(template: str, **values: Any) -> str:
     """Fills in a file of ``hub_cards/templates``."""
@@ -39,7 +53,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block}
     environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
-    environment.globals |= {"version": __version__, "font_stack": font_stack}
+    environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
     return environment
 
 

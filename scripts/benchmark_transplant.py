@@ -29,11 +29,11 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
-from hub_cards.pictures.drawing import check_matplotlib
 from trainers import find_files, read_lines
 from trainers.language_models.language_model import pack
 from trainers.language_models.scoring import score_texts

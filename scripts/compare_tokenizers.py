@@ -29,12 +29,12 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.files.atomic import atomic_directory, atomic_file
 from hf_sgpe.splitting.splitting import RECIPES
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.model_loading import load_tokenizer
-from hub_cards.pictures.plots import check_matplotlib
 from trainers import CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 from trainers.language_models.language_model import pack, small_llama
 from trainers.language_models.scoring import bits_per_byte
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
 def check(args: argparse.Namespace) -> None:
     """Checks the arguments before anything takes time."""
     require_pytorch()
-    check_matplotlib()  # a missing package should show now, not after an hour
+    check_matplotlib()
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
         raise SGPEError("nothing to compare: give at least two tokenizers with --recipe and --tokenizer")

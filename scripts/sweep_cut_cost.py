@@ -23,12 +23,12 @@ from tqdm import tqdm
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.cli.application import named_numbers
 from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.learning.unit_choice import CUT_COST
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.terminal.progress import somebody_watches
-from hub_cards.pictures.plots import check_matplotlib
 from trainers import TokenizerTrainer, TrainingConfig
 
 COSTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_matplotlib()  # a missing package should show now, not after an hour
+    check_matplotlib()
     lines = {name: list(one) for name, one in read_held_out(args.eval).items()}
     for name, text in lines.items():
         if not text:

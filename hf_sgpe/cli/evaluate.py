@@ -234,7 +234,6 @@ def card(
     from hf_sgpe.tokenizer import BPETokenizer
     from hub_cards.cards.card_of_model import holds_model, write_model_card
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
-    from hub_cards.pictures.plots import check_matplotlib
 
     if out is None and not Path(tokenizer).is_dir():
         raise SGPEError(f"{tokenizer}: no folder to write a card to: give one by --out")
@@ -270,7 +269,6 @@ def card(
     check_metadata(license, language or ())
     evaluations = None
     if text:
-        check_matplotlib()
         texts = texts_of(text, text_field=text_field)
         warn_of_zawgyi([file for one in texts.values() for file in one.files], text_field=text_field)
         baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}

@@ -115,9 +115,7 @@ def extend(
     texts = {}
     if evaluate:
         from hf_sgpe.evaluation.comparison import texts_of
-        from hub_cards.pictures.drawing import check_matplotlib
 
-        check_matplotlib()
         texts = texts_of(evaluate, text_field=text_field)
     folder = TokenizerFolder.read(base)
     if (Path(out) / "tokenizer.json").exists() and Path(out).resolve() in (

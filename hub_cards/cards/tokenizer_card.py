@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.results import MEASURES, Comparison
@@ -31,7 +29,7 @@ from hub_cards.cards.seal import (
 )
 from hub_cards.cards.tables import Tables
 from hub_cards.markup import render
-from hub_cards.pictures.drawing import NARROW, WIDE, for_page
+from hub_cards.pictures.drawing import Picture, colour_of, mark
 from hub_cards.pictures.plots import draw
 
 if TYPE_CHECKING:
@@ -70,8 +68,7 @@ def write_card(
         The files written, as paths below ``folder``.
 
     Raises:
-        SGPEError: a README.md there would be lost (see ``replace``); the licence or a language is not valid; matplotlib
-            is missing.
+        SGPEError: a README.md there would be lost (see ``replace``); the licence or a language is not valid.
     """
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
@@ -87,10 +84,10 @@ def write_card(
         tuple(datasets),
         tuple(tags),
     )
-    pictures, narrow = (draw(evaluations, paper) if evaluations else {} for paper in (WIDE, NARROW))
-    files = {f"pictures/{name}.svg": svg for name, svg in pictures.items()}
+    pictures = draw(evaluations) if evaluations else {}
+    files = {f"pictures/{name}.svg": picture.svg() for name, picture in pictures.items()}
     files[CARD_FILE] = card.readme(pictures)
-    files[PAGE_FILE] = card.page(pictures, narrow)
+    files[PAGE_FILE] = card.page(pictures)
     with atomic_directory(folder) as temporary:
         for path, text in files.items():
             (temporary / path).parent.mkdir(exist_ok=True)
@@ -155,10 +152,9 @@ class Card:
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
-    def page(self, pictures: Mapping[str, str], narrow: Mapping[str, str]) -> str:
-        """The card as one page, with the pictures (name → SVG) in it, those for wide and those for narrow windows."""
-        wide, small = ({name: Markup(for_page(svg)) for name, svg in drawn.items()} for drawn in (pictures, narrow))
-        return self._render("page.html.jinja", pictures=wide, narrow=small)
+    def page(self, pictures: Mapping[str, Picture]) -> str:
+        """Return the card as one page, with the pictures, by name, in it."""
+        return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
 
     def _render(self, template: str, **values: object) -> str:
         return render(template, card=self, facts=self.facts, tables=self.tables, **values)

@@ -1,186 +1,195 @@
-"""Draws on paper measured in inches, and writes it as SVG with its text as text, which the reader's browser shapes.
+"""Pictures of bars, marks and lines: in a page as wide as their place, and as SVG in a file of its own.
 
-The same input gives the same bytes on every machine: places are worked out with the font that comes with matplotlib, and no
-date or random name is written. Colour-blind readers can tell the colours apart too, and each tokenizer has its own marker.
+Places from left to right are in per cent of the width there is, from top to bottom in pixels: so text keeps its size in
+every window, and nothing must be drawn twice. Text stays text, which the reader's browser shapes. The same input gives the
+same bytes on every machine. Colour-blind readers can tell the colours apart too, and each tokenizer has its own mark.
 """
 
 from __future__ import annotations
 
-import html
-import io
-import re
 import textwrap
-import unicodedata
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
 
-from hf_sgpe.errors import not_installed
-from hub_cards.markup import font_stack
+from markupsafe import Markup
 
-INK, MUTED, FAINT, PAPER = "#1b2330", "#5b6675", "#dfe4ea", "#fffefc"
-OURS, BASELINES = "#0b5fc4", ("#c2410c", "#0f7b5f", "#a3419a", "#8a6100", "#56606d")
-COLOURS = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", OURS: "ours"}
-COLOURS |= {colour: f"baseline-{number}" for number, colour in enumerate(BASELINES, 1)}
-"""Colour → the custom property of CSS that takes its place in a page (`for_page`)."""
+from hub_cards.markup import COLOURS, render
 
-MARGIN = 0.25
-_MARKERS = "Ds^vP"
-_FONT = "DejaVu Sans"
+LINE = 18
+"""Height of a line of text, in pixels."""
+LEAST_WIDTH = 260
+"""Width of a picture in the narrowest window."""
+NUMBER = 62
+"""Width of a number and its mark, in a file."""
+
+# A circle, a diamond, a square, triangles and a cross.
+_MARKS = (
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0",
+    "M-4.5 0 0-4.5 4.5 0 0 4.5z",
+    "M-3.7-3.7h7.4v7.4h-7.4z",
+    "M0-4.2 4.2 3.6h-8.4z",
+    "M0 4.2-4.2-3.6h8.4z",
+    "M-1.5-4.2h3v2.7h2.7v3h-2.7v2.7h-3v-2.7h-2.7v-3h2.7z",
+)
+_MARGIN, _LABEL, _GAP = 16, 190, 16
+_COLUMNS, _INNER = 3, 560
+_LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 26, 64, 22
 
 
-class Paper(NamedTuple):
-    """What a picture is drawn on.
+def look_of(place: int) -> int:
+    """Return which colour and mark a tokenizer has by its place: there are five for baselines, and more share them."""
+    return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
+
+
+def colour_of(place: int) -> str:
+    """Return the class of a tokenizer's colour."""
+    return [*COLOURS][4 + look_of(place)]
+
+
+def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", width: float = 1) -> Markup:
+    """Return a line."""
+    shape = '<line class="{}" x1="{:.5g}%" y1="{:.5g}" x2="{:.5g}%" y2="{:.5g}" stroke-width="{}"/>'
+    return Markup(shape).format(look, x, y, to_x, to_y, width)
+
+
+def text(x: float, y: float, content: str, look: str = "muted", *, anchor: str = "start", dx: float = 0) -> Markup:
+    """Return a line of text with its base line at ``y``."""
+    shape = '<text class="text {}" x="{:.5g}%" y="{:.5g}" dx="{}" text-anchor="{}">{}</text>'
+    return Markup(shape).format(look, x, y, dx, anchor, content)
+
+
+def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
+    """Return a rectangle."""
+    shape = '<rect class="{}" x="{:.5g}%" y="{:.5g}" width="{:.5g}%" height="{:.5g}"/>'
+    return Markup(shape).format(look, x, y, width, height)
+
+
+def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
+    """Return the mark of a tokenizer."""
+    shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
+    return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
+
+
+def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
+    """Return lines from point to point, in a tokenizer's colour."""
+    points = list(points)
+    return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
+
+
+def tick(x: float, y: float, label: str) -> Markup:
+    """Return the label of a scale, which must not stand out at the edges."""
+    return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
+
+
+join = Markup("").join
+
+
+@dataclass(frozen=True)
+class Row:
+    """Shapes, with a label before and numbers behind them.
 
     Attributes:
-        suffix: Ending of the names of a picture's parts, so that pictures on several papers can stand in one page.
-        width: In inches.
-        size: Of labels, the smallest text, in points.
+        numbers: Of each tokenizer, in their order.
+        native: The label in its own language.
     """
 
-    suffix: str
-    width: float
-    size: float
+    shapes: Markup
+    height: float
+    label: str = ""
+    native: str = ""
+    code: str = ""
+    numbers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a picture.
+
+    Attributes:
+        keys: Place and name of the tokenizers in it, with their marks.
+        value: The number that matters most.
+        is_small: Whether several fit side by side.
+    """
+
+    title: str = ""
+    about: str = ""
+    keys: tuple[tuple[int, str], ...] = ()
+    rows: tuple[Row, ...] = ()
+    value: str = ""
+    is_small: bool = False
 
     @property
-    def inner(self) -> float:
-        """The width between the margins."""
-        return self.width - 2 * MARGIN
+    def numbers(self) -> int:
+        """How many numbers a row has."""
+        return max((len(row.numbers) for row in self.rows), default=0)
+
+    def placed(self, width: float) -> tuple[Markup, float]:
+        """Return all of it with places for a width, and its height."""
+        y, parts = 0.0, []
+        if self.title:
+            y += 15
+            parts.append(text(0, y, self.title, "ink bold" if self.is_small else "ink title"))
+        if self.value:
+            parts.append(text(100, y, self.value, "ours bold", anchor="end"))
+        for part in textwrap.wrap(self.about, int(width / 6.5)):
+            y += LINE
+            parts.append(text(0, y, part))
+        names = [(place, _shortened(name, _LONGEST_NAME)) for place, name in self.keys]
+        columns = _COLUMNS if all(len(name) <= _LONGEST_KEY for _, name in names) else 1
+        for number, (place, name) in enumerate(names):
+            y += 1.3 * LINE if not number else LINE * (number % columns == 0)
+            x = 100 * (number % columns) / columns
+            parts.append(mark(place, x + 500 / width, y - 4))
+            parts.append(text(x, y, name, f"{colour_of(place)} bold", dx=14))
+        y += _GAP
+        for row in self.rows:
+            labels = _LABEL if self.numbers else 0
+            inner = width - labels - (NUMBER * self.numbers + _GAP if self.numbers else 0)
+            if row.label:
+                label = f"{row.label} {row.native}" if row.native else row.label
+                base = y + row.height / 2 + 4
+                parts.append(text(0, base, label if len(label) <= _LONGEST_LABEL else row.label[:_LONGEST_LABEL], "ink"))
+                for place, value in enumerate(row.numbers):
+                    x = 100 - 100 * NUMBER * (self.numbers - 1 - place) / width
+                    parts.append(text(x, base, value, "muted" if place else "ink bold", anchor="end"))
+                    parts.append(mark(place, x - 4800 / width, base - 4))
+            parts.append(_inside(labels, y, inner, row.height, row.shapes))
+            y += row.height
+        return join(parts), y
 
 
-WIDE, NARROW = Paper("", 8.6, 10.0), Paper("-narrow", 4.2, 12.0)
-"""For README.md and wide windows, and for narrow ones."""
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn, and what it says for those who do not see it."""
+
+    panels: tuple[Panel, ...]
+    description: str
+
+    def svg(self) -> str:
+        """Return the picture as a file."""
+        numbers = max(panel.numbers for panel in self.panels)
+        width = max(_INNER, (_LABEL + LEAST_WIDTH + _GAP + NUMBER * numbers) if numbers else 0)
+        small = (width + _GAP) / _COLUMNS - _GAP
+        parts, column = [], 0
+        y = below = float(_MARGIN)
+        for panel in self.panels:
+            if column in (0, _COLUMNS):
+                y, column = below, 0
+            shapes, height = panel.placed(small if panel.is_small else width)
+            x = _MARGIN + column * (small + _GAP)
+            parts.append(_inside(x, y, small if panel.is_small else width, height, shapes))
+            below = max(below, y + height + _GAP)
+            column += panel.is_small
+        size = {"width": width + 2 * _MARGIN, "height": round(below)}
+        return render("picture.svg.jinja", shapes=join(parts), description=self.description, **size)
 
 
-def check_matplotlib() -> None:
-    """Makes sure that pictures can be drawn.
-
-    Raises:
-        SGPEError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise not_installed("pictures need matplotlib", "matplotlib", extra="plots") from None
+def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> Markup:
+    shape = '<svg x="{:.5g}" y="{:.5g}" width="{:.5g}" height="{:.5g}" overflow="visible">{}</svg>'
+    return Markup(shape).format(x, y, width, height, shapes)
 
 
-def style_of(place: int) -> tuple[str, str]:
-    """Returns colour and marker of a tokenizer by its place; there are five for baselines, and more share them."""
-    other = (place - 1) % len(BASELINES)
-    return (BASELINES[other], _MARKERS[other]) if place else (OURS, "o")
-
-
-def room_of(text: str, size: float, *, bold: bool = False) -> float:
-    """Returns how many inches a text takes at most, whatever font the reader's browser has."""
-    return sum(map(_width, text)) * size / 72 * (1.15 if bold else 1)
-
-
-def _width(character: str) -> float:
-    category = unicodedata.category(character)
-    if category in ("Mn", "Me", "Cf", "Mc"):
-        return 0.5 if category == "Mc" else 0.0
-    if character >= "\u0900" or character in "mwMW@%…":
-        return 1.0
-    return 0.4 if character in " .,:;!'|()[]-fijlt" else 0.72 if character.isupper() else 0.6
-
-
-def shortened(text: str, room: float, size: float) -> str:
-    """Returns a bold text, with its middle left out if it needs more room than there is."""
-    short = text
-    while room_of(short, size, bold=True) > room and len(short) > 3:
-        half = (len(short) - 2) // 2
-        short = f"{text[:half]}…{text[len(text) - half :]}"
-    return short
-
-
-class Canvas(NamedTuple):
-    """What a picture is drawn with: matplotlib's axis, measured in inches from the upper left corner of the paper."""
-
-    paper: Paper
-    axis: Any
-
-    def title(self, title: str, about: str, y: float = 0.42) -> float:
-        """Draws a title and, in as many lines as needed, what it is about; returns where the next line stands."""
-        paper = self.paper
-        size = min(15.0, 15.0 * paper.inner / room_of(title, 15.0, bold=True))
-        self.axis.text(MARGIN, y, title, color=INK, weight="bold", fontsize=max(size, paper.size))
-        # As many letters as fit into a line, in a sentence with its spaces and narrow letters.
-        letters = int(paper.inner * 72 / (0.56 * paper.size))
-        for part in textwrap.wrap(about, letters):
-            y += 1.5 * paper.size / 72
-            self.axis.text(MARGIN, y, part, color=MUTED, fontsize=paper.size)
-        return y + 2 * paper.size / 72
-
-    def legend(self, y: float, names: Sequence[str], first: int) -> float:
-        """Draws markers and names of tokenizers, beginning with place ``first``; returns where the next line stands."""
-        x, paper = MARGIN, self.paper
-        line = 1.6 * paper.size / 72
-        for place, name in enumerate(names, first):
-            colour, marker = style_of(place)
-            short = shortened(name, paper.inner - 0.2, paper.size)
-            room = 0.2 + room_of(short, paper.size, bold=True)
-            if x > MARGIN and x + room > paper.width - MARGIN:
-                x, y = MARGIN, y + line
-            self.axis.plot(x + 0.07, y - 0.05, marker, ms=6.5, color=colour)
-            self.axis.text(x + 0.2, y, short, color=colour, weight="bold", fontsize=paper.size)
-            x += room + 0.15
-        return y + line if names else y
-
-    def svg(self, name: str, description: str, height: float) -> str:
-        """Returns the picture, cut off at a height."""
-        self.axis.figure.set_size_inches(self.paper.width, height)
-        self.axis.set_ylim(height, 0)
-        file = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        self.axis.figure.savefig(file, format="svg", facecolor=PAPER, metadata=nothing)
-        return _tidy(file.getvalue(), name + self.paper.suffix, description)
-
-
-@contextmanager
-def canvas(paper: Paper) -> Iterator[Canvas]:
-    """A canvas of its own: matplotlib's global state is changed only while the block runs."""
-    check_matplotlib()
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "hf_sgpe", "font.family": _FONT, "text.parse_math": False}
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # whatever the machine's own settings are
-        matplotlib.rcParams.update(settings | {"hatch.linewidth": 0.8})
-        # It is the reader's browser that needs the glyphs.
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        figure = Figure(facecolor=PAPER)
-        FigureCanvasSVG(figure)
-        axis = figure.add_axes((0, 0, 1, 1))
-        axis.set_axis_off()
-        # What is drawn must not move the corners.
-        axis.set_autoscale_on(False)
-        axis.set_xlim(0, paper.width)
-        yield Canvas(paper, axis)
-
-
-def _tidy(svg: str, name: str, description: str) -> str:
-    """Makes matplotlib's SVG fit to stand beside others in one page: its names are its own, and nothing is loaded."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.DOTALL)
-    svg = re.sub(r' xmlns:xlink="[^"]*"| version="1.1"', "", svg)
-    # Only what is referred to keeps a name, with the picture's name before it.
-    svg = svg.replace('xlink:href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if f"{name}-{match[1]}" in used else "", svg)
-    svg = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", svg).replace(f"'{_FONT}'", font_stack(svg))
-    root = f'<svg role="img" aria-label="{html.escape(description)}" stroke-linejoin="round" stroke-linecap="butt" '
-    return svg.replace("<svg ", root, 1)
-
-
-def for_page(svg: str) -> str:
-    """Returns a picture for a page: as wide as its place, in the colours of the page (`COLOURS`).
-
-    >>> for_page('<svg width="9pt" height="9pt"><path style="fill: #0b5fc4"/></svg>')
-    '<svg><path style="fill: var(--ours)"/></svg>'
-    """
-    for colour, name in COLOURS.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    return re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+def _shortened(name: str, most: int) -> str:
+    """Return a name with its middle left out if it is too long."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

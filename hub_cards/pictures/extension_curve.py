@@ -14,7 +14,8 @@ from hf_sgpe.evaluation.languages import language
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.pictures.drawing import FAINT, INK, MARGIN, MUTED, WIDE, Paper, canvas, room_of, style_of
+from hub_cards.pictures.drawing import LINE, Panel, Picture, Row, colour_of, curve, join, line, mark, text
+from hub_cards.pictures.plots import thousands
 
 _POINTS = 8
 
@@ -46,63 +47,47 @@ class ExtensionCurve:
             del values["tokens_per_character"]
         return {"new_tokens": list(self.sizes), **values}
 
-    def draw(self, paper: Paper = WIDE) -> str:
-        """The picture, as SVG: a line for each language, with a scale of its own for those without spaces."""
-        panels = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
-        panels = [panel for panel in panels if panel[1]]
-        codes = [code for _, rows, _ in panels for code in rows]
-        names = {code: language(code).english for code in codes}
-        last = self.sizes[-1]
-        line = 1.5 * paper.size / 72
-        widest = max(room_of(f" 8.88 {name}", paper.size, bold=True) for name in names.values())
-        left, right = MARGIN + room_of("8.88 ", paper.size), paper.width - MARGIN - widest
+    def draw(self) -> str:
+        """Return the picture, as SVG: a line for each language, with a scale of its own for those without spaces."""
+        groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
+        groups = [group for group in groups if group[1]]
+        codes = [code for _, rows, _ in groups for code in rows]
+        about = "Fewer is better; the scale is logarithmic. Left: the tokenizer as it was."
+        panels = tuple(
+            Panel(f"{what.capitalize()} by new tokens", about, rows=(self._lines(rows, low, codes),))
+            for what, rows, low in groups
+        )
+        titles = " and ".join(what for what, *_ in groups).capitalize()
+        return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
-        def x_of(size: int) -> float:
+    def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
+        """Return the lines of some languages, and the scales; ``codes`` tells which colour each has."""
+        values = [value for row in rows.values() for value in row]
+        least, most = min(low, *values), max(2 * low, *values)
+        last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
+
+        def x_of(size: float) -> float:
             return left + (right - left) * size / last
 
-        with canvas(paper) as picture:
-            axis = picture.axis
-            styles = {code: style_of(place) for place, code in enumerate(codes)}
+        def y_of(value: float) -> float:
+            return floor - (floor - head) * log2(value / least) / log2(most / least)
 
-            def panel(top: float, rows: Mapping[str, tuple[float, ...]], low: float) -> float:
-                """Draws the lines of some languages, and the scales; returns where the next line stands."""
-                values = [value for row in rows.values() for value in row]
-                least, most = min(low, *values), max(2 * low, *values)
-                floor = top + 3.2
-
-                def y_of(value: float) -> float:
-                    return floor - (floor - top) * log2(value / least) / log2(most / least)
-
-                for power in range(ceil(log2(least)), int(log2(most) // 1) + 1):
-                    height = 2.0**power
-                    axis.plot([left, right], [y_of(height)] * 2, color=FAINT, lw=0.8)
-                    axis.text(left - 0.08, y_of(height) + 0.04, f"{height:g}", ha="right", color=MUTED, fontsize=paper.size)
-                for part in range(5):
-                    size = last * part // 4
-                    label = f"{size / 1000:.3g}k" if size >= 1000 else f"{size}"
-                    axis.text(x_of(size), floor + line, label, ha="center", color=MUTED, fontsize=paper.size)
-                for code in sorted(rows, key=lambda code: -rows[code][-1]):
-                    colour, marker = styles[code]
-                    axis.plot(
-                        [*map(x_of, self.sizes)], [*map(y_of, rows[code])], color=colour, lw=1.8, marker=marker, ms=4.5
-                    )
-                # Names from the bottom up, no two on one line.
-                free = floor + line
-                for code in sorted(rows, key=lambda code: rows[code][-1]):
-                    y = min(y_of(rows[code][-1]) + 0.05, free - line)
-                    free = y
-                    label = f"{rows[code][-1]:.2f} {names[code]}"
-                    colour = styles[code][0] if codes.index(code) < 6 else INK
-                    axis.text(right + 0.12, y, label, color=colour, fontsize=paper.size)
-                return floor + line
-
-            y = -0.13
-            for what, rows, low in panels:
-                about = "Fewer is better; the scale is logarithmic. Left: the tokenizer as it was."
-                y = panel(picture.title(f"{what.capitalize()} by new tokens", about, y + 0.55), rows, low)
-            titles = " and ".join(what for what, *_ in panels).capitalize()
-            about = f"{titles} against the number of new tokens, in {len(codes)} languages"
-            return picture.svg("extension", about, y + MARGIN)
+        shapes = []
+        for power in range(ceil(log2(least)), int(log2(most) // 1) + 1):
+            y = y_of(2.0**power)
+            shapes += [line(left, y, right, y), text(left - 1, y + 4, f"{2.0**power:g}", anchor="end")]
+        for size in (last * part // 4 for part in range(5)):
+            shapes.append(text(x_of(size), floor + LINE, thousands(size), anchor="middle"))
+        # Names from the bottom up, no two on one line.
+        free = floor + LINE
+        for code in sorted(rows, key=lambda code: rows[code][-1]):
+            place = codes.index(code)
+            points = [(x_of(size), y_of(cost)) for size, cost in zip(self.sizes, rows[code], strict=True)]
+            free = min(points[-1][1] + 4, free - LINE)
+            label = f"{rows[code][-1]:.2f} {language(code).english}"
+            shapes += [curve(points, place), *(mark(place, *point) for point in points)]
+            shapes.append(text(right + 2, free, label, colour_of(place) if place < 6 else "ink"))
+        return Row(join(shapes), floor + 2 * LINE)
 
 
 def extension_curve(

@@ -41,7 +41,6 @@ NEEDS_A_PROCESS = re.compile(r"^[^#]* [|] |^python -c|\badd_\w+\(|__main__", re.
 def workplace(sample, tmp_path_factory):
     torch = pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
     pytest.importorskip("accelerate", reason="models train by accelerate: pip install torch accelerate")
-    pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib: pip install matplotlib")
     from transformers import LlamaForCausalLM
 
     from trainers.language_models.language_model import small_llama

@@ -31,13 +31,12 @@ const measure = frame => {
     if (!node.data.trim() || !shown(parent) || parent.closest("svg,style")) continue;
     sizes.push([parseFloat(style(parent).fontSize), node.data.trim().slice(0, 40)]);
   }
-  const pictures = [...page.querySelectorAll(".picture svg")].filter(shown).map(svg => {
-    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    const texts = [...svg.querySelectorAll("text")].map(text =>
-      [text.textContent.trim(), parseFloat(style(text).fontSize) * scale, rect(text)]);
-    const markers = [...svg.querySelectorAll("use")].map(rect);
-    const box = svg.closest(".picture");
-    return {frame: rect(svg), texts, markers, scrolls: box.scrollWidth > box.clientWidth};
+  const pictures = [...page.querySelectorAll(".picture")].filter(shown).map(box => {
+    const inside = [...box.querySelectorAll("text, p, li, .row > span:first-child, .numbers > span")].filter(shown);
+    const texts = inside.filter(text => text.textContent.trim()).map(text =>
+      [text.textContent.trim(), parseFloat(style(text).fontSize), rect(text)]);
+    const markers = [...box.querySelectorAll(".mark")].map(rect);
+    return {frame: rect(box), texts, markers, scrolls: box.scrollWidth > box.clientWidth};
   });
   const outside = [...page.body.querySelectorAll("*")].filter(one => shown(one) && !one.closest("svg,.wide,pre")
     && one.getBoundingClientRect().right > root.clientWidth + 0.5).map(one => one.outerHTML.slice(0, 80));
