@@ -190,7 +190,7 @@ def find_recipe(
             that were counted before may be of either of two recipes.
     """
     from hf_sgpe.counts.count_files import read_info
-    from hf_sgpe.evaluation.runtime_rules import LLAMA_CPP
+    from hf_sgpe.evaluation.runtimes import LLAMA_CPP
     from trainers.tokenizers.recipes import PATTERN, RecipeChoice, check_recipe, choose_recipe
 
     corpus: dict[str, Any] = {"files": files, "datasets": datasets, "text_field": text_field}

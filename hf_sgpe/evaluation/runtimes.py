@@ -1,4 +1,6 @@
-"""Where a tokenizer runs: which programs give its ids, tried on text where they are installed, else by what is known."""
+"""Runtimes, the programs that tokenizers are used in: which of them give a tokenizer's ids, by the rules of each, and tried
+on text where they are installed. Most rules are about the split alone, so training asks them before it learns.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,38 @@ import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from hf_sgpe.evaluation.runtime_rules import DIFFERS, EXACT, NFC_ONLY, REFUSED, Verdict, verdict_of
-from hf_sgpe.formats import tiktoken
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats import model_vocab, tiktoken
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import of_patterns
 from hf_sgpe.splitting.normalization import prepare, well_formed
+from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.special_tokens import any_of
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights import gguf
 from hf_sgpe.weights.llama_log import silence
+
+EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact but for text that is not in the form NFC", "not exact", "refused"
+
+LLAMA_CPP = "llama.cpp"
+
+
+class Verdict(NamedTuple):
+    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, and why."""
+
+    what: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" if self.why else self.what
+
 
 Encode = Callable[[str], list[int]]
 
@@ -32,13 +52,13 @@ class Runtime:
         name: Of the program, with its versions if they differ.
         packages: What it is made of in Python, its own first; none where it is no package of Python.
         is_meant: Whether a version of the first package is one of these.
-        rule: What it gives, by its rules.
+        rule: What it gives for a tokenizer, or for any that cuts text in some way.
         open: Loads the tokenizer, which is saved in a folder, and gives what encodes by it.
     """
 
     name: str
     packages: tuple[str, ...]
-    rule: Callable[[BPETokenizer], Verdict]
+    rule: Callable[[TokenizerData | Splitting], Verdict]
     open: Callable[[BPETokenizer, Path], Encode] | None = None
     is_meant: Callable[[str], bool] = lambda version: True
 
@@ -49,6 +69,61 @@ class Runtime:
         except importlib.metadata.PackageNotFoundError:
             return None
         return versions[0] if versions and self.open and self.is_meant(versions[0]) else None
+
+
+def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
+    """Return what a runtime, one of `RUNTIMES`, gives for a tokenizer, or for any that cuts text in some way."""
+    return next(one for one in RUNTIMES if one.name == runtime).rule(what)
+
+
+def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in `RUNTIMES` that are meant, each once.
+
+    Args:
+        names: In any case, with spaces or hyphens; several can be in one text, with commas between.
+
+    Raises:
+        SGPEError: a name is unknown.
+
+    >>> find_runtimes(["llama.cpp,Tokenizers-1.0"])
+    ('llama.cpp', 'tokenizers 1.0')
+    """
+    known = {_typed(runtime.name): runtime.name for runtime in RUNTIMES}
+    given = [_typed(name.strip()) for text in names for name in text.split(",")]
+    if unknown := [name for name in given if name not in known]:
+        raise SGPEError(f"unknown runtime {unknown[0]!r}: known are {', '.join(known)}")
+    return tuple(dict.fromkeys(known[name] for name in given))
+
+
+def _typed(name: str) -> str:
+    """A name of a runtime as it is typed on a command line."""
+    return name.casefold().replace(" ", "-")
+
+
+def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
+    """Return those runtimes that do not give the ids of a tokenizer, or of one that cuts text in some way.
+
+    Args:
+        nfc: Whether it is enough that a runtime is exact on text in the form NFC.
+
+    >>> inexact(Splitting(pattern="bloom"), ["llama.cpp", "transformers"])
+    ['llama.cpp']
+    """
+    enough = {EXACT, NFC_ONLY} if nfc else {EXACT}
+    return [name for name in runtimes if verdict_of(what, name).what not in enough]
+
+
+def portable_patterns(runtimes: Iterable[str]) -> list[str]:
+    """Return the names of the split patterns that all of some runtimes give exact ids for.
+
+    >>> portable_patterns(["llama.cpp", "tokenizers 1.0", "gigatoken"])
+    ['cl100k', 'o200k', 'llama3', 'qwen2']
+    """
+    runtimes = list(runtimes)
+    return [name for name in PATTERNS if not inexact(Splitting("bpe", pattern=name), runtimes)]
+
+
+# ---------------------------------------------------------------- tried
 
 
 @dataclass(frozen=True)
@@ -158,6 +233,55 @@ def _kept(failures: list[str]) -> Iterator[None]:
         failures.append(next(iter(str(error).strip().splitlines()), type(error).__name__)[:200])
 
 
+# ---------------------------------------------------------------- the rules
+
+
+def _split_of(what: TokenizerData | Splitting) -> Splitting:
+    return what if isinstance(what, Splitting) else what.splitting
+
+
+def _always(what: TokenizerData | Splitting) -> Verdict:
+    return Verdict(EXACT)
+
+
+def _unless_respelled(what: TokenizerData | Splitting) -> Verdict:
+    return Verdict(NFC_ONLY if _split_of(what).normalization == "nfc" else EXACT)
+
+
+def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
+    """Return the rule of a program that has code for some split patterns, and refuses any other regex."""
+
+    def rule(what: TokenizerData | Splitting) -> Verdict:
+        splitting = _split_of(what)
+        if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
+            return Verdict(EXACT)
+        return Verdict(REFUSED, f"its regexes are not among those it has code for: {', '.join(sorted(names))}")
+
+    return rule
+
+
+def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
+    try:
+        tiktoken.one_pattern(_split_of(what))
+    except SGPEError as error:
+        return Verdict(REFUSED, str(error))
+    return _unless_respelled(what)
+
+
+def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
+    if isinstance(what, Splitting):
+        known = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None
+    else:
+        if merged := model_vocab.left_out(what):
+            return Verdict(DIFFERS, f"it takes other text for the added tokens {', '.join(map(repr, merged))}: give it ids")
+        known = gguf.pre_tokenizer_of(what)
+    if known is None:
+        return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
+    if known.differs:
+        return Verdict(DIFFERS, f"its pre-tokenizer {known.name} gives other ids for {known.differs}")
+    return _unless_respelled(what)
+
+
 # ---------------------------------------------------------------- how each is asked
 
 
@@ -214,24 +338,26 @@ def _open_fastokens(tokenizer: BPETokenizer, folder: Path) -> Encode:
     return lambda text: list(loaded.encode(text).ids)
 
 
-def _runtime(
-    name: str,
-    packages: tuple[str, ...],
-    open: Callable[[BPETokenizer, Path], Encode] | None = None,
-    is_meant: Callable[[str], bool] = lambda version: True,
-) -> Runtime:
-    return Runtime(name, packages, partial(verdict_of, runtime=name), open, is_meant)
-
-
 RUNTIMES = (
-    _runtime("transformers", ("transformers",), _open_transformers),
-    _runtime("tokenizers before 1.0", ("tokenizers",), _open_tokenizers, lambda version: version < "1"),
-    _runtime("tokenizers 1.0", ("tokenizers",), _open_tokenizers, lambda version: version >= "1"),
-    _runtime("transformers.js", ()),
-    _runtime("tiktoken", ("tiktoken",), _open_tiktoken),
-    _runtime("llama.cpp", ("llama-cpp-python", "gguf"), _open_llama_cpp),
-    _runtime("OpenVINO Tokenizers", ("openvino-tokenizers", "transformers"), _open_openvino),
-    _runtime("gigatoken", ("gigatoken",), _open_gigatoken),
-    _runtime("fastokens", ("fastokens",), _open_fastokens),
+    Runtime("transformers", ("transformers",), _always, _open_transformers),
+    Runtime("tokenizers before 1.0", ("tokenizers",), _always, _open_tokenizers, lambda version: version < "1"),
+    Runtime(
+        "tokenizers 1.0",
+        ("tokenizers",),
+        _knowing("gpt2", "cl100k", "llama3", "qwen2", "o200k"),
+        _open_tokenizers,
+        lambda version: version >= "1",
+    ),
+    Runtime("transformers.js", (), _always),
+    Runtime("tiktoken", ("tiktoken",), _of_tiktoken, _open_tiktoken),
+    Runtime(LLAMA_CPP, ("llama-cpp-python", "gguf"), _of_llama_cpp, _open_llama_cpp),
+    Runtime("OpenVINO Tokenizers", ("openvino-tokenizers", "transformers"), _unless_respelled, _open_openvino),
+    Runtime(
+        "gigatoken",
+        ("gigatoken",),
+        _knowing("cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken"),
+        _open_gigatoken,
+    ),
+    Runtime("fastokens", ("fastokens",), _always, _open_fastokens),
 )
-"""Those that are known; the rules of each are in `hf_sgpe.evaluation.runtime_rules`."""
+"""Those that are known."""

@@ -8,8 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hf_sgpe.evaluation.runtime_rules import DIFFERS, EXACT, NFC_ONLY, REFUSED
-from hf_sgpe.evaluation.runtimes import stated
+from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.text_generator import end_of_turn
 from hf_sgpe.splitting.scripts.script_registry import every_script

@@ -152,8 +152,8 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
             label = "part" if not number else f"{number}" if number < LONGEST else f"{number}+"
             shapes.append(text(middle, floor + LINE - 3, label, "muted tiny", anchor="middle"))
         shapes.append(line(0, floor, 100, floor))
-        heading = () if place else ("Length of tokens", about)
-        panels.append(Panel(*heading, keys=((place, name),), rows=(Row(join(shapes), floor + LINE),)))
+        title, what = ("", "") if place else ("Length of tokens", about)
+        panels.append(Panel(title, what, ((place, name),), (Row(join(shapes), floor + LINE),)))
     return Picture(tuple(panels), f"Share of the tokens by length in characters: {', '.join(shares)}")
 
 

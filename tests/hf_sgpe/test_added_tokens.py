@@ -236,7 +236,7 @@ def test_special_tokens_that_ordinary_ones_are_spelled_like_are_named(special, o
 
 
 def test_a_lacking_byte_that_an_added_token_is_spelled_like_is_not_exact_in_llama_cpp():
-    from hf_sgpe.evaluation.runtime_rules import inexact
+    from hf_sgpe.evaluation.runtimes import inexact
 
     splitting = Splitting("bpe", pattern="gpt2")
     whole = BPETokenizer({bytes([i]): i for i in range(256)}, [], added_tokens={"<x>": 256}, splitting=splitting)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.runtime_rules import LLAMA_CPP, find_runtimes, inexact, portable_patterns
+from hf_sgpe.evaluation.runtimes import LLAMA_CPP, find_runtimes, inexact, portable_patterns
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
 from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.evaluation.runtime_rules import EXACT, RUNTIMES, find_runtimes, verdict_of
+from hf_sgpe.evaluation.runtimes import EXACT, RUNTIMES, find_runtimes, verdict_of
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.splitting.splitting import Splitting
@@ -78,7 +78,7 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample, enough):
     assert chosen(["tiếng Việt"], ["latin"], pattern="tekken") == ("portable", "tekken")  # as hybrid would cut it
     with pytest.raises(SGPEError, match=r"unknown runtime 'llama': known are .*, tokenizers-1\.0, .*llama\.cpp"):
         choose_recipe(text, ["sinhala"], runs_in=["llama"])
-    for name in RUNTIMES:
+    for name in (runtime.name for runtime in RUNTIMES):
         assert find_runtimes([name.upper()]) == (name,)
         assert choose_recipe(text, ["sinhala"], runs_in=[name]).is_exact
 
