@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import count, pairwise, takewhile
 
 from tqdm import tqdm
 
@@ -16,11 +17,8 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language, language_in_name
 from hf_sgpe.evaluation.metrics import (
     Measurable,
-    bytes_per_token,
-    compression_sizes,
     evaluate,
     measurable,
-    with_first_merges,
     without_transformers,
 )
 from hf_sgpe.evaluation.results import REFERENCE as REFERENCE, Comparison, Word
@@ -102,6 +100,52 @@ def compare(
                 comparison.compression[code][size] = bytes_per_token(smaller, lines) or 0.0
                 bar.update()
     return comparison
+
+
+def compression_sizes(vocab_size: int) -> list[int]:
+    """Returns the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
+
+    >>> compression_sizes(5000)
+    [1000, 2000, 4000, 5000]
+    """
+    return [*takewhile(lambda size: size < vocab_size, (1000 << power for power in count())), vocab_size]
+
+
+def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
+    """Returns the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
+
+    Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
+
+    >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
+    >>> with_first_merges(tokenizer, 257).merges
+    [(b'a', b'b')]
+    """
+    if vocab_size >= tokenizer.vocab_size:
+        return tokenizer
+    vocab = {token: id for token, id in tokenizer.vocab.items() if len(token) == 1}
+    room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
+    merges = []
+    for left, right in tokenizer.merges:
+        token = left + right
+        if left not in vocab or right not in vocab:  # of a token that no merge makes
+            continue
+        if token not in vocab:
+            if room <= 0:
+                break
+            room -= 1
+            vocab[token] = tokenizer.vocab[token]
+        merges.append((left, right))
+    return BPETokenizer.of(replace(tokenizer.data, vocab=vocab, merges=merges))
+
+
+def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
+    """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
+    size = tokens = 0
+    for line in lines:
+        text = normalized(line)
+        size += len(text.encode())
+        tokens += tokenizer.count_tokens(text)
+    return size / tokens if tokens else None
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:

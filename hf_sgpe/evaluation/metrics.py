@@ -14,18 +14,16 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, count, pairwise, takewhile
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from math import log
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import regex
 
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
-from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.evaluation.robustness import small_changes
 from hf_sgpe.formats import tokenizer_json
@@ -314,14 +312,6 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
     return log(sum((count / total) ** alpha for count in counts)) / (1 - alpha)
 
 
-def gini_of(evaluations: Iterable[Evaluation]) -> float | None:
-    """Returns the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
-    evaluations = list(evaluations)
-    if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
-        return None
-    return gini(evaluation.tokens for evaluation in evaluations)
-
-
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
     """Yields each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
 
@@ -342,50 +332,40 @@ def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
     return place < len(ends) and ends[place] < stop
 
 
-def compression_sizes(vocab_size: int) -> list[int]:
-    """Returns the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
+class ForeignTokenizer(NamedTuple):
+    """A tokenizer that is not byte-level BPE: its ``tokenizer.json``, and where that is from."""
 
-    >>> compression_sizes(5000)
-    [1000, 2000, 4000, 5000]
+    content: str
+    where: str
+
+
+def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
+    """Return a tokenizer of any kind in one of two forms.
+
+    Args:
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file, folder or Hub
+            repository with a ``tokenizer.json``.
+
+    Raises:
+        SGPEError: there is no such tokenizer, or it is damaged.
+        TypeError: it is something else.
     """
-    return [*takewhile(lambda size: size < vocab_size, (1000 << power for power in count())), vocab_size]
-
-
-def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Returns the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
-
-    Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
-
-    >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
-    >>> with_first_merges(tokenizer, 257).merges
-    [(b'a', b'b')]
-    """
-    if vocab_size >= tokenizer.vocab_size:
+    if isinstance(tokenizer, BPETokenizer):
         return tokenizer
-    vocab = {token: id for token, id in tokenizer.vocab.items() if len(token) == 1}
-    room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
-    merges = []
-    for left, right in tokenizer.merges:
-        token = left + right
-        if left not in vocab or right not in vocab:  # of a token that no merge makes
-            continue
-        if token not in vocab:
-            if room <= 0:
-                break
-            room -= 1
-            vocab[token] = tokenizer.vocab[token]
-        merges.append((left, right))
-    return BPETokenizer.of(replace(tokenizer.data, vocab=vocab, merges=merges))
-
-
-def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
-    size = tokens = 0
-    for line in lines:
-        text = normalized(line)
-        size += len(text.encode())
-        tokens += tokenizer.count_tokens(text)
-    return size / tokens if tokens else None
+    if isinstance(tokenizer, (str, os.PathLike)):
+        try:
+            return BPETokenizer.from_pretrained(tokenizer)
+        except NotByteLevelError:
+            path = tokenizer_json.find(tokenizer)
+            return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+    content = backend.to_str()
+    try:
+        return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
+    except NotByteLevelError:
+        return ForeignTokenizer(content, type(tokenizer).__name__)
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
@@ -396,10 +376,8 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
     Raises:
         SGPEError: there is no such tokenizer, or it is damaged.
     """
-    try:
-        return BPETokenizer.from_pretrained(path_or_repo)
-    except NotByteLevelError:
-        return _foreign(tokenizer_json.find(path_or_repo))
+    known = read_tokenizer(path_or_repo)
+    return known if isinstance(known, BPETokenizer) else _foreign(*known)
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
@@ -417,7 +395,7 @@ def without_transformers(tokenizer: Any) -> Any:
         return tokenizer.to_bpe()
     if hasattr(tokenizer, "backend_tokenizer"):
         raise SGPEError(
-            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it by hf_sgpe.evaluation.metrics.load"
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and give what hub_cards.load_measurable returns"
         )
     return tokenizer
 
@@ -457,8 +435,8 @@ def foreign_backend(content: str, where: str) -> Tokenizer:
     return tokenizer
 
 
-def _foreign(path: Path) -> Measurable:
-    tokenizer = foreign_backend(path.read_text(encoding="utf-8"), str(path))
+def _foreign(content: str, where: str) -> Measurable:
+    tokenizer = foreign_backend(content, where)
 
     def encode(text: str) -> tuple[list[int], list[int]]:
         byte_offsets = _byte_offsets(text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.evaluation.languages import language
-from hf_sgpe.evaluation.metrics import Evaluation, Measurable, gini_of
+from hf_sgpe.evaluation.metrics import Evaluation, Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
 # What means nothing where words have no spaces between them; and what is shown only there.
@@ -79,8 +80,11 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Returns how unequally a tokenizer treats the languages (`hf_sgpe.evaluation.metrics.gini_of`)."""
-        return gini_of(row[name] for row in self.evaluations.values())
+        """Return the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
+        evaluations = [row[name] for row in self.evaluations.values()]
+        if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
+            return None
+        return gini(evaluation.tokens for evaluation in evaluations)
 
 
 class Measure(NamedTuple):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.metrics import load
+from hf_sgpe.evaluation.metrics import foreign_backend, read_tokenizer
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import hub_errors
 from hf_sgpe.files.json_files import read_json
@@ -153,20 +153,14 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """What stands in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
-    if isinstance(tokenizer, BPETokenizer):
-        return tokenizer_json.to_dict(tokenizer.data), tokenizer
-    if isinstance(tokenizer, (str, os.PathLike)):
-        known = load(tokenizer)  # says what is wrong with a file that no browser could read
-        bpe = known if isinstance(known, BPETokenizer) else None
-        path = tokenizer_json.find(tokenizer)
-        if bpe and path.suffix.lower() == ".gguf":
-            return tokenizer_json.to_dict(bpe.data), bpe
-        return read_json(path), bpe
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if not hasattr(backend, "to_str"):
-        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
-    return json.loads(backend.to_str()), tokenizer.to_bpe() if hasattr(tokenizer, "to_bpe") else None
+    """Return what is in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
+    known = read_tokenizer(tokenizer)
+    if not isinstance(known, BPETokenizer):
+        foreign_backend(*known)  # says what is wrong with a file that no browser could read
+        return json.loads(known.content), None
+    if isinstance(tokenizer, (str, os.PathLike)) and (path := tokenizer_json.find(tokenizer)).suffix.lower() != ".gguf":
+        return read_json(path), known
+    return tokenizer_json.to_dict(known.data), known
 
 
 def _script(script: Script) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,9 +12,7 @@ from weakref import WeakKeyDictionary
 import regex
 
 from hf_sgpe.corpora.measured_text import words_of
-from hf_sgpe.errors import NotByteLevelError
-from hf_sgpe.evaluation.metrics import Evaluation, foreign_backend
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.evaluation.metrics import Evaluation, foreign_backend, read_tokenizer
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -55,24 +52,8 @@ Reader = Callable[[str], tuple[str, list[Token]]]
 
 def reader(tokenizer: Any) -> Reader:
     """Returns what reads texts with a tokenizer, which is given as for `hub_cards.TokenView`."""
-    from tokenizers import Tokenizer
-
-    if isinstance(tokenizer, BPETokenizer):
-        return _byte_level(tokenizer)
-    if isinstance(tokenizer, (str, os.PathLike)):
-        try:
-            return _byte_level(BPETokenizer.from_pretrained(tokenizer))
-        except NotByteLevelError:
-            path = tokenizer_json.find(tokenizer)
-            return _foreign(path.read_text(encoding="utf-8"), str(path))
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if not isinstance(backend, Tokenizer):
-        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
-    content = backend.to_str()
-    try:
-        return _byte_level(BPETokenizer.of(tokenizer_json.from_dict(json.loads(content))))
-    except NotByteLevelError:
-        return _foreign(content, type(tokenizer).__name__)
+    known = read_tokenizer(tokenizer)
+    return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
 
 _ranks: WeakKeyDictionary[BPETokenizer, dict[bytes, int]] = WeakKeyDictionary()

@@ -6,9 +6,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.corpora.held_out import HeldOut
-from hf_sgpe.evaluation.comparison import frequent_words, texts_of
+from hf_sgpe.evaluation.comparison import bytes_per_token, frequent_words, texts_of, with_first_merges
 from hf_sgpe.evaluation.languages import language, language_in_name
-from hf_sgpe.evaluation.metrics import bytes_per_token, load, with_first_merges
+from hf_sgpe.evaluation.metrics import load
 from hf_sgpe.splitting.scripts.script_registry import every_script
 from hub_cards import compare, evaluate
 

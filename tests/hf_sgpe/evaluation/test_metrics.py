@@ -13,17 +13,15 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.evaluation.comparison import bytes_per_token, compression_sizes, with_first_merges
+from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.evaluation.metrics import (
     MEASURES,
     Evaluation,
-    bytes_per_token,
-    compression_sizes,
-    gini,
-    gini_of,
     measurable,
     renyi_entropy,
-    with_first_merges,
 )
+from hf_sgpe.evaluation.results import Comparison
 from hf_sgpe.evaluation.robustness import CHANGES, small_changes
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.splitting.normalization import prepare
@@ -298,9 +296,9 @@ def test_languages_are_compared_where_they_have_as_many_lines():
     assert Evaluation(lines=2, tokens=15).parity(english) == 1.5
     assert Evaluation(lines=3, tokens=15).parity(english) is None
     assert Evaluation(lines=2, tokens=15).parity(Evaluation(lines=2)) is None
-    assert gini_of([english, Evaluation(lines=2, tokens=30)]) == 0.25
-    assert gini_of([english, Evaluation(lines=3, tokens=30)]) is None
-    assert gini_of([english]) is None
+    for others, expected in ([Evaluation(lines=2, tokens=30)], 0.25), ([Evaluation(lines=3, tokens=30)], None), ([], None):
+        rows = {str(code): {"mine": one} for code, one in enumerate([english, *others])}
+        assert Comparison({}, evaluations=rows).gini("mine") == expected
     assert gini([]) is None
 
 
