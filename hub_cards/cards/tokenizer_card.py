@@ -28,7 +28,7 @@ from hub_cards.cards.seal import (
     seal,
 )
 from hub_cards.cards.tables import Tables
-from hub_cards.markup import render
+from hub_cards.markup import as_json, render
 from hub_cards.pictures.drawing import Picture, colour_of, mark
 from hub_cards.pictures.plots import draw
 
@@ -36,6 +36,49 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
+
+# Where, the language of the code, and the code.
+_LOADING = (
+    (
+        "In transformers",
+        "python",
+        """from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({name})
+ids = tokenizer({sample})["input_ids"]
+print(ids)  # {ids}
+print(*map(tokenizer.decode, ids), sep="|")  # {tokens}""",
+    ),
+    (
+        "In transformers.js",
+        "js",
+        """import {{ AutoTokenizer }} from "@huggingface/transformers";
+
+const tokenizer = await AutoTokenizer.from_pretrained({name});
+console.log(tokenizer.encode({sample})); // {ids}""",
+    ),
+    (
+        "In plain tokenizers",
+        "python",
+        """from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_pretrained({name})
+print(tokenizer.encode({sample}).ids)  # {ids}""",
+    ),
+    (
+        "And with `hf_sgpe`, which gives the same ids many times faster",
+        "python",
+        """from hf_sgpe import SGPETokenizerFast
+
+tokenizer = SGPETokenizerFast.from_pretrained({name})
+print(tokenizer([{sample}])["input_ids"])  # [{ids}]""",
+    ),
+)
+_CHATTING = """from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({name})
+messages = [{{"role": "user", "content": {sample}}}]
+print(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))"""
 
 
 def write_card(
@@ -168,6 +211,16 @@ class Card:
         """The numbers at the top of the page, each with what it is."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
+
+    def loading(self) -> list[tuple[str, str, str]]:
+        """Return how to load it: where, the language of the code, and the code."""
+        facts = self.facts
+        values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
+        return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
+
+    def chatting(self) -> str:
+        """Return the code that writes a chat by the tokenizer's template."""
+        return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
         """What the tokenizer cannot do, as far as that can be computed."""
