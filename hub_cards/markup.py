@@ -37,7 +37,7 @@ COLOURS = {
 
 
 def render(template: str, **values: Any) -> str:
-    """Fills in a file of ``hub_cards/templates``."""
+    """Fill in a file of ``hub_cards/templates``."""
     return _environment().get_template(template).render(values)
 
 
@@ -58,7 +58,7 @@ def _environment() -> Environment:
 
 
 def font_stack(text: str) -> str:
-    """Returns CSS's list of the families that a browser looks through for each character of a text: one of Noto for each
+    """Return CSS's list of the families that a browser looks through for each character of a text: one of Noto for each
     script in it, and what there may be where Noto is missing.
 
     >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
@@ -73,7 +73,7 @@ def font_stack(text: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a sentence.
+    """Return names in a sentence.
 
     >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
     ('a, b and c', 'a', '')
@@ -83,7 +83,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Text between as many backticks as Markdown needs.
+    """Return text between as many backticks as Markdown needs.
 
     >>> code("a"), code("`a")
     ('`a`', '`` `a ``')
@@ -93,12 +93,12 @@ def code(text: str) -> str:
 
 
 def _json_in_script(value: Any) -> Markup:
-    """JSON as it may stand in a script element of HTML, which ends at the first ``</script``."""
+    """Return JSON as it may stand in a script element of HTML, which ends at the first ``</script``."""
     return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _block(text: str, language: str) -> str:
-    """Text as a block of code in Markdown."""
+    """Return text as a block of code in Markdown."""
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
@@ -108,12 +108,12 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Text as it stands in a table of Markdown, where a bar would end the cell even in code."""
+    """Return text as it stands in a table of Markdown, where a bar would end the cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _plain(text: str) -> str:
-    r"""Text on one line in which neither Markdown nor HTML sees any markup.
+    r"""Return text on one line in which neither Markdown nor HTML sees any markup.
 
     >>> print(_plain("a|b <i> *c*"))
     a\|b \<i\> \*c\*
@@ -122,7 +122,7 @@ def _plain(text: str) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """Text with code between backticks as HTML.
+    """Return text with code between backticks as HTML.
 
     >>> str(_inline("x < `y`"))
     'x &lt; <code>y</code>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,6 @@ from hf_sgpe.cli.shared_options import Overwrite
 from hf_sgpe.errors import SGPEError
 
 if TYPE_CHECKING:
-    from hub_cards.cards.transplant_card import TransplantCard
     from trainers.model_rows.transplanting import Transplant
 
 _STARTS = ("mean", "weighted", "omp", "distil")
@@ -89,7 +87,7 @@ def transplant(
     require_pytorch(to_train=False)
     from hf_sgpe.corpora.held_out import read_held_out
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from hub_cards.cards.transplant_card import TransplantCard, measure
+    from hub_cards.cards.transplant_card import measure, report_files, report_on
     from trainers.model_rows.token_tables import MOST_MULTIPLE
     from trainers.model_rows.transplanting import check_is_new, transplant as write
 
@@ -99,14 +97,12 @@ def transplant(
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {pad_to_multiple:,}")
     held_out = read_held_out(evaluate or (), text_field=text_field)
     before = measure(model, load_tokenizer(model_tokenizer or model), held_out) if held_out else {}
-    card: TransplantCard | None = None
+    described: dict[str, Any] = {}
 
     def describe(done: Transplant) -> dict[str, str]:
-        nonlocal card
         after = measure(str(done.out), done.tokenizer, held_out, watched=done.row_map.new)
-        measured = {name: (before[name], after[name]) for name in held_out}
-        card = TransplantCard(model, tokenizer, init, replace(done, out=Path(out)), measured)
-        return card.files()
+        described.update(report_on(model, tokenizer, init, done, before, after))
+        return report_files(described, Path(out), done.auto_class, tokenizer)
 
     done = write(
         model,
@@ -118,15 +114,14 @@ def transplant(
         describe=describe,
         **_how(init, model, tokenizer, model_tokenizer or model, donor, text or [], text_field, distil_steps or 300),
     )
-    assert card is not None
     lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
     report(
         f"{out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {' and '.join(done.tables)}.{lora}",
-        {"out": out, **card.to_dict()},
+        {"out": out, **described},
         as_json,
     )
     if held_out and not as_json:
-        _print_scores(card)
+        _print_scores(described)
 
 
 def _how(
@@ -162,10 +157,12 @@ def _how(
     return {}
 
 
-def _print_scores(card: TransplantCard) -> None:
+def _print_scores(described: dict[str, Any]) -> None:
     from rich.table import Table as RichTable
 
-    heading, *rows = card.table()
+    from hub_cards.cards.card_of_model import table_of
+
+    heading, *rows = table_of(described["texts"])
     table = RichTable(box=None, pad_edge=False)
     for number, title in enumerate(heading):
         table.add_column(title, justify="right" if number else "left")

@@ -54,7 +54,7 @@ def compare(
     baselines: Mapping[str, BPETokenizer | Measurable] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Measures a tokenizer and baselines on texts in several languages.
+    """Measure a tokenizer and baselines on texts in several languages.
 
     Args:
         texts: Code of a language → its lines: a list, or `HeldOut`. They are read several times.
@@ -103,7 +103,7 @@ def compare(
 
 
 def compression_sizes(vocab_size: int) -> list[int]:
-    """Returns the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
+    """Return the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
 
     >>> compression_sizes(5000)
     [1000, 2000, 4000, 5000]
@@ -112,7 +112,7 @@ def compression_sizes(vocab_size: int) -> list[int]:
 
 
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Returns the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
+    """Return the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
 
     Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
 
@@ -139,7 +139,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Returns `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
+    """Return `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -149,7 +149,7 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Returns the most frequent words: those with a conjunct in a text of a script of `SCRIPTS`, else those of seven letters
+    """Return the most frequent words: those with a conjunct in a text of a script of `SCRIPTS`, else those of seven letters
     and more.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])

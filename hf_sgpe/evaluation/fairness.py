@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def gini(costs: Iterable[float]) -> float | None:
-    """Returns how unequal costs are: 0 if all are the same, towards 1 if one of them is all there is; None without costs.
+    """Return how unequal costs are: 0 if all are the same, towards 1 if one of them is all there is; None without costs.
 
     The mean difference of two costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. Here a cost is what a
     language pays for the same text: tokens per line of line-aligned text.

@@ -63,7 +63,7 @@ class Language(NamedTuple):
 
 @cache
 def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
-    """What finds each letter and mark of some scripts.
+    """Return what finds each letter and mark of some scripts.
 
     >>> letters_of((every_script()["sinhala"], every_script()["hebrew"])).findall("a ක ש")
     ['ක', 'ש']
@@ -90,7 +90,7 @@ def _known(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Returns the language of an ISO 639 code, which may have a BCP 47 suffix; an unknown one is called by its code.
+    """Return the language of an ISO 639 code, which may have a BCP 47 suffix; an unknown one is called by its code.
 
     A script in the suffix says whether there are spaces between words: Javanese has them, but not in its own letters.
 
@@ -115,7 +115,7 @@ def language(code: str) -> Language:
 
 
 def language_in_name(path: str | os.PathLike[str]) -> str | None:
-    """Returns the code of the language that a file's name ends or begins with, or None.
+    """Return the code of the language that a file's name ends or begins with, or None.
 
     >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
     ('si', 'en', None)

@@ -105,7 +105,7 @@ class Evaluation:
     changed: Counter[str] = field(default_factory=Counter, repr=False)
 
     def has_spaces(self) -> bool:
-        """Whether the text is in a script with spaces between words, so that words can be counted."""
+        """Return whether the text is in a script with spaces between words, so that words can be counted."""
         return 2 * self.unspaced <= self.characters
 
     @property
@@ -176,13 +176,13 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Tokens divided by those of ``reference``, the same lines in another language; None if their numbers differ."""
+        """Return tokens by those of ``reference``, the same lines in another language; None if their numbers differ."""
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(
         self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
     ) -> bool:
-        """Counts a syllable and its letters, and returns whether one of ``ends`` cuts it.
+        """Count a syllable and its letters, and returns whether one of ``ends`` cuts it.
 
         Args:
             ends: Where tokens end, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
@@ -198,7 +198,7 @@ class Evaluation:
         return True
 
     def add_clusters(self, text: str, ends: Sequence[int]) -> None:
-        """Counts the grapheme clusters that have a letter, mark or emoji outside ASCII, and those that are cut."""
+        """Count the grapheme clusters that have a letter, mark or emoji outside ASCII, and those that are cut."""
         if text.isascii():
             return
         stop = 0
@@ -209,7 +209,7 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Counts the words of ``text`` that consist of letters, and those that are one token, with or without the space in
+        """Count the words of ``text`` that consist of letters, and those that are one token, with or without the space in
         front of them."""
         places = _byte_offsets(text)
         known = {0, *ends}
@@ -220,14 +220,14 @@ class Evaluation:
             self.single_words += stop in known and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Counts the tokens of ``text``, which are ``ids``, that change with each of `small_changes`."""
+        """Count the tokens of ``text``, which are ``ids``, that change with each of `small_changes`."""
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
             self.changed[change] += (before - Counter(form.encode(changed)[0])).total()
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns sums, measures and the distribution of lengths as plain JSON values."""
+        """Return sums, measures and the distribution of lengths as plain JSON values."""
         counters = ("token_counts", "token_lengths", "compared", "changed")
         sums = {name: value for name, value in vars(self).items() if name not in counters}
         lengths = dict(sorted(self.token_lengths.items()))
@@ -240,7 +240,7 @@ MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance
 
 
 def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
-    """Measures one tokenizer (one of this package's, or any as `load_measurable` gives it) on some lines.
+    """Measure one tokenizer (one of this package's, or any as `load_measurable` gives it) on some lines.
 
     Reads the lines once; memory grows with the vocabulary, not with the text.
 
@@ -283,7 +283,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
 
 
 def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
-    """Yields the length of each token in characters; None for one that begins or ends inside a character.
+    """Yield the length of each token in characters; None for one that begins or ends inside a character.
 
     >>> list(token_lengths("aක", [1, 2, 4]))
     [1, None, None]
@@ -297,12 +297,12 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
 
 
 def _byte_offsets(text: str) -> list[int]:
-    """Where each character starts in the UTF-8 of ``text``, and where the last one stops."""
+    """Return where each character starts in the UTF-8 of ``text``, and where the last one stops."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
 def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
-    """Returns the Rényi entropy, in nats, of a distribution given by counts; its order ``alpha`` must not be 1.
+    """Return the Rényi entropy, in nats, of a distribution given by counts; its order ``alpha`` must not be 1.
 
     >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
     1.0
@@ -313,7 +313,7 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yields each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
+    """Yield each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]
@@ -327,7 +327,7 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
 
 
 def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
-    """Whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
+    """Return whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop
 
@@ -369,7 +369,7 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Loads any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository), to measure it.
+    """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository), to measure it.
 
     Special tokens are neither added nor recognised. Byte-level BPE runs in this package, anything else in ``tokenizers``.
 
@@ -381,12 +381,12 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
-    """Loads any tokenizer, as `load` does, in the one form that `evaluate` works with."""
+    """Load any tokenizer, as `load` does, in the one form that `evaluate` works with."""
     return measurable(load(path_or_repo))
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Returns the `BPETokenizer` in an `SGPETokenizerFast`, and anything else as it is.
+    """Return the `BPETokenizer` in an `SGPETokenizerFast`, and anything else as it is.
 
     Raises:
         SGPEError: it is of another class of transformers, which says too little of where its tokens end.
@@ -401,7 +401,7 @@ def without_transformers(tokenizer: Any) -> Any:
 
 
 def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
-    """Returns a tokenizer in the form that `evaluate` works with; errors as there.
+    """Return a tokenizer in the form that `evaluate` works with; errors as there.
 
     >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
     [2, 3]
@@ -420,7 +420,7 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Loads a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
+    """Load a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
 
     Raises:
         SGPEError: it is damaged; the message names ``where`` it comes from.

@@ -59,11 +59,11 @@ class Comparison:
         return list(self.tokenizers)[1:]
 
     def spaced(self, code: str) -> bool:
-        """Whether a language, and its text here, is written with spaces between words."""
+        """Return whether a language, and its text here, is written with spaces between words."""
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
-        """Returns one number: ``parity`` with English, or a measure of `Evaluation`; None where it means nothing.
+        """Return one number: ``parity`` with English, or a measure of `Evaluation`; None where it means nothing.
 
         A language that is written without spaces has nothing per word, and tokens per character instead. Parity takes line n
         of both texts for the same sentence, and so is None where their numbers of lines differ.
@@ -96,7 +96,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def show(self, value: float | None) -> str:
-        """Formats a number as the card has it.
+        """Format a number as the card has it.
 
         >>> CUT_SYLLABLES.show(0.00034), CUT_SYLLABLES.show(0), CUT_SYLLABLES.show(None)
         ('0.034 %', '0 %', '–')

@@ -19,7 +19,7 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the names of `CHANGES` and the text with that change in one word of ten, but in at least one.
+    """Yield the names of `CHANGES` and the text with that change in one word of ten, but in at least one.
 
     A change that no word can have is left out. Which words have it depends on the text alone.
 

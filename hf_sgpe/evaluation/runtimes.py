@@ -63,7 +63,7 @@ class Runtime:
     is_meant: Callable[[str], bool] = lambda version: True
 
     def version(self) -> str | None:
-        """The installed version; None where it, or a part of it, is not there."""
+        """Return the installed version; None where it, or a part of it, is not there."""
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
         except importlib.metadata.PackageNotFoundError:
@@ -96,7 +96,7 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _typed(name: str) -> str:
-    """A name of a runtime as it is typed on a command line."""
+    """Return a name of a runtime as it is typed on a command line."""
     return name.casefold().replace(" ", "-")
 
 
@@ -147,12 +147,12 @@ class RuntimeCheck:
     different: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return all of it as JSON values."""
         return {**asdict(self), "verdict": self.verdict.what, "why": self.verdict.why}
 
 
 def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) -> Iterator[RuntimeCheck]:
-    """Tries a tokenizer in all runtimes that are installed; of the others it says what is known.
+    """Try a tokenizer in all runtimes that are installed; of the others it says what is known.
 
     Args:
         lines: Text to try it on, without those that have the text of a special token; None for some lines of all scripts
@@ -173,12 +173,12 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """What is known of each runtime, without trying any."""
+    """Return what is known of each runtime, without trying any."""
     return [(runtime.name, runtime.rule(tokenizer)) for runtime in RUNTIMES]
 
 
 def sample_lines() -> list[str]:
-    """A greeting in each script, and what split patterns, normalizers and byte-level tokenizers trip over."""
+    """Return a greeting in each script, and what split patterns, normalizers and byte-level tokenizers trip over."""
     greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
     return [
         *greetings,
@@ -223,7 +223,7 @@ def _tried(
 
 @contextmanager
 def _kept(failures: list[str]) -> Iterator[None]:
-    """A block whose error is kept, in its own words and a line."""
+    """Keep the error of a block, in its own words and a line."""
     try:
         yield
     except BaseException as error:

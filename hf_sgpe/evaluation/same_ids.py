@@ -54,12 +54,12 @@ class IdComparison:
     difference: Difference | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return all of it as JSON values."""
         return asdict(self)
 
 
 def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, lines: Iterable[str]) -> IdComparison:
-    """Encodes each line by both tokenizers; special tokens are neither added nor recognised.
+    """Encode each line by both tokenizers; special tokens are neither added nor recognised.
 
     Args:
         old: As `hf_sgpe.evaluation.metrics.load` gives it.

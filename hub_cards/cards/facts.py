@@ -91,7 +91,7 @@ class Facts:
         return str(self.tokenizer.metadata.get("word_counts", ""))
 
     def table(self) -> list[tuple[str, str]]:
-        """What the tokenizer is made of: name and value."""
+        """Return what the tokenizer is made of: name and value."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
@@ -126,7 +126,7 @@ class Facts:
         return "all 256 bytes among them: nothing is unknown to it"
 
     def _parts(self) -> Iterator[str]:
-        """Which special token has which role, the usual roles that no token has, and what ends a turn in chats."""
+        """Return which special token has which role, the usual roles that no token has, and what ends a turn in chats."""
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -168,7 +168,7 @@ class Facts:
         return f"an optional space and letters of one script; elsewhere {spelled}" if splitting.scripts else spelled
 
     def composition(self) -> list[tuple[str, int]]:
-        """Name of a script and how many tokens begin with a letter of it, the most frequent script first."""
+        """Return name of a script and how many tokens begin with a letter of it, the most frequent script first."""
         vocab = self.tokenizer.vocab
         counts = Counter(map(_script_of, vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
@@ -177,7 +177,7 @@ class Facts:
         return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
-        """How it was made, in paragraphs."""
+        """Return how it was made, in paragraphs."""
         training = self.training
         if self.extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
@@ -210,7 +210,7 @@ class Facts:
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """What it cannot do; ``name`` is what loads it."""
+        """Return what it cannot do; ``name`` is what loads it."""
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
@@ -245,7 +245,7 @@ def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:
 
 
 def _script_of(token: bytes) -> str:
-    """Returns what a token is written in, by the first letter or mark in it.
+    """Return what a token is written in, by the first letter or mark in it.
 
     >>> _script_of(" ක".encode()), _script_of(b"x 1"), _script_of(b"42")
     ('Sinhala', 'Latin', 'no letters')

@@ -30,25 +30,25 @@ _RESULTS = "\nmodel-index:"
 
 
 def seal(card: str, tokenizer: BPETokenizer) -> str:
-    """Adds the hashes of a card's tokenizer and of its own text below its `CARD_MARK`."""
+    """Add the hashes of a card's tokenizer and of its own text below its `CARD_MARK`."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
 
 
 def is_generated(card: str) -> bool:
-    """Whether a card was generated and not changed since."""
+    """Return whether a card was generated and not changed since."""
     seal = _SEAL.search(card)
     return seal is not None and _digest(card.replace(seal.group(), CARD_MARK, 1)) == seal["text"]
 
 
 def is_of_another(card: str, tokenizer: object) -> bool:
-    """Whether a card, changed since or not, was generated for another tokenizer."""
+    """Return whether a card, changed since or not, was generated for another tokenizer."""
     seal = _SEAL.search(card)
     return seal is not None and not (isinstance(tokenizer, BPETokenizer) and seal["tokenizer"] == _digest_of(tokenizer))
 
 
 def is_measured(card: str) -> bool:
-    """Whether a card holds measurements."""
+    """Return whether a card holds measurements."""
     return _RESULTS in card
 
 

@@ -77,21 +77,21 @@ class Tables:
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
     def fallback_rates(self) -> dict[str, float]:
-        """Code of a language → its fallback rate, where that is high; the highest first."""
+        """Return code of a language → its fallback rate, where that is high; the highest first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
 
     def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
-        """One number, of the tokenizer itself if no other is named."""
+        """Return one number, of the tokenizer itself if no other is named."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
-        """One number as the card has it."""
+        """Return one number as the card has it."""
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Where a cost lies between the least and the greatest in its tables, 0 to 1; empty for other measures."""
+        """Return where a cost lies between the least and the greatest in its tables, 0 to 1; empty for other measures."""
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
             return ""
@@ -100,7 +100,7 @@ class Tables:
         return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
 
     def best(self, measure: Measure, known: Language) -> list[str]:
-        """The tokenizers with the least cost, as it is shown, in a language; empty if all have the same."""
+        """Return the tokenizers with the least cost, as it is shown, in a language; empty if all have the same."""
         values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
         costs = {name: value for name, value in values.items() if value is not None}
         least = measure.show(min(costs.values(), default=None))
@@ -108,15 +108,15 @@ class Tables:
         return best if len(best) < len(costs) else []
 
     def measures_of(self, name: str) -> list[Measure]:
-        """The measures that there are for a tokenizer: some need ids, one needs English."""
+        """Return the measures that there are for a tokenizer: some need ids, one needs English."""
         return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
 
     def compared(self) -> list[Measure]:
-        """The measures that are shown for all tokenizers side by side."""
+        """Return the measures that are shown for all tokenizers side by side."""
         return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
 
     def tiles(self) -> Iterator[tuple[str, str]]:
-        """The numbers at the top of the page, each with what it is."""
+        """Return the numbers at the top of the page, each with what it is."""
         measured, gini = self.comparison.evaluations, self.comparison.gini
         languages = [known for known in self.languages if known.code in measured]
         if len(languages) == 1:
@@ -143,11 +143,11 @@ class Tables:
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Words to show, by language."""
+        """Return words to show, by language."""
         return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
 
     def word_html(self, word: Word, name: str) -> Markup:
-        """A word as coloured tokens."""
+        """Return a word as coloured tokens."""
         tokenizer = self.comparison.tokenizers[name]
         if isinstance(tokenizer, BPETokenizer):
             return Markup(tokens_html(f" {word.text}", tokenizer))
@@ -156,11 +156,11 @@ class Tables:
         return Markup(f'<span class="sgpe-tokens">{shown}</span>')
 
     def word_markdown(self, word: Word, name: str) -> str:
-        """A word as tokens between backticks."""
+        """Return a word as tokens between backticks."""
         return " ".join(map(code, _joined(word.tokens[name])))
 
     def measured_on(self) -> str:
-        """What text was measured."""
+        """Return what text was measured."""
         rows, name, languages = self.comparison.evaluations, self.comparison.name, self.measured
         files = [file for code in rows for file in self.comparison.sources.get(code, ())]
         lines = sorted({row[name].lines for row in rows.values()})
@@ -171,7 +171,7 @@ class Tables:
         return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
 
     def notes(self) -> Iterator[str]:
-        """What a reader of the tables must know."""
+        """Return what a reader of the tables must know."""
         rows, name = self.comparison.evaluations, self.comparison.name
         if self.comparison.gini(name) is not None:
             yield _GINI
@@ -189,7 +189,7 @@ class Tables:
             )
 
     def limits(self) -> Iterator[str]:
-        """What the tokenizer cannot do, by the numbers."""
+        """Return what the tokenizer cannot do, by the numbers."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: that share of its tokens there is only part of a character."
@@ -208,13 +208,13 @@ class Tables:
         yield "These numbers hold for this text; text of another kind gives different ones."
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
-        """The greatest value, and the language that has it."""
+        """Return the greatest value, and the language that has it."""
         values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
         return max(values, key=lambda pair: pair[0])
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Tokens as text, with one ◌ for each that is only part of a character, and runs of them as ◌×9.
+    """Return tokens as text, with one ◌ for each that is only part of a character, and runs of them as ◌×9.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

@@ -93,7 +93,7 @@ def write_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Writes README.md, index.html and the pictures of a tokenizer into its folder, all of them or none.
+    """Write README.md, index.html and the pictures of a tokenizer into its folder, all of them or none.
 
     The page is one file that needs nothing else. The same input gives the same bytes.
 
@@ -142,7 +142,7 @@ def write_card(
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Makes sure that writing a card into ``folder`` loses no README.md that somebody wrote or changed, and no measurements
+    """Make sure that writing a card into ``folder`` loses no README.md that somebody wrote or changed, and no measurements
     of the same tokenizer unless the new card is ``measured`` too.
 
     Raises:
@@ -167,7 +167,7 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Makes sure that the licence and the language codes can stand in a card's metadata.
+    """Make sure that the licence and the language codes can stand in a card's metadata.
 
     Raises:
         SGPEError: one of them cannot.
@@ -191,7 +191,7 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """The card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
+        """Return the card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
@@ -208,7 +208,7 @@ class Card:
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """The numbers at the top of the page, each with what it is."""
+        """Return the numbers at the top of the page, each with what it is."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
@@ -223,12 +223,12 @@ class Card:
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """What the tokenizer cannot do, as far as that can be computed."""
+        """Return what the tokenizer cannot do, as far as that can be computed."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
     def yaml(self) -> str:
-        """The metadata that the Hub reads."""
+        """Return the metadata that the Hub reads."""
         from huggingface_hub import ModelCardData
 
         results = self._results(self.tables) if self.tables else None

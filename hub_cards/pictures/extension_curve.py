@@ -35,7 +35,7 @@ class ExtensionCurve:
     tokens_per_character: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """All of it as JSON values; languages without spaces only if there are any."""
+        """Return all of it as JSON values; languages without spaces only if there are any."""
         values = {
             name: {code: [round(value, 4) for value in row] for code, row in rows.items()}
             for name, rows in (
@@ -93,7 +93,7 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measures a tokenizer as it was, and with more and more of its new tokens, all from one run of learning.
+    """Measure a tokenizer as it was, and with more and more of its new tokens, all from one run of learning.
 
     Args:
         texts: Code of a language → lines, which are read once.

@@ -42,7 +42,7 @@ def write_playground(
     title: str = "Tokens as you type",
     text: str | None = None,
 ) -> list[str]:
-    """Writes a folder to be served as it is: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
+    """Write a folder to be served as it is: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
 
     It holds a ``README.md``, too, which makes it a static Space of the Hub.
 
@@ -97,14 +97,14 @@ def write_playground(
 
 
 def _space_card(title: str) -> str:
-    """The README.md by which the Hub knows a static Space."""
+    """Return the README.md by which the Hub knows a static Space."""
     return f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n\n{_ABOUT}"
 
 
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
-    """Uploads a playground as a static Space of the Hub, in one commit; the Space is created if need be.
+    """Upload a playground as a static Space of the Hub, in one commit; the Space is created if need be.
 
     Args:
         folder: What `write_playground` wrote.
@@ -135,7 +135,7 @@ def push_playground(
 
 
 def playground_files(folder: str | os.PathLike[str]) -> list[str]:
-    """The names of the files in a folder that belong to its playground.
+    """Return the names of the files in a folder that belong to its playground.
 
     Raises:
         SGPEError: it holds none.
@@ -164,7 +164,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """A script's table as the page's scripts take it."""
+    """Return a script's table as the page's scripts take it."""
     classes = script.classes()
     return {
         "name": script.name,
@@ -175,7 +175,7 @@ def _script(script: Script) -> dict[str, Any]:
 
 
 def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
-    """Class → its characters."""
+    """Return class → its characters."""
     members: dict[str, list[int]] = {}
     for character, letter in classes.items():
         members.setdefault(letter, []).append(ord(character))

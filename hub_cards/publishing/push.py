@@ -170,7 +170,7 @@ def push(
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
-    """Returns ``user/name``; the user's own namespace is added to a name alone.
+    """Return ``user/name``; the user's own namespace is added to a name alone.
 
     Raises:
         SGPEError: it is not a valid repository name, or it is not known who the user is.
@@ -230,7 +230,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _check_place(folder: Path, name: str) -> None:
-    """Makes sure that a file of a folder is not a link to a file outside it or to a hidden one.
+    """Make sure that a file of a folder is not a link to a file outside it or to a hidden one.
 
     Folders are copied and cloned with their links, so one may point to a password on this machine or to ``.git/config``.
 
@@ -289,7 +289,7 @@ class _There:
 
 
 def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
-    """Looks up ``paths`` in a revision, or in ``main`` if it is a branch that does not exist yet."""
+    """Look up ``paths`` in a revision, or in ``main`` if it is a branch that does not exist yet."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -308,7 +308,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Returns those of ``paths`` that a commit has."""
+    """Return those of ``paths`` that a commit has."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -342,7 +342,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Marks a generated card as kept if it would replace one that somebody changed, or drop measurements."""
+    """Mark a generated card as kept if it would replace one that somebody changed, or drop measurements."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -356,7 +356,7 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Returns the files that the commit lacks: the Hub silently skips what the repository's .gitignore names."""
+    """Return the files that the commit lacks: the Hub silently skips what the repository's .gitignore names."""
     try:
         with hub_errors(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)

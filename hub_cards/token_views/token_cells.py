@@ -51,7 +51,7 @@ Reader = Callable[[str], tuple[str, list[Token]]]
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Returns what reads texts with a tokenizer, which is given as for `hub_cards.TokenView`."""
+    """Return what reads texts with a tokenizer, which is given as for `hub_cards.TokenView`."""
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -84,7 +84,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
 
 
 def _continues(byte: int) -> bool:
-    """Whether a byte of UTF-8 is not the first of its character."""
+    """Return whether a byte of UTF-8 is not the first of its character."""
     return byte & 0xC0 == 0x80
 
 
@@ -163,13 +163,13 @@ class TextInCells:
     syllables: dict[int, Run]
 
     def cut_by(self, token: Token) -> list[str]:
-        """Returns the cut syllables in which a token begins or ends."""
+        """Return the cut syllables in which a token begins or ends."""
         touched = dict.fromkeys(self.syllables.get(place) for place in (token.start, token.stop - 1))
         return [self.text[run.start : run.stop] for run in touched if run and run.is_cut]
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Cuts a text into cells, and counts what `hub_cards.evaluate` counts."""
+    """Cut a text into cells, and counts what `hub_cards.evaluate` counts."""
     text, tokens = read(well_formed(text))
     counts, runs = _measure(text, tokens)
     syllables = {place: run for run in runs if run.is_cut is not None for place in range(run.start, run.stop)}
@@ -190,7 +190,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]:
-    """What `hub_cards.evaluate` counts, and the text in syllables and what is between them."""
+    """Return what `hub_cards.evaluate` counts, and the text in syllables and what is between them."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
@@ -215,7 +215,7 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Where tokens end, in half characters: even between two characters, odd inside one.
+    """Return where tokens end, in half characters: even between two characters, odd inside one.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -225,7 +225,7 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
 
 
 def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Cuts a text into stretches with one token, with several that share characters, or with none."""
+    """Cut a text into stretches with one token, with several that share characters, or with none."""
     stop = place = 0
     while place < len(tokens):
         start = max(stop, tokens[place].start)
@@ -249,7 +249,7 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Cuts a text into columns of about a word: the cells of each tokenizer, and whether a line ends there."""
+    """Cut a text into columns of about a word: the cells of each tokenizer, and whether a line ends there."""
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
     for number, column in enumerate(zip(*rows, strict=True)):
@@ -257,7 +257,7 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
-    """Where columns start in the text of each tokenizer: where a word starts and a token of each of them."""
+    """Return where columns start in the text of each tokenizer: where a word starts and a token of each of them."""
     # The bidirectional algorithm takes a column for an object: words that run from right to left would change places.
     edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
     starts = [[match.start() for match in edge.finditer(each.text)] for edge, each in zip(edges, shown, strict=True)]

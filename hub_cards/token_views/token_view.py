@@ -76,7 +76,7 @@ class TokenView:
         return render("token_view.html.jinja", figures=figures, names=names, longest=max(map(len, self._readers)))
 
     def to_html(self) -> str:
-        """The same as a whole page."""
+        """Return the same as a whole page."""
         title = Markup(_escape(", ".join(self._readers)))
         return render("token_view_page.html.jinja", title=title, view=Markup(self._repr_html_()))
 
@@ -90,12 +90,12 @@ class TokenView:
 
 
 def style() -> str:
-    """Returns the CSS of `tokens_html`, for a page to hold once. It follows the page's ``color-scheme``: light, or dark."""
+    """Return the CSS of `tokens_html`, for a page to hold once. It follows the page's ``color-scheme``: light, or dark."""
     return render("token_view.css")
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
-    """One text as tokens of one tokenizer, without counts, for use inside a line. The page needs `style` once.
+    """Return one text as tokens of one tokenizer, without counts, for use inside a line. The page needs `style` once.
 
     For many texts give a `BPETokenizer`: anything else is read again each time.
 
@@ -125,7 +125,7 @@ def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
 
 
 def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
-    """The HTML of each cell; ``name`` is that of the tokenizer where there are several."""
+    """Return the HTML of each cell; ``name`` is that of the tokenizer where there are several."""
     numbers = count()
 
     def token_html(token: Token, kind: str, content: str) -> str:
@@ -175,7 +175,7 @@ def _mark(character: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text as HTML, also in attributes. HTML cannot hold U+0000, which becomes ␀."""
+    """Return text as HTML, also in attributes. HTML cannot hold U+0000, which becomes ␀."""
     return html.escape(text.replace("\0", "␀")).replace("\r", "&#13;")
 
 
