@@ -182,7 +182,7 @@ class Evaluation:
     def add_syllable(
         self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
     ) -> bool:
-        """Count a syllable and its letters, and returns whether one of ``ends`` cuts it.
+        """Count a syllable and its letters, and return whether one of ``ends`` cuts it.
 
         Args:
             ends: Where tokens end, ascending, in the same unit as ``start`` and ``stop`` of the syllable.

@@ -13,7 +13,7 @@ from hub_cards.publishing.push import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Upload a folder with a tokenizer, and writes a card into it first. ``options``: see `hub_cards.publishing.push`.
+    """Upload a folder with a tokenizer, and write a card into it first. ``options``: see `hub_cards.publishing.push`.
 
     Returns:
         The commit, as huggingface_hub's ``CommitInfo``.

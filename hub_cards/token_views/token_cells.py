@@ -169,44 +169,42 @@ class TextInCells:
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Cut a text into cells, and counts what `hub_cards.evaluate` counts."""
+    """Cut a text into cells, and count what `hub_cards.evaluate` counts."""
     text, tokens = read(well_formed(text))
-    counts, runs = _measure(text, tokens)
-    syllables = {place: run for run in runs if run.is_cut is not None for place in range(run.start, run.stop)}
+    counts, syllables = _measure(text, tokens)
     # At other boundaries a browser would join both sides into one sign.
     joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
     joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
-    cells, place = [], 0
-    for start, stop, group in _groups(len(text), tokens, syllables):
-        inside = []
-        while place < len(runs) and runs[place].start < stop:
-            run = runs[place]
-            inside.append(Run(max(run.start, start), min(run.stop, stop), run.is_cut))
-            if run.stop > stop:
-                break
-            place += 1
-        cells.append(Cell(start, stop, group, inside, not joints.issuperset((start, stop))))
+    cells = [
+        Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
+        for start, stop, group in _groups(len(text), tokens, syllables)
+    ]
     return TextInCells(text, counts, cells, syllables)
 
 
-def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, list[Run]]:
-    """Return what `hub_cards.evaluate` counts, and the text in syllables and what is between them."""
+def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
+    """Return what `hub_cards.evaluate` counts, and the syllables by the place of each of their characters."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
-    runs: list[Run] = []
+    syllables: dict[int, Run] = {}
     start = 0
     for unit in trie.tokenize(text):
         stop = start + len(unit)
         if trie.script_of(unit):
             is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
-            runs.append(Run(start, stop, is_cut))
-        elif runs and runs[-1].is_cut is None:
-            runs[-1] = runs[-1]._replace(stop=stop)
-        else:
-            runs.append(Run(start, stop, None))
+            syllables |= dict.fromkeys(range(start, stop), Run(start, stop, is_cut))
         start = stop
-    return counts, runs
+    return counts, syllables
+
+
+def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
+    """Yield the parts of a cell that are one syllable, or between syllables."""
+    while start < stop:
+        run = syllables.get(start)
+        end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
+        yield Run(start, min(end, stop), run.is_cut if run else None)
+        start = end
 
 
 @cache
