@@ -24,6 +24,16 @@ MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 _INHERITED = ("license", "license_name", "license_link", "language")
 
 
+# Title → measure, its format and its unit. Words are not counted where they have no spaces between them.
+_PAIRS: dict[str, tuple[str, str, float]] = {
+    "bits per byte": ("bits_per_byte", ".4f", 1),
+    "tokens per word": ("tokens_per_word", ".3f", 1),
+    "characters per token": ("characters_per_token", ".2f", 1),
+    "reading, s": ("seconds", ".2f", 1),
+    "cache, MB": ("cache_bytes", ".2f", 1e6),
+}
+
+
 def holds_model(folder: Path) -> bool:
     """Return whether a folder holds a model: its configuration, and weights in any form."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
@@ -61,7 +71,8 @@ class ModelCard:
 
     def readme(self) -> str:
         """Return the card as Markdown with its YAML metadata, sealed as the generated card of this tokenizer."""
-        return seal(render("model.md.jinja", card=self, mark=CARD_MARK), self.tokenizer)
+        table = table_of(self.report.get("texts", {}))
+        return seal(render("model.md.jinja", card=self, table=table, mark=CARD_MARK), self.tokenizer)
 
     def yaml(self) -> str:
         """Return the metadata that the Hub reads."""
@@ -76,38 +87,18 @@ class ModelCard:
         )
         return data.to_yaml().strip()
 
-    def table(self) -> list[list[str]]:
-        """Return the measurements before and after: a heading, and a row for each text."""
-        return table_of(self.report.get("texts", {}))
-
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return a table of measurements: name of a text → ``before`` and ``after`` → values as of `Measured.to_dict`."""
-    heading = (
-        "text",
-        "bits per byte",
-        "tokens per word",
-        "characters per token",
-        "reading, s",
-        "cache, MB",
-        "on new tokens",
-    )
-    return [[*heading], *(_row(name, scores["before"], scores["after"]) for name, scores in texts.items())]
-
-
-def _row(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    def pair(form: str, key: str, unit: float = 1) -> str:
-        return " → ".join("–" if one[key] is None else format(one[key] / unit, form) for one in (before, after))
-
-    return [
-        name,
-        pair(".4f", "bits_per_byte"),
-        pair(".3f", "tokens_per_word"),  # none where words have no spaces between them
-        pair(".2f", "characters_per_token"),
-        pair(".2f", "seconds"),
-        pair(".2f", "cache_bytes", 1e6),
-        f"{after['watched']:.3%}",
-    ]
+    """Return a heading, and a row for each text: name → ``before`` and ``after`` → measures, as in ``transplant.json``."""
+    rows = [["text", *_PAIRS, "on new tokens"]]
+    for name, scores in texts.items():
+        both = scores["before"], scores["after"]
+        pairs = (
+            " → ".join("–" if one[key] is None else format(one[key] / unit, form) for one in both)
+            for key, form, unit in _PAIRS.values()
+        )
+        rows.append([name, *pairs, f"{both[1]['watched']:.3%}"])
+    return rows
 
 
 def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
