@@ -395,7 +395,7 @@ def without_transformers(tokenizer: Any) -> Any:
         return tokenizer.to_bpe()
     if hasattr(tokenizer, "backend_tokenizer"):
         raise SGPEError(
-            f"a {type(tokenizer).__name__} cannot be measured: save it, and give what hub_cards.load_measurable returns"
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it by hf_sgpe.evaluation.metrics.load"
         )
     return tokenizer
 

@@ -167,14 +167,14 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
         for runtime in RUNTIMES:
             version = runtime.version()
             if version is None:
-                yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer))
+                yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer.data))
             else:
                 yield _tried(runtime, version, tokenizer, Path(folder), tried, expected)
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
     """Return what is known of each runtime, without trying any."""
-    return [(runtime.name, runtime.rule(tokenizer)) for runtime in RUNTIMES]
+    return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
 def sample_lines() -> list[str]:
@@ -207,7 +207,7 @@ def _tried(
     found = [ids_of(encode, line) for line in lines] if encode is not None else []
     if failures and not any(line and ids is not None for line, ids in zip(lines, found, strict=False)):
         return RuntimeCheck(runtime.name, version, Verdict(REFUSED, failures[0]), len(lines))
-    rule = runtime.rule(tokenizer)
+    rule = runtime.rule(tokenizer.data)
     differing = [line for line, ids, wanted in zip(lines, found, expected, strict=True) if ids != wanted]
     if rule.what == DIFFERS or (rule.what == NFC_ONLY and not differing):
         verdict = rule  # few lines are no proof
