@@ -1,6 +1,6 @@
 """Text as Markdown and HTML: what escapes it, and the templates that it goes into.
 
-What stands between backticks in a text is code; that is all the markup there is.
+Text between backticks is code; there is no other markup.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def code(text: str) -> str:
 
 
 def _json_in_script(value: Any) -> Markup:
-    """Return JSON as it may stand in a script element of HTML, which ends at the first ``</script``."""
+    """Return JSON for a script element of HTML, which ends at the first ``</script``."""
     return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
@@ -108,7 +108,7 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text as it stands in a table of Markdown, where a bar would end the cell even in code."""
+    """Return text for a table of Markdown, where a bar would end the cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 

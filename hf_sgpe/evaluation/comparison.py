@@ -1,4 +1,4 @@
-"""Measures a tokenizer beside others on texts in several languages, and finds the files with these texts."""
+"""Measurements of a tokenizer and of baselines on texts in several languages, and the files with these texts."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ TokenEnds = Callable[[str], list[int]]
 # A word as its reader sees it: letters with their marks and joiners, and digits.
 _LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
 
-# Extended grapheme clusters (UAX #29). Flags stand first because \X looks back over all of them at each.
+# Extended grapheme clusters (UAX #29). Flags are first because \X looks back over all of them at each.
 _CLUSTER = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=SpacingMark}\u200D]*+|\X")
 # What makes a cluster one to count: no punctuation or digits, and nothing that is one byte, which no tokenizer can cut.
 _BEYOND_ASCII = regex.compile(r"(?![\x00-\x7F])[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]")
@@ -327,7 +327,7 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
 
 
 def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
-    """Return whether one of ``ends``, in ascending order, lies strictly between ``start`` and ``stop``."""
+    """Return whether one of ``ends``, in ascending order, is strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop
 

@@ -1,4 +1,4 @@
-"""What was measured of a tokenizer and of those beside it, and the measures that tables show of it."""
+"""The measurements of a tokenizer and of its baselines, and the measures that tables show."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Tables:
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return where a cost lies between the least and the greatest in its tables, 0 to 1; empty for other measures."""
+        """Return where a cost is between the least and the greatest in its tables, 0 to 1; empty for other measures."""
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
             return ""

@@ -167,7 +167,7 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Make sure that the licence and the language codes can stand in a card's metadata.
+    """Make sure that the licence and the language codes are valid in a card's metadata.
 
     Raises:
         SGPEError: one of them cannot.
@@ -191,7 +191,7 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown, with its YAML; ``pictures`` are the names of those that lie beside it."""
+        """Return the card in Markdown, with its YAML; ``pictures`` are the names of those in its folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 

@@ -78,7 +78,7 @@ def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
 
 
 def tick(x: float, y: float, label: str) -> Markup:
-    """Return the label of a scale, which must not stand out at the edges."""
+    """Return the label of a scale, inside the edges."""
     return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
 
 

@@ -67,7 +67,7 @@ def tokens_per_word(
     groups = [
         (what, rows, low, about)
         for what, rows, low, about in (
-            ("tokens per word", values, 1.0, "A word is what stands between spaces"),
+            ("tokens per word", values, 1.0, "A word is what is between spaces"),
             ("tokens per character", per_character or {}, 0.5, "Languages without spaces between words"),
         )
         if rows

@@ -50,7 +50,7 @@ def write_playground(
         folder: Where to write; a folder that is there must be empty, or a playground, which is replaced.
         tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
             folder or Hub repository with a ``tokenizer.json``.
-        text: What stands on the page at first; a few words in the first tokenizer's script if it is not given.
+        text: What the page shows at first; a few words in the first tokenizer's script if it is not given.
 
     Returns:
         The names of the files.

@@ -138,7 +138,7 @@ class Cell(NamedTuple):
 
     Attributes:
         runs: Its characters, with where a syllable begins or ends between them.
-        is_torn: Whether a browser would join its characters and those beside it into one sign.
+        is_torn: Whether a browser would join its characters and their neighbours into one sign.
     """
 
     start: int

@@ -33,7 +33,7 @@ _MARKS = {"\t": "→", "\n": "⏎", "\r": "␍", "\x7f": "␡", "\xa0": "⍽", "
 class TokenView:
     """Texts as tokens, by one or several tokenizers under each other. A notebook shows it by itself; `to_html` is a page.
 
-    Each text stands in each tokenizer's own normal form, without special tokens. The counts are those of
+    Each text is shown in each tokenizer's own normal form, without special tokens. The counts are those of
     `hub_cards.evaluate` for a text in NFC. Time and size grow linearly with the text.
 
     Args:
