@@ -68,7 +68,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
-        """Wraps a `BPETokenizer`; ``kwargs`` go to transformers (``model_max_length``, ``padding_side``, …)."""
+        """Wrap a `BPETokenizer`; ``kwargs`` go to transformers (``model_max_length``, ``padding_side``, …)."""
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
@@ -77,7 +77,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return wrapped
 
     def to_bpe(self) -> BPETokenizer:
-        """The same tokenizer without transformers.
+        """Return the same tokenizer without transformers.
 
         Raises:
             SGPEError: tokens were added that a `BPETokenizer` cannot have.
@@ -86,7 +86,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
-        """Loads a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
+        """Load a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
@@ -124,7 +124,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
-        """The tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
+        """Return the tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
         tokens = None if pair is not None or kwargs else fast_calls.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
@@ -147,7 +147,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokenizer_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """A conversation as ids, or as text; takes the arguments of transformers' method of this name.
+        """Return a conversation as ids, or as text; takes the arguments of transformers' method of this name.
 
         What differs: special tokens are only what the template itself writes. Their text in any content, role, tool,
         document or other variable is encoded as ordinary text, also where the template joins it from several of them, or
@@ -227,7 +227,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded if return_dict else encoded["input_ids"]
 
     def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
-        """The Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this name."""
+        """Return the Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this name."""
         source = super().get_chat_template(chat_template, tools)
         return load_template(source) if source in SPECIAL_TOKENS else source
 
@@ -237,7 +237,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
-        """Does nothing: what `save_pretrained` writes lets AutoTokenizer find this class, without a copy of its source."""
+        """Do nothing: what `save_pretrained` writes lets AutoTokenizer find this class, without a copy of its source."""
 
     def save_pretrained(
         self,
@@ -247,7 +247,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         portable: bool = True,
         **kwargs: Any,
     ) -> tuple[str, ...]:
-        """Writes the tokenizer's files, all or none; takes the arguments of transformers' method of this name.
+        """Write the tokenizer's files, all or none; takes the arguments of transformers' method of this name.
 
         Args:
             portable: Any version of transformers, with or without this package, loads it by plain AutoTokenizer, beside any
@@ -279,7 +279,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tags: list[str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Uploads the tokenizer with a model card in one commit; takes the arguments of transformers' method of this name.
+        """Upload the tokenizer with a model card in one commit; takes the arguments of transformers' method of this name.
 
         The repository is created if need be. Unlike transformers' method it leaves a README.md alone that somebody wrote.
         The card tells what the tokenizer itself knows; for one with measurements and pictures, save the tokenizer, and see
@@ -333,7 +333,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         special_tokens_map: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> SGPETokenizerFast:
-        """Trains a tokenizer like this one (recipe, scripts, pattern, normalization, special tokens) on other text.
+        """Train a tokenizer like this one (recipe, scripts, pattern, normalization, special tokens) on other text.
 
         Uses this package's trainer: the library's own knows no units and would undo them.
 
@@ -387,7 +387,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
 
 def _settings_of(splitting: Splitting) -> dict[str, Any]:
-    """Settings that cut text alike, for a tokenizer that does not say how it was trained."""
+    """Return settings that cut text alike, for a tokenizer that does not say how it was trained."""
     if not isinstance(splitting.pattern, str):
         raise SGPEError("this tokenizer was not trained by hf_sgpe and splits in several steps: train from a TrainingConfig")
     names = ("recipe", "scripts", "pattern", "normalization")

@@ -137,7 +137,7 @@ class BPETokenizer:
         tie_break: str = "smallest-pair-id",
         normalization: str = "none",
     ) -> BPETokenizer:
-        """Trains plain byte-level BPE (recipe ``bpe``) on an iterator of texts, read once and lazily.
+        """Train plain byte-level BPE (recipe ``bpe``) on an iterator of texts, read once and lazily.
 
         Args:
             vocab_size: Number of tokens, special tokens included.
@@ -185,7 +185,7 @@ class BPETokenizer:
         Args:
             corpus: Texts; the path of a file in UTF-8, whose lines are the texts; or one text.
             vocab_size: Number of tokens, including the special tokens with ids below it.
-            special_tokens: Text → id, or texts. Ids from ``vocab_size`` up are beside the others.
+            special_tokens: Text → id, or texts. Ids from ``vocab_size`` up are added to them.
             verbose: Print what came out.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
@@ -212,7 +212,7 @@ class BPETokenizer:
         return tokenizer
 
     def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
-        """A tokenizer with these special tokens besides its own: this one stays as it is.
+        """Return a tokenizer with these special tokens added to its own; this tokenizer does not change.
 
         Args:
             special_tokens: Text → id, or texts, which get the next free ids. Those that are there already stay.
@@ -238,7 +238,7 @@ class BPETokenizer:
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
-        """Loads a folder or a ``tokenizer.json``, or, if there is no such path, a repository on the Hub.
+        """Load a folder or a ``tokenizer.json``, or, if there is no such path, a repository on the Hub.
 
         Raises:
             SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
@@ -254,7 +254,7 @@ class BPETokenizer:
         *,
         revision: str | None = None,
     ) -> BPETokenizer:
-        """`from_pretrained` with a place for downloaded files, and a token for repositories that need one.
+        """Load as `from_pretrained` does, with a folder for downloads and a token for private repositories.
 
         Args:
             cache_dir: Folder for downloaded files; None for the cache of huggingface_hub.
@@ -264,7 +264,7 @@ class BPETokenizer:
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
-        """Loads one ``tokenizer.json``.
+        """Load one ``tokenizer.json``.
 
         Raises:
             SGPEError: it is not a byte-level BPE tokenizer, or damaged.
@@ -273,7 +273,7 @@ class BPETokenizer:
         return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
-        """Writes ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
+        """Write ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
 
         Args:
             name: What the tokenizer is called, for readers: it is kept in ``metadata``.
@@ -286,7 +286,7 @@ class BPETokenizer:
         tokenizer_json.save(data, directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
-        """The same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
+        """Return the same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
 
         Raises:
             SGPEError: tiktoken is not installed, or would give other ids.
@@ -296,7 +296,7 @@ class BPETokenizer:
     # ---------------------------------------------------------------- encoding
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """The token ids of ``text``. Time grows linearly with the text, with a logarithm in the longest word.
+        """Return the token ids of ``text``. Time grows linearly with the text, with a logarithm in the longest word.
 
         The text of a special token is ordinary text unless it is allowed: text from outside cannot forge one.
 
@@ -325,7 +325,7 @@ class BPETokenizer:
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
     ) -> list[int]:
-        """`encode` for a text in UTF-8.
+        """Return the token ids of a text in UTF-8; see `encode`.
 
         Raises:
             SGPEError: the bytes are not UTF-8; says where.
@@ -345,7 +345,7 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of ``text``, without a template, and of which characters each is: the first, and the one after the last.
+        """Return the ids of ``text``, without a template, and the characters of each: the first, and the one after the last.
 
         A token that ends inside a character has all of it. Where normalization changes a text, so do the stretches that it
         changes: a token of such a stretch has all its characters.
@@ -372,7 +372,7 @@ class BPETokenizer:
     def _add_with_offsets(
         self, text: str, start: int, stop: int, added: AddedPatterns | None, ids: list[int], offsets: list[tuple[int, int]]
     ) -> None:
-        """Appends ids and offsets of a part of a text that has none of the tokens that are found before normalization."""
+        """Append ids and offsets of a part of a text that has none of the tokens that are found before normalization."""
         if start == stop:
             return
         part = text[start:stop]
@@ -404,7 +404,7 @@ class BPETokenizer:
         threads: int | None = None,
         **options: Any,
     ) -> Any:
-        """`encode` for each of ``texts``, in parallel where the native kernels are in use.
+        """Encode each of ``texts``, in parallel where the native kernels are in use.
 
         Args:
             threads: How many; None for one a core, or one in all for short texts. Any number gives the same ids.
@@ -434,7 +434,7 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """``input_ids`` and ``attention_mask`` of texts, one row each, or of one text, as models take them.
+        """Return ``input_ids`` and ``attention_mask`` of texts, one row each, or of one text, as models take them.
 
         Args:
             padding: Fill rows up with the padding token, or id 0 if there is none: True or ``"longest"`` up to the longest,
@@ -470,7 +470,8 @@ class BPETokenizer:
         tokenize: bool = True,
         allowed_special: AllowedSpecial = "all",
     ) -> list[int] | str:
-        """A conversation as ids, or as text. Special tokens written in a message stay text: only the template's are special.
+        """Return a conversation as ids, or as text. Special tokens written in a message stay text: only the template's are
+        special.
 
         Args:
             messages: Each with a ``role`` and a ``content``.
@@ -518,7 +519,7 @@ class BPETokenizer:
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> NDArray[np.int32]:
-        """`encode` as a one-dimensional int32 array, which takes a tenth of a list's memory."""
+        """Return `encode` as a one-dimensional int32 array, which takes a tenth of a list's memory."""
         if add_special_tokens and self.template:
             import numpy as np
 
@@ -528,7 +529,7 @@ class BPETokenizer:
     def encode_batch_to_numpy(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of many texts, without templates, in the form that costs least.
+        """Return the ids of many texts, without templates, in the form that costs least.
 
         Args:
             threads: As for `encode_batch`.
@@ -546,8 +547,8 @@ class BPETokenizer:
     def encode_batch_to_arrow(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> pa.LargeListArray:
-        """`encode_batch_to_numpy` as an array of pyarrow's, of the type ``large_list<int32>``, which `datasets` and Parquet
-        take as a column. The ids are not copied.
+        """Return `encode_batch_to_numpy` as an array of pyarrow's, of the type ``large_list<int32>``, which `datasets` and
+        Parquet take as a column. The ids are not copied.
 
         Args:
             texts: Of str; of an array of pyarrow's, its ``to_pylist()``.
@@ -574,7 +575,7 @@ class BPETokenizer:
     def encode_streaming(
         self, chunks: Iterable[str] | Iterable[bytes], *, allowed_special: AllowedSpecial = "none"
     ) -> Iterator[int]:
-        """The ids of a text that arrives in pieces, however it is cut: the same as ``encode`` of the whole.
+        """Yield the ids of a text that arrives in pieces, however it is cut: the same as ``encode`` of the whole.
 
         Pieces of UTF-8 bytes may be cut inside a character, too. What is not UTF-8 in them becomes U+FFFD.
 
@@ -590,17 +591,18 @@ class BPETokenizer:
             yield from self._codec.encode(text, pattern)
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
-        """The tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes them."""
+        """Return the tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes
+        them."""
         return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
-        """How many tokens ``text`` has."""
+        """Return how many tokens ``text`` has."""
         return len(self.encode(text, allowed_special=allowed_special))
 
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """A beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut where one of its tokens ends.
+        """Return a beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut where one of its tokens ends.
 
         The limit holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left,
         by ever more tokens, so that time grows with a logarithm of their number.
@@ -638,7 +640,7 @@ class BPETokenizer:
         return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens)
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
-        """The names of the special tokens that are allowed."""
+        """Return the names of the special tokens that are allowed."""
         named: dict[str, Collection[str]] = {"all": self.special_tokens, "none": ()}
         names = named.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
@@ -662,7 +664,7 @@ class BPETokenizer:
     # ---------------------------------------------------------------- decoding
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False, errors: str = "replace") -> str:
-        """The text of ``ids``.
+        """Return the text of ``ids``.
 
         Args:
             ids: Whole numbers of any kind, a numpy array of them included.
@@ -676,7 +678,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """The bytes of ``ids``, which need not be UTF-8.
+        """Return the bytes of ``ids``, which need not be UTF-8.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -691,7 +693,7 @@ class BPETokenizer:
         *,
         skip_padding: bool = True,
     ) -> list[str]:
-        """`decode` for each sequence of ids.
+        """Decode each sequence of ids.
 
         Args:
             skip_padding: Leave out the padding tokens at the end of each; a tokenizer without one has no padding.
@@ -707,7 +709,7 @@ class BPETokenizer:
         *,
         keep_unfinished: bool = True,
     ) -> Iterator[str]:
-        """The text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
+        """Yield the text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
 
         A character whose bytes are spread over several tokens comes with the last of them.
 
@@ -728,13 +730,13 @@ class BPETokenizer:
     # ---------------------------------------------------------------- what it is made of
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """The id of a vocabulary string, or a list of ids; -1 where the vocabulary has no such token."""
+        """Return the id of a vocabulary string, or a list of ids; -1 where the vocabulary has no such token."""
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """The vocabulary string of an id, or a list of them; empty where the vocabulary has no such id.
+        """Return the vocabulary string of an id, or a list of them; empty where the vocabulary has no such id.
 
         Raises:
             TypeError: an id is not a whole number.
@@ -744,7 +746,7 @@ class BPETokenizer:
         return self._tokens_of.get(operator.index(ids), "")
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
-        """The text of vocabulary strings; those that the vocabulary does not have give nothing."""
+        """Return the text of vocabulary strings; those that the vocabulary does not have give nothing."""
         return self.decode(id for id in self.convert_tokens_to_ids(tokens) if id >= 0)
 
     @cached_property
@@ -756,7 +758,7 @@ class BPETokenizer:
         return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token; a special token's are its text.
+        """Return the bytes of one token; a special token's are its text.
 
         Raises:
             SGPEError: the id is not in the vocabulary.
@@ -764,11 +766,11 @@ class BPETokenizer:
         return self._codec.decode([id])
 
     def get_pattern(self) -> str:
-        """The split pattern; of several applied one after another, the last."""
+        """Return the split pattern; of several applied one after another, the last."""
         return self.splitting.regexes[-1]
 
     def cache_info(self) -> CacheInfo:
-        """What is remembered of words met before, and how often that helped."""
+        """Return how many words the cache holds, and how often it helped."""
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
@@ -777,7 +779,7 @@ class BPETokenizer:
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 
     def clear_cache(self) -> None:
-        """Forgets the remembered words."""
+        """Forget the remembered words."""
         self._codec.clear_cache()
 
 
@@ -794,7 +796,7 @@ def train_from_counts(
 
 
 def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:
-    """The texts of a corpus: the lines of a file, or one text, or what the corpus gives."""
+    """Return the texts of a corpus: the lines of a file, or one text, or what the corpus gives."""
     if not isinstance(corpus, (str, os.PathLike)):
         return corpus
     if not isinstance(corpus, str) or _is_file(corpus):

@@ -35,13 +35,13 @@ class MergeTable:
             self.add(pair, result)
 
     def add(self, pair: Pair, result: int) -> None:
-        """Appends a merge after all others. Of two merges of the same pair the later one counts."""
+        """Append a merge after all others. Of two merges of the same pair the later one counts."""
         self.ranks[pair] = len(self.results)
         self.results.append(result)
 
 
 def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """The tokens that ``ids`` merge into. O(n log n) for n ids, on any input.
+    """Return the tokens that ``ids`` merge into. O(n log n) for n ids, on any input.
 
     Args:
         ids: Token ids of one word, usually its bytes.
@@ -83,7 +83,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
 
 
 def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
-    """The bytes of every token by id: those given, then one for each merge.
+    """Return the bytes of every token by id: those given, then one for each merge.
 
     >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
     [b'a', b'b', b'ab', b'aba']
@@ -97,7 +97,7 @@ def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]
 def merge_words(
     words: Iterable[bytes], merges: Sequence[Pair], results: Sequence[int] | None = None
 ) -> Sequence[Sequence[int]]:
-    """What merges leave of the bytes of each word.
+    """Return the tokens that merges leave of the bytes of each word.
 
     Args:
         results: The token that each merge creates; None: the k-th creates token 256 + k.
@@ -120,7 +120,7 @@ def merge_words(
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Tokens of whole characters that are not what merges make of their bytes: they stand for a whole word, or for nothing.
+    """Return the tokens of whole characters that merges do not make of their bytes: each is a whole word, or unused.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -137,7 +137,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """All ids of some sequences one after another, and where those of each end.
+    """Return all ids of some sequences one after another, and where those of each end.
 
     >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
     [[1, 2, 3], [2, 2, 3]]
@@ -154,7 +154,7 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """The specification of `apply_merges`: scan all pairs, apply the best, start over. O(n²)."""
+    """Apply merges as the specification of `apply_merges` does: scan all pairs, apply the best, start over. O(n²)."""
     tokens = list(ids)
     while True:
         best_rank, best_place = len(table.results), -1

@@ -34,7 +34,7 @@ def learn_in_parity(
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
+    """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
     A language that has no pair left that is frequent enough drops out; where all have, learning ends. Costs grow as for
     `learn_merges`, and with the number of languages for each merge.

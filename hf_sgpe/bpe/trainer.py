@@ -26,7 +26,7 @@ _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Numbers of merges or occurrences, no greater than there can be of anything: the native kernels count in 64 bits.
+    """Limit numbers of merges or occurrences to 64 bits, in which the native kernels count.
 
     Raises:
         SGPEError: one is of another type.
@@ -50,11 +50,11 @@ class Word:
         self.ids = ids
 
     def pairs(self) -> Iterator[Pair]:
-        """The adjacent pairs from left to right, overlapping ones included."""
+        """Return the adjacent pairs from left to right, overlapping ones included."""
         return pairwise(self.ids)
 
     def merge_pair(self, pair: Pair, new_id: int) -> list[tuple[Pair, int]]:
-        """Replaces every occurrence of ``pair``, from the left and without overlap, by ``new_id``.
+        """Replace every occurrence of ``pair``, from the left and without overlap, by ``new_id``.
 
         Returns:
             How the counts of pairs in this word change: (pair, +1 or -1), in no useful order, perhaps repeated.
@@ -119,7 +119,7 @@ class PairCounts:
                 self._where[pair].add(index)
 
     def merge(self, pair: Pair, new_id: int) -> set[Pair]:
-        """Does a merge wherever its pair stands, and returns the pairs that it makes."""
+        """Do a merge at each place of its pair, and return the pairs that it makes."""
         appeared: set[Pair] = set()
         for index in self._where.pop(pair, ()):
             word, times = self.words[index], self.times[index]
@@ -148,13 +148,13 @@ class MergeQueue:
         heapq.heapify(self._heap)
 
     def add(self, pairs: Iterable[Pair]) -> None:
-        """Takes in pairs that a merge made."""
+        """Take in pairs that a merge made."""
         for pair in pairs:
             if (count := self._state.counts[pair]) > 0:
                 heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
 
     def next(self) -> tuple[Pair, int] | None:
-        """Takes out the pair to merge next, with its count; None if there is none."""
+        """Take out the pair to merge next, with its count; None if there is none."""
         while self._heap:
             job = heapq.heappop(self._heap)
             count = self._state.counts.get(job.pair, 0)
@@ -176,7 +176,7 @@ def learn_merges(
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learns up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
+    """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
 
     The result depends neither on the order of the words nor on how equal words are spread over entries. With the native
     kernel, time grows with the number of symbols, and with a logarithm for choosing the next pair. In the readable form a
@@ -240,7 +240,7 @@ def learn_merges(
 
 
 def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
-    """A key under which the pair to prefer is the smallest."""
+    """Return a key under which the pair to prefer is the smallest."""
     if tie_break == "smallest-pair-id":
         return lambda pair: pair
     if tie_break == "greatest-pair-id":

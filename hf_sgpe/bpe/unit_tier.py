@@ -28,7 +28,7 @@ class ChosenUnits(NamedTuple):
 
 
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
-    """The merges under which each unit comes out as one token. The k-th creates token 256 + k.
+    """Return the merges under which each unit comes out as one token. The k-th creates token 256 + k.
 
     For each unit in turn: while it does not come out whole, add the merge of its two leftmost pieces. No pair and no
     token occurs twice. Give small units first, so that large ones are built from them.
@@ -53,7 +53,7 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
 
 
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
-    """The chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
+    """Return the chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
 
     First all characters, then consonants with their virama (and joiner) or asat, then letters, then syllables, then
     syllables with their leading space; each group by length in bytes. A syllable chosen with its leading space comes
@@ -76,7 +76,7 @@ _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Every consonant + virama, with and without joiners, that stands in a unit, and the like."""
+    """Return every consonant + virama, with and without joiners, in a unit, and the like."""
     half_forms: set[str] = set()
     for unit in units:
         for match in _HALF_FORM.finditer(trie.shape(unit)):

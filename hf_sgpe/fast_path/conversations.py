@@ -29,7 +29,7 @@ _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
-    """A conversation, or a list of them, prepared for a template as the newest transformers does it.
+    """Return a conversation, or a list of them, prepared for a template as the newest transformers does it.
 
     Older versions prepare less; with this they write the same text.
     """
@@ -48,7 +48,7 @@ def prepared(conversation: Any) -> Any:
 
 
 def check_continued(field: bool | str) -> None:
-    """Checks that the installed transformers can continue this field of a message.
+    """Check that the installed transformers can continue this field of a message.
 
     Raises:
         SGPEError: it cannot; an old version continues ``content``, whatever the field.
@@ -73,7 +73,7 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """Writes one conversation, with marks, as ``tokenizer.apply_chat_template(tokenize=False)`` does.
+    """Write one conversation, with marks, as ``tokenizer.apply_chat_template(tokenize=False)`` does.
 
     Args:
         messages: From `prepared`.
@@ -108,7 +108,7 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
 
 
 def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
-    """A `Finder` for the special tokens of a tokenizer."""
+    """Return a `Finder` for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
     def texts_with(flag: str) -> list[str]:
@@ -121,7 +121,7 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Whether encoding a text as it is finds exactly the special tokens that the template wrote."""
+    """Return whether encoding a text as it is finds exactly the special tokens that the template wrote."""
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
@@ -139,7 +139,7 @@ def warn_without_answers(source: str) -> None:
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:
-    """For each token of ``encoding``: 1 if part of it is an answer of the assistant in ``text``, else 0."""
+    """Return for each token of ``encoding`` 1 if part of it is an answer of the assistant in ``text``, else 0."""
     marks = marks_of(text)
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
 
@@ -147,7 +147,7 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """``tokenizer._encode_plus(text, **options)``, but only the special tokens that the template wrote are special.
+    """Return ``tokenizer._encode_plus(text, **options)``, where only the special tokens that the template wrote are special.
 
     Raises:
         SGPEError: the options ask for special tokens around the text, for text split into words or for a pair.
@@ -190,7 +190,7 @@ def encode_written(
 def _pieces(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
 ) -> list[list[tuple[Part, Encoding]]]:
-    """The parts of each text, with their encodings."""
+    """Return the parts of each text, with their encodings."""
     split = options.get("split_special_tokens")
     if split is None:
         split = tokenizer.split_special_tokens
@@ -207,7 +207,7 @@ def _pieces(
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """A copy without post-processing, so that no other thread sees its settings change. It shares the model."""
+    """Return a copy without post-processing, so that no other thread sees its settings change. It shares the model."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer
@@ -216,7 +216,7 @@ def _copy(backend: Tokenizer) -> Tokenizer:
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
-    """The encoding of a text, joined from the encodings of its parts; `Encoding.merge` loses offsets."""
+    """Return the encoding of a text, joined from the encodings of its parts; `Encoding.merge` loses offsets."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }

@@ -40,7 +40,7 @@ Offsets = list[tuple[int, int]]
 
 
 def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
-    """The result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
+    """Return the result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
     if needs_encodings({**options, _OFFSETS: False}) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
@@ -59,7 +59,8 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is left."""
+    """Return whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is
+    left."""
     if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -79,7 +80,7 @@ def from_ids(
     suffix: Sequence[int] = (),
     offsets: list[Offsets] | None = None,
 ) -> BatchEncoding:
-    """The result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
+    """Return the result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
 
     Args:
         make: Makes the encodings; called when they are first used.
@@ -111,7 +112,7 @@ def from_ids(
 
 
 def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
-    """The result of ``tokenizer.tokenize`` without further options, or None if the backend must compute it."""
+    """Return the result of ``tokenizer.tokenize`` without further options, or None if the backend must compute it."""
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
@@ -119,13 +120,13 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Opens the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
+    """Open the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
     if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
 
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Closes the lane of a tokenizer before its tokens change; it opens again by itself."""
+    """Close the lane of a tokenizer before its tokens change; it opens again by itself."""
     for encodings in list(_waiting.pop(tokenizer, ())):
         encodings.make()  # with the tokens of the time of the call
     _lanes.pop(tokenizer, None)
@@ -203,7 +204,7 @@ def _columns(
     options: Mapping[str, Any],
     offsets: list[Offsets] | None = None,
 ) -> dict[str, Any]:
-    """The padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
+    """Return the padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
     lengths = [len(row) for row in rows]
     target = padded_length(lengths, options)
     pads = [max(target - length, 0) for length in lengths]
@@ -251,13 +252,13 @@ if hasattr(os, "register_at_fork"):  # a thread that holds a lock does not exist
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
-    """The lock to hold while setting the backend's truncation and padding and encoding with them."""
+    """Return the lock to hold while setting the backend's truncation and padding and encoding with them."""
     lock = _locks.get(tokenizer)  # faster than making a new lock for setdefault at every call
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
 
 def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
-    """The open lane of a tokenizer in its present state, or None if it is not worth it or not possible."""
+    """Return the open lane of a tokenizer in its present state, or None if it is not worth it or not possible."""
     lane = _lanes.get(tokenizer)
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
@@ -291,7 +292,8 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Everything that the ids depend on and that can be read in microseconds; None if the backend has parts made in Python.
+    """Return everything that the ids depend on and that can be read in microseconds; None if the backend has parts made in
+    Python.
 
     Of the vocabulary and the merges it has only the size, so a new model of the same size in the backend is not noticed.
     """
@@ -312,7 +314,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
-    """The length to which rows of these lengths are padded; 0 without padding."""
+    """Return the length to which rows of these lengths are padded; 0 without padding."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return 0
@@ -331,7 +333,7 @@ class _Encodings(Sequence[Any]):
         self._encodings: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
-        """Returns all encodings, and makes them first if needed."""
+        """Return all encodings, and make them first if needed."""
         with backend_lock(self._tokenizer):
             if self._encodings is None:
                 self._encodings = self._make()

@@ -162,7 +162,7 @@ class TrainingConfig:
         _ = self.splitting  # raises what is wrong with it
 
     def _choose_by(self) -> None:
-        """Settles how letters and syllables get their tokens: by what they save, by coverage, or by both."""
+        """Settle how letters and syllables get their tokens: by what they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
                 "cut_cost is not for sgpe, which takes its syllables by coverage or min_unit_frequency: leave it None"
@@ -194,7 +194,7 @@ class TrainingConfig:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
 
     def _check_added(self) -> None:
-        """Checks that the tokens to put around a text are there."""
+        """Check that the tokens to put around a text are there."""
         for name, what in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
             value, role = getattr(self, name), name.removeprefix("add_")
             if not isinstance(value, bool):
@@ -205,7 +205,7 @@ class TrainingConfig:
                 raise SGPEError(f"{name} is not for sgpe, which puts [CLS] and [SEP] around a text: leave it out")
 
     def template(self) -> Template | None:
-        """What ``add_special_tokens=True`` puts around a text; None for nothing.
+        """Return the special tokens that ``add_special_tokens=True`` puts around a text; None for none.
 
         >>> TrainingConfig(vocab_size=1000, bos_token="<s>", add_bos_token=True).template().single
         (('<s>', 0), ('$A', 0))
@@ -215,7 +215,7 @@ class TrainingConfig:
         return bos_eos_template(self.roles(), add_bos_token=self.add_bos_token, add_eos_token=self.add_eos_token)
 
     def roles(self) -> dict[str, str]:
-        """Which special token plays which part in the tokenizer that comes out.
+        """Return the special token of each role in the finished tokenizer.
 
         >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
         {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -233,13 +233,13 @@ class TrainingConfig:
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
+        """Return all fields as plain JSON values."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """The inverse of `to_dict`; keys that are no field are passed over."""
+        """Return the inverse of `to_dict`; keys that are no field are passed over."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 

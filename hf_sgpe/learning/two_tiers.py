@@ -68,7 +68,7 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """The unit tier: characters, letters and syllables that are promised a token, and those that earn one.
+    """Return the unit tier: characters, letters and syllables that are promised a token, and those that earn one.
 
     Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
     in the room of a letter or syllable.
@@ -136,7 +136,7 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """How many tokens each token saves that would be learned if only characters were whole; units are left out."""
+    """Return how many tokens each token saves that would be learned if only characters were whole; units are left out."""
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))
     counts: list[int] = []

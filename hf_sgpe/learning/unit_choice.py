@@ -1,4 +1,5 @@
-"""Which letters and syllables get a token: by what each saves (`worth_of_units`), or by coverage (`choose_units`).
+"""The choice of letters and syllables that get a token: by what each saves (`worth_of_units`), or by coverage
+(`choose_units`).
 
 A token of its own for a unit takes the room of a token that learning would find. So units and learned tokens stand in one
 ranking, by how many tokens of the training text each saves, and the vocabulary takes the best. What a cut unit costs besides
@@ -25,7 +26,7 @@ _SPACE_WORTH = 4
 
 
 def check_cut_cost(value: object) -> None:
-    """Makes sure that it is a number of tokens.
+    """Make sure that a cut cost is a number of tokens.
 
     Raises:
         SGPEError: it is not.
@@ -42,7 +43,7 @@ def choose_units(
     syllable_coverage: float,
     min_unit_frequency: int | None = None,
 ) -> ChosenUnits:
-    """Which units get a token.
+    """Choose the units that get a token.
 
     Letters and syllables are chosen script by script: the most frequent ones that together make up the given share of that
     script's running text, as SentencePiece's ``character_coverage`` does for characters.
@@ -73,7 +74,7 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """How many tokens of the text it saves, cuts counted, that a unit has a token of its own.
+    """Return how many tokens of the text each unit saves by a token of its own, cuts counted.
 
     Without one a letter falls into two tokens at least, and a syllable into its letters. Characters that have tokens anyway
     are left out, and so is what begins in none of the trie's scripts.
@@ -110,7 +111,7 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """The units among the ``room`` most valuable tokens, when units and learned tokens compete for it; O(n log n).
+    """Return the units among the ``room`` most valuable tokens, when units and learned tokens compete for it; O(n log n).
 
     Args:
         worth: Unit → how many tokens it saves.
@@ -126,8 +127,8 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """The most frequent keys that make up a share of the counts, or all that reach ``min_frequency``; equals in code point
-    order."""
+    """Return the most frequent keys that make up a share of the counts, or all that reach ``min_frequency``; equals in code
+    point order."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:
         return [unit for unit, count in ranked if count >= min_frequency]

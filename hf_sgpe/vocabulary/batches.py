@@ -31,7 +31,7 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """The rows of a batch of lists, each as a result of its own."""
+    """Return the rows of a batch of lists, each as a result of its own."""
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
@@ -45,7 +45,7 @@ def make_batch(
     max_length: int | None = None,
     return_tensors: str | None = None,
 ) -> dict[str, Any]:
-    """Returns ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
+    """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
         pad_id: Fills up short rows on the right; None for 0, which the mask hides.

@@ -11,7 +11,7 @@ BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
 
 
 def bytes_to_string(token: bytes) -> str:
-    """A token's bytes as its vocabulary string.
+    """Return a token's bytes as its vocabulary string.
 
     >>> bytes_to_string(b" hi\\n")
     'ĠhiĊ'
@@ -20,7 +20,7 @@ def bytes_to_string(token: bytes) -> str:
 
 
 def string_to_bytes(token: str) -> bytes:
-    """The inverse of `bytes_to_string`.
+    """Return the inverse of `bytes_to_string`.
 
     Raises:
         NotByteLevelError: a character stands for no byte.

@@ -42,7 +42,7 @@ _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """What is remembered of words met before: look-ups that found theirs, those that did not, words, and bytes in all."""
+    """The state of the cache of words: look-ups that found their word, look-ups that did not, words, and bytes in all."""
 
     hits: int
     misses: int
@@ -88,7 +88,7 @@ class Codec:
     # ---------------------------------------------------------------- encoding
 
     def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
-        """The ids of ``text``.
+        """Return the ids of ``text``.
 
         Args:
             added: Find the texts of added tokens to be recognised; None for none.
@@ -105,7 +105,8 @@ class Codec:
         return self._around(added.first, text, between)
 
     def _around(self, added: re.Pattern[str], text: str, between: Callable[[str], list[int]]) -> list[int]:
-        """The ids of a text with the tokens that a pattern finds in it; ``between`` gives those of what lies between."""
+        """Return the ids of a text with the tokens that a pattern finds in it; ``between`` gives the ids of the text between
+        them."""
         ids: list[int] = []
         position = 0
         for match in added.finditer(text):
@@ -115,7 +116,7 @@ class Codec:
         return ids + between(text[position:])
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """`encode` as a one-dimensional int32 array."""
+        """Return `encode` as a one-dimensional int32 array."""
         import numpy as np
 
         return np.array(self.encode(text, added), dtype=np.int32)
@@ -123,13 +124,13 @@ class Codec:
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """`encode` for each of ``texts``. The readable form uses one thread whatever is asked for."""
+        """Encode each of ``texts``. The readable form uses one thread whatever is asked for."""
         return [self.encode(text, added) for text in texts]
 
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of all texts in one array, and where those of each text end."""
+        """Return the ids of all texts in one array, and where those of each text end."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -164,7 +165,7 @@ class Codec:
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # The strings, the ids (mostly shared ints) and an entry of the dictionary.
         size = sys.getsizeof(word) + sys.getsizeof(ids) + 100
-        # Full, it begins anew: what a text uses now comes back at once, what an earlier one used does not stay for ever.
+        # A full cache is emptied: the words of the present text come back at once, those of earlier texts do not stay.
         if self._memory_bytes + size > MEMORY_BYTES:
             self._memory, self._memory_bytes = {}, 0
         self._memory[word] = ids
@@ -173,7 +174,7 @@ class Codec:
     # ---------------------------------------------------------------- decoding
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """The bytes of ``ids``.
+        """Return the bytes of ``ids``.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -182,7 +183,7 @@ class Codec:
         return b"".join(self.pieces(ids, skip_special_tokens))
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """The bytes of each id as it comes; errors as for `decode`."""
+        """Yield the bytes of each id as it comes; errors as for `decode`."""
         for place, id in enumerate(map(operator.index, ids)):
             piece = self.bytes_of.get(id)
             if piece is None:
@@ -191,7 +192,7 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Which characters of a text, as it is after normalization, each of its ids has bytes of.
+        """Return the characters of a normalized text that each of its ids has bytes of.
 
         Returns:
             Shape (ids, 2): the first character, and the one after the last. A token that ends inside a character has all of
@@ -209,11 +210,11 @@ class Codec:
     # ---------------------------------------------------------------- the memory of words
 
     def cache_info(self) -> CacheInfo:
-        """Look-ups and size of the memory of words."""
+        """Return look-ups and size of the memory of words."""
         return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Forgets the remembered words."""
+        """Forget the remembered words."""
         self._memory = {}
         self._memory_bytes = self._hits = self._misses = 0
 
@@ -250,19 +251,19 @@ class NativeCodec(Codec):
         return self.normalization == "nfc"
 
     def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
-        """The ids of ``text``; see `Codec.encode`."""
+        """Return the ids of ``text``; see `Codec.encode`."""
         ids = self._encoder.encode(text, self._nfc, added is not None) if self._scans else None
         return super().encode(text, added) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """`encode` as a one-dimensional int32 array."""
+        """Return `encode` as a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self._scans else None
         return self._uncommon_to_numpy(text, added) if ids is None else ids
 
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """`encode` for each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        """Encode each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
         if not self._scans:
             return super().encode_batch(texts, added)
         batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
@@ -271,7 +272,7 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        """Return the ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
         if not self._scans:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
@@ -306,29 +307,29 @@ class NativeCodec(Codec):
         return self._encoder.encode_words(words)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """The bytes of ``ids``; see `Codec.decode`."""
+        """Return the bytes of ``ids``; see `Codec.decode`."""
         if isinstance(ids, Iterator) or ids is None:
             ids = list(ids)
         decoded = self._decoder.decode(ids, skip_special_tokens)
         return super().decode(ids, skip_special_tokens) if decoded is None else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Which characters of a text each of its ids has bytes of; see `Codec.offsets`."""
+        """Return the characters of a text that each of its ids has bytes of; see `Codec.offsets`."""
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
-        """Look-ups and size of the memory of words, of all threads together."""
+        """Return look-ups and size of the memory of words, of all threads together."""
         hits, misses, words, size = self._encoder.memory_info()
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Forgets the remembered words."""
+        """Forget the remembered words."""
         if "_encoder" in self.__dict__:
             self._encoder.forget()
 
 
 def make_codec(data: TokenizerData) -> Codec:
-    """The codec of the kernel in use."""
+    """Return the codec of the kernel in use."""
     ids = (*data.vocab.values(), *data.added_ids.values())
     has_room = max(*ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
@@ -341,7 +342,7 @@ def _threads(texts: Sequence[str], threads: int | None) -> int:
 
 
 def available_cores() -> int:
-    """How many cores this process may use; one where ``TOKENIZERS_PARALLELISM`` says no, as for the library."""
+    """Return how many cores this process may use; one where ``TOKENIZERS_PARALLELISM`` says no, as for the library."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

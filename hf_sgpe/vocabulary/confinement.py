@@ -33,11 +33,11 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """To every character by which text can be told to be in one of these scripts."""
+        """Return the confinement to every character by which text can be told to be in one of these scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""
+        """Return whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)
@@ -56,7 +56,7 @@ class Confinement:
         return False
 
     def _is_another(self, character: bytes) -> bool:
-        """Whether these are the bytes of one character, and not of ours."""
+        """Return whether these are the bytes of one character, and not of ours."""
         try:
             return ord(character.decode()) not in self.points
         except UnicodeDecodeError:
@@ -67,7 +67,7 @@ class Confinement:
         return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
 
     def _find_end(self, end: bytes) -> bool:
-        """Whether a character of others ends in these bytes, all of them inside it."""
+        """Return whether a character of others ends in these bytes, all of them inside it."""
         for length in (2, 3, 4):
             if (missing := length - len(end)) > 0:
                 leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
@@ -83,5 +83,5 @@ class Confinement:
 
 
 def _length(lead: int) -> int:
-    """Bytes of the character that a byte begins; 0 if it begins none."""
+    """Return how many bytes the character has that a byte begins; 0 if it begins none."""
     return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

@@ -43,7 +43,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """The roles that special tokens have in transformers, by their usual spellings; the first of several gets the role.
+    """Return the roles that special tokens have in transformers, by their usual spellings; the first of several gets the
+    role.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -56,7 +57,7 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """The roles that a named chat template gives to special tokens; empty for any other template.
+    """Return the roles that a named chat template gives to special tokens; empty for any other template.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -67,7 +68,7 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The roles of special tokens in a new tokenizer: as ``given``, else from the chat template, else by spelling.
+    """Return the roles of special tokens in a new tokenizer: as ``given``, else from the chat template, else by spelling.
 
     Without a padding token, the token that ends texts is used for padding. In chats that is not the token that ends turns,
     because many collators exclude the padding token from the loss, and a model must learn to end a turn.
@@ -98,13 +99,13 @@ class Template:
 
     @classmethod
     def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """A template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
+        """Return a template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     @classmethod
     def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """A template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
+        """Return a template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
 
         >>> Template.around_each(["<s>"], []).pair
         (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
@@ -134,11 +135,11 @@ class Template:
         }
 
     def special_tokens(self) -> list[str]:
-        """The special tokens in the template, each once, in order."""
+        """Return the special tokens in the template, each once, in order."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
 
     def renamed(self, names: Mapping[str, str]) -> Template:
-        """A copy with renamed special tokens; ``names`` maps old names to new ones."""
+        """Return a copy with renamed special tokens; ``names`` maps old names to new ones."""
         single, pair = (
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
@@ -146,7 +147,8 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """The template that puts the token which begins texts before each text, and that which ends them after it, as asked.
+    """Return the template that puts the token which begins texts before each text, and that which ends them after it, as
+    asked.
 
     Args:
         roles: Has ``bos_token`` and ``eos_token`` where they are asked for.
@@ -169,7 +171,7 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """The settings with which `bos_eos_template` gives ``template``; None if it has others, such as ``[CLS]``.
+    """Return the settings with which `bos_eos_template` gives ``template``; None if it has others, such as ``[CLS]``.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -183,7 +185,7 @@ def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dic
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """The template of the SGPE document (section 5), or None if its special tokens are missing."""
+    """Return the template of the SGPE document (section 5), or None if its special tokens are missing."""
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
@@ -243,7 +245,7 @@ class AddedPatterns(NamedTuple):
 
     @classmethod
     def of(cls, names: Collection[str], normalized: Collection[str]) -> AddedPatterns | None:
-        """The patterns that find ``names``, those of them in ``normalized`` at last; None if there are none."""
+        """Return the patterns that find ``names``, those of them in ``normalized`` at last; None if there are none."""
         if not names:
             return None
         then = frozenset(name for name in names if name in normalized)
@@ -252,7 +254,7 @@ class AddedPatterns(NamedTuple):
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """A pattern that finds special tokens in text: the leftmost, and of several at one place the longest."""
+    """Return a pattern that finds special tokens in text: the leftmost, and of several at one place the longest."""
     if not names:
         return re.compile("(?!)")  # never matches
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))

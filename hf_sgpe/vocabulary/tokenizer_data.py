@@ -16,7 +16,7 @@ _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
 
 
 def _role(name: str) -> tuple[Any, Any]:
-    """Two properties: the special token that plays a part, and its id; None where none does."""
+    """Return two properties: the special token that plays a part, and its id; None where none does."""
     token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
     id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
     return token, id
@@ -153,10 +153,10 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
+        """Return vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
         tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """(token, id) of all but the special tokens, in the order of ids."""
+        """Return (token, id) of all but the special tokens, in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

@@ -56,7 +56,7 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """The extended tokenizer with so many of its new tokens: those of letters and syllables, and the first learned."""
+        """Return the extended tokenizer with ``new_tokens`` of its new tokens: letters and syllables, and the first learned."""
         kept: set[bytes] = set(self.base.vocab)
         merges: list[BytesPair] = []
         most = len(kept) + max(new_tokens, self.unit_tokens)
@@ -77,7 +77,7 @@ def extend_from_counts(
     free_ids: Iterable[int] = (),
     observer: Observer = NOBODY,
 ) -> Extension:
-    """Learns tokens for the words of some scripts and adds them to a tokenizer.
+    """Learn tokens for the words of some scripts and add them to a tokenizer.
 
     Time grows with the distinct words of the scripts, as for training; where letters and syllables must share scarce room
     with what is learned, it learns up to six times.
@@ -146,7 +146,7 @@ def extend_from_counts(
 
 
 def _ranges(ids: Sequence[int]) -> list[list[int]]:
-    """The first and the last of ids, in order, that follow on one another."""
+    """Return the first and the last of ids, in order, that follow each other."""
     runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
     return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
 
@@ -157,7 +157,7 @@ def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequen
 
 
 def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
-    """Makes sure that one tokenizer is the other, extended: all its ids are the same, and so are those of every text without
+    """Make sure that one tokenizer is the other, extended: all its ids are the same, and so are those of every text without
     a character of the scripts.
 
     Text is cut alike if the splits are the old ones, with or without words of the scripts in front. Words without a
@@ -196,18 +196,18 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
 
 
 def _words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
-    """What words of each script are written with: its name, its letters, and its joiners."""
+    """Return the name, the letters and the joiners of each script."""
     return set(zip(splitting.scripts, splitting.script_letters, splitting.script_joiners, strict=True))
 
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
-    """The ids below ``rows``, the number of a model's embeddings, that no token uses."""
+    """Return the ids below ``rows``, the number of a model's embeddings, that no token uses."""
     taken = {*tokenizer.vocab.values(), *tokenizer.added_ids.values()}
     return [id for id in range(rows) if id not in taken]
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
-    """Makes sure that words of the scripts were cut as ``splitting`` does; how others were does not matter."""
+    """Make sure that words of the scripts were cut as ``splitting`` does; how other words were cut does not matter."""
     ours, theirs = splitting, counts.splitting
     same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
     if same and ours.recipe == "hybrid":

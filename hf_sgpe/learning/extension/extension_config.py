@@ -88,11 +88,11 @@ class ExtensionConfig:
         object.__setattr__(self, "weights", checked_weights(self.weights))
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
+        """Return all fields as plain JSON values."""
         return {**asdict(self), "scripts": list(self.scripts)}
 
     def splitting_for(self, base: TokenizerData) -> Splitting:
-        """How the extended tokenizer cuts text.
+        """Return how the extended tokenizer cuts text.
 
         Raises:
             SGPEError: the split that ``own_split=False`` asks for would leave no word of a script whole.
@@ -123,8 +123,8 @@ def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
 
 
 def keeps_words(splitting: Splitting, script: Script) -> bool:
-    """Whether text is cut so that words of a script stay whole: their letters, their marks, and the joiners that are part of
-    its spelling.
+    """Return whether text is cut so that words of a script stay whole: their letters, their marks, and the joiners that are
+    part of its spelling.
 
     >>> [keeps_words(Splitting("bpe", pattern=name), resolve_script("tamil")) for name in ("llama3", "o200k")]
     [False, True]

@@ -47,7 +47,7 @@ class Words(NamedTuple):
 
     words: list[bytes]
     times: list[int]
-    parts: int  # of which one occurrence has at most so many
+    parts: int  # the most that one occurrence of a word counts
 
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
@@ -111,7 +111,8 @@ class TierLearner:
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """The best tiers, and after them what makes more of the tokenizer's own tokens out of those that were learned.
+        """Return the best tiers, and after them what makes more of the tokenizer's own tokens out of those that were
+        learned.
 
         Args:
             reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
@@ -133,14 +134,15 @@ class TierLearner:
                 merges = [*_first_new(merges, set(self.base.vocab), left)]
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
-        """Numbers for all tokens: the bytes, the tokenizer's, and what merges make."""
+        """Return numbers for all tokens: the bytes, the tokenizer's, and what merges make."""
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
         for token in itertools.chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
         return numbers
 
     def _best_tiers(self) -> Tiers:
-        """The tiers in which the last letter or syllable that gets a token is worth as much as the last token learned.
+        """Return the tiers in which the last letter or syllable that gets a token is worth as much as the last token
+        learned.
 
         Fewer units leave room for more learned tokens, of which the last is worth less: so their number is halved in on.
         """
@@ -155,7 +157,8 @@ class TierLearner:
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
         def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """The tiers with so many units, and whether the last of these is worth less than the last learned token."""
+            """Return the tiers with ``number`` units, and whether the last of them is worth less than the last learned
+            token."""
             kept = set(ranked[:number])
             tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
             if tiers is None:
@@ -191,7 +194,7 @@ class TierLearner:
         return Counter({sign: times for sign, times in signs.items() if times >= least})
 
     def _promised(self) -> set[str]:
-        """The characters that get a token whatever they are worth.
+        """Return the characters that get a token whatever they are worth.
 
         Of scripts where they have to earn it, those that begin with the byte of a joiner or mark that other scripts have,
         too: it is taken in byte by byte, and so would be the first byte of such a letter behind the same one.
@@ -203,7 +206,7 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """How many tokens of text it saves, cuts counted, that a unit has a token."""
+        """Return how many tokens of text each unit saves by a token of its own, cuts counted."""
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
         for unit, times in self.units.items():
@@ -220,7 +223,7 @@ class TierLearner:
         return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
-        """The tiers with these units; None if there is no room for them."""
+        """Return the tiers with these units; None if there is no room for them."""
         units = self._unit_pairs(chosen)
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
@@ -248,8 +251,8 @@ class TierLearner:
         by_new_tokens: bool = False,
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
-        """Merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut off
-        the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
+        """Return merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut
+        off the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
 
         Args:
             by_new_tokens: Make a way of new tokens to all of them that are whole characters.
@@ -277,7 +280,7 @@ class TierLearner:
         return revived
 
     def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
-        """The merges that build the units, none of which other text comes to.
+        """Return the merges that build the units, none of which other text comes to.
 
         A character that begins with bytes of others' (a joiner; danda's, in Devanagari) is never built by itself, but taken
         in byte by byte behind the one before it: that pair is of the scripts alone. A joiner or mark of all scripts is not,
@@ -295,7 +298,7 @@ class TierLearner:
         return [(spelled[left], spelled[right]) for left, right in tier]
 
     def _is_shared(self, character: str) -> bool:
-        """Whether to build a character from its bytes would be to merge bytes that other text has, too."""
+        """Return whether to build a character from its bytes would be to merge bytes that other text has, too."""
         if character not in self._shared:
             bytes_of = character.encode()
             beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
@@ -303,7 +306,7 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Characters with a shared one behind them, the most frequent that the coverage of letters allows."""
+        """Return the characters with a shared one behind them, the most frequent that the coverage of letters allows."""
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
             for one, other in itertools.pairwise(unit.removeprefix(" ")):
@@ -312,7 +315,7 @@ class TierLearner:
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """How often to count each word: not at all where two neighbours could be merged that stand in other text, too, nor
+        """Return how often to count each word: never where two neighbours could be merged that other text has, too, nor
         where the whole word is a token already by `ignore_merges`. Then the share of the first kind."""
         ids, ends = flat(sequences)
         used = np.unique(ids)
@@ -338,7 +341,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Further merges, as many as give ``room`` new tokens, and the count of each that does."""
+        """Return further merges, as many as give ``room`` new tokens, and the count of each that does."""
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -382,14 +385,15 @@ class TierLearner:
 
 
 def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
-    """A tokenizer's tokens that only text in the scripts has, in the order of their ids."""
+    """Return a tokenizer's tokens that only text in the scripts has, in the order of their ids."""
     leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
     tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
     return list(filter(confinement.holds, tokens))
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """The merges that join some pieces by way of tokens that are known, the shortest first; none if there is no such way.
+    """Return the merges that join some pieces by way of tokens that are known, the shortest first; none if there is no such
+    way.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
     [(b'b', b'c'), (b'a', b'bc')]
@@ -412,7 +416,7 @@ def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Conf
 
 
 def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """After how many new tokens the next thousand save less than a share of the tokens that are left then."""
+    """Return after how many new tokens the next thousand save less than a share of the tokens that are left then."""
     saved = [0, *accumulate(gains)]
     for number in range(0, len(gains), _STEP // 10):
         if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):
@@ -421,7 +425,7 @@ def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
 
 
 def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """The merges before the first that would make one more new token than ``number``."""
+    """Yield the merges before the first that would make one more new token than ``number``."""
     for left, right in merges:
         if left + right not in known:
             if not number:
