@@ -36,7 +36,8 @@ class Corpus:
 
     Attributes:
         files: As `find_files` gives them.
-        streams: Other texts: datasets, as `read_dataset` opens them, and iterators. Each counts once.
+        streams: Other texts, which have no weight: datasets, as `read_dataset` opens them, and iterators. What can be read
+            only once is for one count.
         counts: Files of counted words.
         weights: Name, path or glob → how much the words of a file of text or of counts count, where that is not 1.
         text_field: The field with the text in JSON Lines and Parquet.

@@ -52,7 +52,8 @@ class TokenizerTrainer:
         """Counts the words of a corpus; counts of several corpora can be added up and trained on.
 
         Args:
-            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2).
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), or a
+                `Corpus`, which may also have datasets, and its own weights.
             iterator: Texts, in place of files.
             text: One text, in place of files.
             counts: Files of words counted before (`WordCounts.save`), besides ``files`` or alone.

@@ -3,7 +3,16 @@
 import pytest
 
 from hf_sgpe.corpora.held_out import HeldOut
-from trainers import Corpus, SGPEError, TokenizerTrainer, TrainingConfig, WordCounts, count_files, find_files
+from trainers import (
+    Corpus,
+    SGPEError,
+    TokenizerTrainer,
+    TrainingConfig,
+    WordCounts,
+    count_files,
+    find_files,
+    tokenize_corpus,
+)
 
 CONFIG = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2")
 
@@ -44,6 +53,11 @@ def test_it_is_taken_in_place_of_files(files, tmp_path):
     assert count_files(files[:2], CONFIG) == once
     weighted = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", weights={"a.txt": 5})
     assert TokenizerTrainer(weighted).count(files=Corpus(tuple(files[:2]))) == once * 5
+
+
+def test_only_files_are_tokenized(tmp_path):
+    with pytest.raises(SGPEError, match="only files are tokenized"):
+        tokenize_corpus(Corpus(streams=(["one"],)), "tokenizer", tmp_path / "out")
 
 
 def test_parts_are_called_by_their_names_where_these_differ(files):
