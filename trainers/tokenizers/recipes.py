@@ -190,27 +190,25 @@ def find_recipe(
             that were counted before may be of either of two recipes.
     """
     choice: RecipeChoice | None = None
-    how: dict[str, Any] = {"pattern": pattern or PATTERN}
-    if recipe == "auto" and corpus.counts:
-        recipe = read_info(corpus.counts[0]).splitting.recipe
+    first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
+    if recipe == "auto" and counted:
+        recipe = read_info(counted).splitting.recipe
         if recipe == "bpe":
-            raise SGPEError(f"{corpus.counts[0]}: its words are cut by a split pattern alone: say --recipe portable or bpe")
+            raise SGPEError(f"{counted}: its words are cut by a split pattern alone: say --recipe portable or bpe")
         if recipe == "hybrid":
             do = "count the words by --recipe portable"
-            choice = RecipeChoice(recipe, how["pattern"], (LLAMA_CPP,), is_exact=False, instead=do)
+            choice = RecipeChoice(recipe, first, (LLAMA_CPP,), is_exact=False, instead=do)
     found = find_scripts(corpus, scripts, "hybrid" if recipe == "auto" else recipe)
-    if recipe == "auto":
-        if not found:
-            return {"recipe": "hybrid", **how}, None
-        choice = choose_recipe(
-            corpus.beginning(), found["scripts"], pattern=pattern, normalization=normalization, runs_in=runs_in
-        )
-        return {"recipe": choice.recipe, "pattern": choice.pattern, **found}, choice
-    if runs_in:
-        splitting = Splitting(recipe, normalization=normalization, **how, **found)
-        counted = str(corpus.counts[0]) if corpus.counts else ""
-        choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=counted)
-    return {"recipe": recipe, **how, **found}, choice
+    if recipe == "auto" and found:
+        sample = corpus.beginning()
+        choice = choose_recipe(sample, found["scripts"], pattern=pattern, normalization=normalization, runs_in=runs_in)
+        recipe, first = choice.recipe, choice.pattern
+    elif recipe == "auto":
+        recipe = "hybrid"  # the trainer says that there is no text
+    elif runs_in:
+        splitting = Splitting(recipe, pattern=first, normalization=normalization, **found)
+        choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
+    return {"recipe": recipe, "pattern": first, **found}, choice
 
 
 def find_scripts(
