@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.corpora.hub_datasets import DatasetTexts
 from hf_sgpe.corpora.hub_files import HubFile
 from hf_sgpe.corpora.text_files import (
@@ -43,7 +44,7 @@ class Corpus:
         text_field: The field with the text in JSON Lines and Parquet.
 
     Raises:
-        SGPEError: a weight matches no file.
+        SGPEError: a weight is not a number above 0 with at most six decimals, or matches no file.
     """
 
     files: tuple[CorpusFile, ...] = ()
@@ -53,6 +54,7 @@ class Corpus:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", checked_weights(self.weights))
         for name in self.weights:
             if not any(_matches(file, name) for file in (*self.files, *self.counts)):
                 raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
