@@ -227,7 +227,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded if return_dict else encoded["input_ids"]
 
     def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
-        """Return the Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this name."""
+        """Return the Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this
+        name."""
         source = super().get_chat_template(chat_template, tools)
         return load_template(source) if source in SPECIAL_TOKENS else source
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.hub_datasets import read_dataset
 from hf_sgpe.corpora.text_files import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
 from hf_sgpe.counts.word_counts import WordCounts
@@ -22,6 +23,7 @@ from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
 __all__ = [
     "SAMPLE",
     "Balanced",
+    "Corpus",
     "CorpusFile",
     "ExtensionConfig",
     "MergeStep",

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -54,24 +54,20 @@ def count(
     tokens. Count each language into a file of its own: weights apply when a tokenizer is trained.
     """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.cli.corpus_arguments import corpus_of
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import check_file
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.splitting.splitting import Splitting
     from hf_sgpe.vocabulary.special_tokens import check_special_tokens
-    from trainers import count_to_file, find_files, read_dataset, read_files, read_iterator, source_of
+    from trainers import count_to_file
+    from trainers.tokenizers.recipes import find_scripts
 
     if not corpus and not dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
-    shared_options.check_dataset(dataset, split, streaming)
-    files = find_files(corpus or ())
-    datasets = [
-        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
-    ]
-    warn_of_zawgyi(files, dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
-    given: dict[str, Any] = shared_options.find_scripts(
-        script, recipe, files=files, datasets=datasets, text_field=text_field
-    )
+    text = corpus_of(corpus, dataset, split, streaming, text_field)
+    warn_of_zawgyi(text)
+    given = find_scripts(text, script or (), recipe)
     if special_token is not None:
         given["special_tokens"] = special_token
     splitting = Splitting(recipe=recipe, pattern=pattern, normalization=normalization, **given)
@@ -80,25 +76,10 @@ def count(
         splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
     check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
     check_file(out)
-    if out.resolve() in [file.resolve() for file in files if isinstance(file, Path)]:
-        raise SGPEError(f"--out {out} is part of the corpus: give another name")
+    text.check_apart_from(out)
     check_new_file(out, overwrite=overwrite)
-    sources: list[dict[str, Any]] = list(map(source_of, files))
-    sources += [{"name": name, "split": split or "train"} for name in dataset or ()]
-
-    def texts() -> Any:
-        yield from read_files(files, splitting, text_field=text_field)
-        for one in datasets:
-            yield from read_iterator(one)
-
-    info = count_to_file(
-        texts(),
-        out,
-        splitting,
-        sources=sources,
-        memory_limit=None if memory_limit is None else _bytes(memory_limit),
-        workers=workers,
-    )
+    room = None if memory_limit is None else _bytes(memory_limit)
+    info = count_to_file(text, out, splitting, memory_limit=room, workers=workers)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{out}: {info.summary()}{whole}", {"out": str(out), **info.to_dict()}, as_json)
 

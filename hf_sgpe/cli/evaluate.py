@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ from hf_sgpe.cli.application import (
 from hf_sgpe.errors import SGPEError
 
 if TYPE_CHECKING:
+    from hf_sgpe.corpora.held_out import HeldOut
     from hub_cards.publishing.push import Pushed
 
 
@@ -66,32 +68,32 @@ def evaluate(
     from hf_sgpe.evaluation.languages import language_in_name
     from hf_sgpe.evaluation.metrics import evaluate as measure, load_measurable
     from hf_sgpe.terminal.progress import somebody_watches
-    from trainers import find_files
 
     first, corpus, others = tokenizer_and_rest(tokenizer, files, older)
     if not corpus:
         raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
-    paths = find_files(corpus)
-    warn_of_zawgyi(paths, text_field=text_field)
+    held_out = HeldOut.of(corpus, text_field=text_field)
+    warn_of_zawgyi(held_out)
+    texts = {file: replace(held_out, files=(file,)) for file in held_out.files}
     names = named_tokenizers((first, *others), baseline)
     models = _models_of(names, first, model)
     measured = {name: load_measurable(source) for name, source in names.items()}
     evaluations = {}
-    runs = len(paths) * len(measured)
+    runs = len(texts) * len(measured)
     with tqdm(total=runs, desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar:
-        for path in paths:
+        for path, text in texts.items():
             for name, token_ends in measured.items():
-                evaluations[path, name] = measure(token_ends, HeldOut((path,), text_field))
+                evaluations[path, name] = measure(token_ends, text)
                 if not evaluations[path, name].lines:
                     raise SGPEError(f"{path}: holds no text to measure")
                 bar.update()
-    bits = _bits_per_byte(names, models, paths, text_field)
-    english = [path for path in paths if language_in_name(path.name) == REFERENCE]
+    bits = _bits_per_byte(names, models, {str(path): text for path, text in texts.items()})
+    english = [path for path in texts if language_in_name(path.name) == REFERENCE]
     results = []
     for (path, name), measures in evaluations.items():
         parity = measures.parity(evaluations[english[0], name]) if len(english) == 1 else None
         row = {"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity}
-        results.append(row | ({"model": models.get(name), "bits_per_byte": bits.get((path, name))} if models else {}))
+        results.append(row | ({"model": models.get(name), "bits_per_byte": bits.get((str(path), name))} if models else {}))
     if as_json:
         print_json(results)
     else:
@@ -117,21 +119,19 @@ def _models_of(names: Mapping[str, str], first: str, given: list[str] | None) ->
 
 
 def _bits_per_byte(
-    names: Mapping[str, str], models: Mapping[str, str], paths: Sequence[Any], text_field: str
-) -> dict[tuple[Any, str], float]:
+    names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut]
+) -> dict[tuple[str, str], float]:
     """File and name of a tokenizer → bits per byte of its model."""
     if not models:
         return {}
-    from hf_sgpe.corpora.held_out import HeldOut
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers.language_models.scoring import score_model
 
-    files = {str(path): path for path in paths}
-    texts = {file: HeldOut((path,), text_field).texts() for file, path in files.items()}
-    bits: dict[tuple[Any, str], float] = {}
+    texts = {file: text.texts() for file, text in held_out.items()}
+    bits: dict[tuple[str, str], float] = {}
     for name, model in models.items():
         scores = score_model(model, load_tokenizer(names[name]), texts)
-        bits |= {(files[file], name): score.bits_per_byte for file, score in scores.items()}
+        bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits
 
 
@@ -270,7 +270,7 @@ def card(
     evaluations = None
     if text:
         texts = texts_of(text, text_field=text_field)
-        warn_of_zawgyi([file for one in texts.values() for file in one.files], text_field=text_field)
+        warn_of_zawgyi(*texts.values())
         baselines = {name: load(source) for name, source in named_tokenizers((), baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hf_sgpe.cli import shared_options
-from hf_sgpe.cli.application import Json, Quiet, command, named_numbers, print_json, print_table, report
+from hf_sgpe.cli.application import Json, Quiet, command, print_json, print_table, report
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script_registry import names_of
 
@@ -95,14 +95,15 @@ def extend(
 
     The result is a folder that plain AutoTokenizer loads. The model needs rows for the new tokens before it can use them.
     """
+    from hf_sgpe.cli.corpus_arguments import corpus_of
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
     from hf_sgpe.formats.tokenizer_json import check_folder
     from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig, cut_scripts
-    from trainers import TokenizerExtender, find_files, read_dataset
-    from trainers.tokenizers.recipes import choose_split, where_it_runs
+    from trainers import TokenizerExtender
+    from trainers.tokenizers.recipes import choose_split, find_scripts, where_it_runs
     from trainers.tokenizers.tokenizer_extender import cost_of, extended_folder
 
     if not corpus and not counts and not dataset:
@@ -111,7 +112,6 @@ def extend(
         raise SGPEError(f"--new-tokens {new_tokens}: give a number, or {AUTO}")
     if corpus and counts:
         raise SGPEError("give text, or words counted before by --counts, not both: count the text, too")
-    shared_options.check_dataset(dataset, split, streaming)
     texts = {}
     if evaluate:
         from hf_sgpe.evaluation.comparison import texts_of
@@ -125,12 +125,8 @@ def extend(
         raise SGPEError(f"--out {out} is the tokenizer that is extended: give another folder")
     check_new_folder(out, overwrite=overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if evaluate else [])
     check_folder(out, with_chat_template=folder.data.chat_template is not None)
-    files = find_files(corpus or ())
-    datasets = [
-        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
-    ]
-    held_out = [file for one in texts.values() for file in one.files]
-    warn_of_zawgyi([*files, *held_out], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field)
+    text = corpus_of(corpus, dataset, split, streaming, text_field, counts=counts, weight=weight)
+    warn_of_zawgyi(text, *texts.values())
     config = ExtensionConfig(
         new_tokens=AUTO if new_tokens == AUTO else int(new_tokens),
         own_split=own_split,
@@ -140,28 +136,18 @@ def extend(
         least_saving=least_saving,
         balance=balance,
         min_frequency=min_frequency,
-        weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
+        weights=text.weights,
         reuse_ids=reuse_ids,
-        **shared_options.find_scripts(
-            script,
-            "hybrid",
-            files=files,
-            datasets=datasets,
-            counts=counts or (),
-            text_field=text_field,
-            other_way=", or give text in a script to add",
-        ),
+        **find_scripts(text, script or (), "hybrid", other_way=", or give text in a script to add"),
     )
     config = choose_split(folder.data, config, runs_in or ())
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:
-        parts = [extender.count(folder, files=files, counts=counts or (), text_field=text_field)] if files or counts else []
-        parts += [extender.count(folder, iterator=texts) for texts in datasets]
-        extension = extender.learn(folder, sum(parts[1:], start=parts[0]))
-        runs = where_it_runs(extension, config, runs_in or (), shared_options.first_texts(files, datasets, text_field))
+        extension = extender.learn(folder, extender.count(folder, files=text))
+        runs = where_it_runs(extension, config, runs_in or (), text.beginning())
         extended = extended_folder(folder, extension)
         extended.write(temporary)
-        cost = cost_of(extension, config.scripts, shared_options.first_texts(files, datasets, text_field))
+        cost = cost_of(extension, config.scripts, text.beginning())
         if evaluate:
             from hub_cards.pictures.extension_curve import extension_curve
 

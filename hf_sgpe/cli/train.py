@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hf_sgpe.cli import shared_options
-from hf_sgpe.cli.application import SEVERAL, Json, Quiet, command, named_numbers, read_chat_template, report
+from hf_sgpe.cli.application import SEVERAL, Json, Quiet, command, read_chat_template, report
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import CUT_COST
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
-    from trainers import Balanced, CorpusFile, TokenizerTrainer
+    from trainers import Balanced
 
 
 @command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
@@ -133,19 +133,19 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
+    from hf_sgpe.cli.corpus_arguments import corpus_of
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_json import check_folder, write
     from hf_sgpe.learning.extension.extension_config import cut_scripts
-    from trainers import TokenizerTrainer, TrainingConfig, WordCounts, find_files, read_dataset
+    from trainers import Corpus, TokenizerTrainer, TrainingConfig
+    from trainers.tokenizers.balancing import balance_corpus
+    from trainers.tokenizers.recipes import find_recipe
 
     if not corpus and not counts and not dataset:
         hint = "; --balance takes all names up to the next option, so name the text first" if balance else ""
         raise SGPEError(f"nothing to train on: give text, a dataset, or words counted before by --counts{hint}")
-    shared_options.check_dataset(dataset, split, streaming)
-    if weight and not corpus and not counts:
-        raise SGPEError("--weight is for files: a dataset counts once")
     for option, value in {"price": balance_price, "parity": balance_parity, "by": balance_by}.items():
         if value is not None and not balance:
             raise SGPEError(f"--balance-{option} is for --balance: name held-out text of each language there")
@@ -154,23 +154,11 @@ def train(
     # A folder that cannot be written should be refused before an hour of training, not after.
     check_new_folder(out, overwrite=overwrite)
     check_folder(out, with_chat_template=chat_template is not None)
-    files = find_files(corpus or ())
-    datasets = [
-        read_dataset(name, split=split or "train", text_column=text_field, streaming=streaming) for name in dataset or ()
-    ]
-    warn_of_zawgyi(
-        [*files, *find_files(balance or ())], dict(zip(dataset or (), datasets, strict=True)), text_field=text_field
-    )
-    how, choice = shared_options.find_recipe(
-        recipe,
-        script,
-        pattern=pattern,
-        normalization=normalization,
-        runs_in=runs_in or (),
-        files=files,
-        datasets=datasets,
-        counts=counts or (),
-        text_field=text_field,
+    text = corpus_of(corpus, dataset, split, streaming, text_field, counts=counts, weight=weight)
+    held_out = Corpus.of(balance or (), text_field=text_field)
+    warn_of_zawgyi(text, held_out)
+    how, choice = find_recipe(
+        text, recipe, script or (), pattern=pattern, normalization=normalization, runs_in=runs_in or ()
     )
     config = TrainingConfig(
         vocab_size=vocab_size,
@@ -190,23 +178,19 @@ def train(
         add_bos_token=add_bos_token,
         add_eos_token=add_eos_token,
         model_max_length=model_max_length,
-        weights=named_numbers(weight or [], "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float),
+        weights=text.weights,
         **how,
     )
     trainer = TokenizerTrainer(config, workers=workers)
     found = None
     with atomic_directory(out) as folder:
         if balance:
-            found = _balanced(
-                trainer, files, counts or (), balance, text_field, by=balance_by, price=balance_price, parity=balance_parity
+            found = balance_corpus(
+                text, held_out, config, by=balance_by, price=balance_price, parity=balance_parity, workers=workers
             )
             words, tokenizer = found.words, found.tokenizer
         else:
-            words = WordCounts({}, config.splitting)
-            if files or counts:
-                words += trainer.count(files=files, counts=counts or (), text_field=text_field)
-            for texts in datasets:
-                words += trainer.count(iterator=texts)
+            words = trainer.count(files=text)
             if not len(words):
                 named = [*(corpus or ()), *map(str, counts or ()), *(dataset or ())]
                 raise SGPEError(f"{', '.join(named)}: no words to learn from")
@@ -233,31 +217,6 @@ def train(
             **(_facts_of_balance(found) if found else {}),
         },
         as_json,
-    )
-
-
-def _balanced(
-    trainer: TokenizerTrainer,
-    files: Sequence[CorpusFile],
-    counts: Sequence[Path],
-    held_out: Sequence[str],
-    text_field: str,
-    **given: Any,
-) -> Balanced:
-    """Counts each file by itself, and trains so that the tokenizer is fair to the languages of the held-out texts."""
-    from dataclasses import replace
-
-    from trainers import TokenizerTrainer, find_files, read_lines, train_balanced
-
-    texts = {str(file): list(read_lines(file, text_field=text_field)) for file in find_files(held_out)}
-    alone = TokenizerTrainer(replace(trainer.config, weights={}), workers=trainer.workers)
-    # Weights are published with the tokenizer, so folders are named only where they tell files apart.
-    names = [file.name for file in (*files, *counts)]
-    short = len(set(names)) == len(names)
-    words = {file.name if short else str(file): alone.count(files=[file], text_field=text_field) for file in files}
-    words |= {file.name if short else str(file): alone.count(counts=[file]) for file in counts}
-    return train_balanced(
-        words, texts, trainer.config, **{name: value for name, value in given.items() if value is not None}
     )
 
 

@@ -136,7 +136,7 @@ def _how(
 ) -> dict[str, Callable[..., Any]]:
     """The ways to make rows that `trainers.model_rows.transplanting.transplant` takes."""
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers import find_files, read_lines
+    from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit
 
     if init == "weighted":
@@ -149,7 +149,7 @@ def _how(
     if init == "distil":
         from trainers.model_rows.distillation import distilled_rows
 
-        lines = [line for file in find_files(text) for line in read_lines(file, text_field=text_field) if line.strip()]
+        lines = [line for line in Corpus.of(text, text_field=text_field).read_lines() if line.strip()]
         if not lines:
             raise SGPEError(f"--text {', '.join(text)}: holds no text")
         names = {"model": model, "tokenizer": load_tokenizer(tokenizer), "old": load_tokenizer(model_tokenizer)}

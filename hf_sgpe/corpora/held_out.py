@@ -14,32 +14,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.measured_text import normalized
-from hf_sgpe.corpora.text_files import CorpusFile, find_files, read_lines, read_model_texts
+from hf_sgpe.corpora.text_files import CorpusFile, find_files, read_model_texts
 from hf_sgpe.errors import SGPEError
 
 # A name has no dot and no slash, so that a path with = in it is none.
 _NAME_AND_FILE = re.compile(r"(?P<name>[^=/\\.]+)=(?P<file>.+)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Files that are measured together, as one text; iterating gives their lines, and reads the files again each time.
-
-    Attributes:
-        files: In this order.
-        text_field: Field or column with the text in JSON Lines and Parquet.
-    """
-
-    files: tuple[CorpusFile, ...]
-    text_field: str = "text"
+class HeldOut(Corpus):
+    """Files that are measured together, as one text; iterating gives their lines, and reads the files again each time."""
 
     def __iter__(self) -> Iterator[str]:
-        for file in self.files:
-            yield from (normalized(line) for line in read_lines(file, text_field=self.text_field) if line.strip())
+        return (normalized(line) for line in self.read_lines() if line.strip())
 
     def texts(self) -> list[str]:
         """Return the texts that a model reads, line ends included.
@@ -52,9 +42,6 @@ class HeldOut:
         if not any(map(str.strip, texts)):
             raise SGPEError(f"{self}: holds no text to measure")
         return texts
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, self.files))
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
@@ -87,4 +74,4 @@ def read_held_out(values: Iterable[str], *, text_field: str = "text") -> dict[st
     for name, file in files:
         own = file.name if names[file.name] == 1 else str(file)
         grouped.setdefault(own if name is None else name, []).append(file)
-    return {name: HeldOut(tuple(files), text_field) for name, files in grouped.items()}
+    return {name: HeldOut(tuple(files), text_field=text_field) for name, files in grouped.items()}

@@ -21,12 +21,20 @@ class DatasetTexts:
     """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text.
 
     If the connection fails, reading is retried from the same place.
+
+    Attributes:
+        name: As `read_dataset` was given it.
+        split: The split, or the part of one.
     """
 
-    def __init__(self, dataset: Any, column: str, where: str) -> None:
+    def __init__(self, dataset: Any, column: str, name: str, split: str) -> None:
+        self.name, self.split = name, split
         self._dataset = dataset
         self._column = column
-        self._where = where
+        self._where = f"dataset {name}"
+
+    def __str__(self) -> str:
+        return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
         """Part ``number``, from 0, of ``parts`` that together have all texts.
@@ -36,7 +44,7 @@ class DatasetTexts:
         # A streamed dataset cannot have more parts than files.
         parts = min(parts, getattr(self._dataset, "num_shards", parts))
         shard = self._dataset.shard(parts, number, contiguous=True) if number < parts else None
-        return DatasetTexts(shard, self._column, self._where)
+        return DatasetTexts(shard, self._column, self.name, self.split)
 
     def __length_hint__(self) -> int:
         if hasattr(self._dataset, "__len__"):
@@ -119,10 +127,10 @@ def read_dataset(
                 dataset_name, config or None, split=split, streaming=streaming, revision=revision
             )
         if dataset.column_names is None:  # a stream whose columns are only known after reading
-            return DatasetTexts(dataset, text_column, where)
+            return DatasetTexts(dataset, text_column, os.fspath(name), split)
         if text_column not in dataset.column_names:
             raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
-        return DatasetTexts(dataset.select_columns([text_column]), text_column, where)
+        return DatasetTexts(dataset.select_columns([text_column]), text_column, os.fspath(name), split)
 
 
 def commit_of(name: str) -> str | None:

@@ -181,20 +181,6 @@ def read_text_file(
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
-def beginnings(files: Sequence[CorpusFile], *, text_field: str = "text", most: int = 64) -> Iterator[str]:
-    """The first texts of some files: enough to detect the scripts of a corpus.
-
-    Args:
-        text_field: As for `read_texts`.
-        most: How many files to read at most, evenly spaced in the list by name.
-
-    Raises:
-        SGPEError: as for `read_texts`.
-    """
-    for file in sorted(files, key=str)[:: -(-len(files) // most) or 1]:
-        yield from beginning_of(read_texts(file, text_field=text_field))
-
-
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
     """The first texts, up to about ``characters`` characters in all."""
     for text in texts:

@@ -9,7 +9,7 @@ import logging
 import lzma
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,17 +18,8 @@ from typing import IO, Any, NamedTuple
 
 import regex
 
-from hf_sgpe.corpora.text_files import (
-    JSON_LINES,
-    PARQUET,
-    CorpusFile,
-    beginning_of,
-    find_files,
-    kind_of,
-    read_json_lines,
-    read_lines,
-    read_texts,
-)
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.corpora.text_files import JSON_LINES, PARQUET, CorpusFile, find_files, kind_of, read_json_lines, read_lines
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import atomic_file, check_file
 from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
@@ -38,25 +29,18 @@ logger = logging.getLogger(__name__)
 _LINE_IN_BURMESE = regex.compile(r".*[\u1000-\u109F].*")
 # Below this, lines are of another kind, such as those that speak of single signs.
 _LEAST_SHARE = 0.05
-_MOST_FILES = 64
 
 
-def warn_of_zawgyi(
-    files: Sequence[CorpusFile], datasets: Mapping[str, Iterable[str]] | None = None, *, text_field: str = "text"
-) -> None:
-    """Warns, in one line, of those files and datasets whose beginning is Burmese in Zawgyi.
+def warn_of_zawgyi(*corpora: Corpus) -> None:
+    """Warn, in one line, of those files and datasets whose beginning is Burmese in Zawgyi.
 
-    Of many files 64 are looked at, evenly spaced. It takes as long as reading a million characters of each, up to 0.1 s
-    where they are packed; for text without Burmese nothing else is done.
+    It takes as long as reading a million characters of each, up to 0.1 s where they are packed; for text without Burmese
+    nothing else is done.
 
-    Args:
-        datasets: Name → texts.
-        text_field: As for `read_texts`; so are errors.
+    Raises:
+        SGPEError: as for `read_texts`.
     """
-    texts: dict[str, Iterable[str]] = {
-        str(file): read_texts(file, text_field=text_field) for file in files[:: -(-len(files) // _MOST_FILES) or 1]
-    }
-    shares = {name: share_in_zawgyi(beginning_of(read)) for name, read in (texts | dict(datasets or {})).items()}
+    shares = {name: share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
     found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}
     if not found:
         return

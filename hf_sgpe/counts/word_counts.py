@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import chain
-from math import gcd, isfinite, lcm
+from math import gcd, lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hf_sgpe.corpora.corpus_weights import exact_weight
 from hf_sgpe.counts.count_files import (
     MOST,
     CountsInfo,
@@ -30,40 +30,6 @@ from hf_sgpe.splitting.splitting import HasSplitting, Splitting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_FINEST_WEIGHT = 10**6
-
-
-def exact_weight(weight: float) -> Fraction:
-    """A weight as the fraction that its decimals spell: 0.3 is 3/10.
-
-    Raises:
-        SGPEError: it is not a number above 0, or has more than six decimals.
-
-    >>> exact_weight(0.3)
-    Fraction(3, 10)
-    """
-    if isinstance(weight, (int, float)) and not isinstance(weight, bool) and isfinite(weight):
-        exact = Fraction(str(weight))
-        if exact > 0 and exact.denominator <= _FINEST_WEIGHT:
-            return exact
-    raise SGPEError(f"a weight must be a number above 0 with no more than six decimals, not {weight!r}")
-
-
-def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Name of a file or glob → its weight, as given.
-
-    Raises:
-        SGPEError: it is no mapping, or `exact_weight` refuses one.
-    """
-    if not isinstance(weights, Mapping):
-        raise SGPEError(f"weights must map names of files to numbers, not be {weights!r}")
-    for name, weight in weights.items():
-        try:
-            exact_weight(weight)
-        except SGPEError as error:
-            raise SGPEError(f"weights, {name!r}: {error}") from None
-    return dict(weights)
 
 
 class WordCounts:

@@ -43,7 +43,7 @@ def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, He
         if code is None:
             raise SGPEError(f"{file}: its name does not tell the language: write si={file} if it is in Sinhala")
         files.setdefault(code, []).append(file)
-    return {code: HeldOut(tuple(some), text_field) for code, some in files.items()}
+    return {code: HeldOut(tuple(some), text_field=text_field) for code, some in files.items()}
 
 
 def compare(

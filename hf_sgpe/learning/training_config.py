@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.bpe.trainer import TIE_BREAKS
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
-from hf_sgpe.counts.word_counts import checked_weights
+from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import CUT_COST, check_cut_cost
 from hf_sgpe.splitting.normalization import NORMALIZATIONS

@@ -153,7 +153,8 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Return vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of ids."""
+        """Return vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of
+        ids."""
         tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
+from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.counts.count_files import (
     CountsInfo,
     Dropped,
@@ -33,7 +34,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import scratch_directory
 from hf_sgpe.splitting.splitting import HasSplitting
 from hf_sgpe.vocabulary.codec import available_cores
-from trainers.counting.parallel_counting import check_workers, share_out
+from trainers.counting.parallel_counting import check_workers, read_corpus, share_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +49,7 @@ _LEAST_ROOM = 32 << 20
 
 
 def count_to_file(
-    texts: Iterable[str],
+    texts: Iterable[str] | Corpus,
     path: str | os.PathLike[str],
     config: HasSplitting,
     *,
@@ -62,15 +63,18 @@ def count_to_file(
     time.
 
     Args:
-        texts: Read once and lazily.
+        texts: Read once and lazily; of a corpus, what was counted before is not read.
         path: File to write; temporary files are written beside it.
-        sources: Where the texts come from; recorded in the file.
+        sources: Where the texts come from, recorded in the file; of a corpus, what it says.
         memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
         workers: Number of threads; None for one per core. Without the native kernels there is always one.
 
     Raises:
         SGPEError: the limit is too small, pyarrow is not installed, or as for `trainers.read_texts`.
     """
+    if isinstance(texts, Corpus):
+        sources = texts.sources
+        texts = read_corpus(texts, config)
     require_pyarrow(path)  # before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from fnmatch import fnmatch
+from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
 from queue import SimpleQueue
@@ -18,7 +18,8 @@ from typing import TypeVar
 from tqdm import tqdm
 
 from hf_sgpe import kernels
-from hf_sgpe.corpora.text_files import CorpusFile, read_texts, size_of
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.corpora.text_files import CorpusFile
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.counts.sums import check_same_settings
@@ -68,21 +69,34 @@ def count_files(
     Raises:
         SGPEError: a file cannot be read, or a weight matches no file.
     """
-    files = list(files)
-    weigh = weights_of(getattr(config, "weights", {}) if weights is None else weights, [*files, *counts])
-    size = sum(map(size_of, files))
-    if workers is None:
-        workers = available_cores() if size >= _WORTH_WORKERS_BYTES else 1
-    with reading_bar(size, progress) as bar:
+    if weights is None:
+        weights = getattr(config, "weights", {})
+    corpus = Corpus(tuple(files), counts=tuple(counts), weights=weights, text_field=text_field)
+    return count_corpus(corpus, config, workers=workers, progress=progress)
 
-        def texts(files: list[CorpusFile]) -> Iterator[str]:
-            return _texts(files, config, text_field, bar)
 
-        parts = [
-            _count(in_batches(texts([file for file in files if weigh(file) == weight])), config, workers) * weight
-            for weight in dict.fromkeys(map(weigh, files))
-        ]
-    parts += [_load(file, config) * weigh(file) for file in counts]
+def count_corpus(
+    corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
+) -> WordCounts:
+    """Count the words of a corpus: of its files and of what was counted before by their weights, and of its streams once.
+
+    Arguments as for `count_files`.
+
+    Raises:
+        SGPEError: a file cannot be read, or its words were counted before with other settings.
+    """
+    parts: list[WordCounts] = []
+    if corpus.files:
+        few = 1 if corpus.size < _WORTH_WORKERS_BYTES else available_cores()
+        with reading_bar(corpus.size, progress) as bar:
+            for weight in dict.fromkeys(map(corpus.weight_of, corpus.files)):
+                alike = [file for file in corpus.files if corpus.weight_of(file) == weight]
+                texts = _texts(replace(corpus, files=tuple(alike), weights={}), config, bar)
+                parts.append(_count(in_batches(texts), config, few if workers is None else workers) * weight)
+    for file in corpus.counts:
+        check_same_settings({file: read_info(file)}, config.splitting)
+        parts.append(WordCounts.load(file) * corpus.weight_of(file))
+    parts += [count_texts(texts, config, workers=workers, progress=progress) for texts in corpus.streams]
     return WordCounts.sum(parts) if parts else WordCounts({}, config.splitting)
 
 
@@ -90,47 +104,26 @@ def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
     """Reads the texts of files as `count_files` does; arguments and errors as there."""
-    files = list(files)
-    with reading_bar(sum(map(size_of, files)), progress) as bar:
-        yield from _texts(files, config, text_field, bar)
+    return read_corpus(Corpus(tuple(files), text_field=text_field), config, progress=progress)
 
 
-def _texts(files: Iterable[CorpusFile], config: HasSplitting, text_field: str, bar: tqdm) -> Iterator[str]:
-    for file in files:
-        yield from read_texts(
-            file, text_field=text_field, special_tokens=config.splitting.special_tokens or (), on_progress=bar.update
-        )
+def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
+    """Read the texts of a corpus as `count_corpus` does; arguments and errors as there."""
+    if corpus.files:
+        with reading_bar(corpus.size, progress) as bar:
+            yield from _texts(corpus, config, bar)
+    for texts in corpus.streams:
+        yield from read_iterator(texts, progress=progress)
+
+
+def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
+    return corpus.read_texts(special_tokens=config.splitting.special_tokens or (), on_progress=bar.update)
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
     """A bar of the bytes that are read, as on disk; ``done`` of them before this run."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
-
-
-def _load(file: Path, config: HasSplitting) -> WordCounts:
-    check_same_settings({file: read_info(file)}, config.splitting)
-    return WordCounts.load(file)
-
-
-def weights_of(weights: Mapping[str, float], files: Sequence[CorpusFile]) -> Callable[[CorpusFile], float]:
-    """Returns a function that gives the weight of a file by `TrainingConfig.weights`.
-
-    Raises:
-        SGPEError: a weight matches no file.
-    """
-
-    def matches(file: CorpusFile, name: str) -> bool:
-        # A file name may have characters that are special in a glob, so compare as it is first.
-        return any(spelling == name or fnmatch(spelling, name) for spelling in (file.name, str(file)))
-
-    names_of = {file: [name for name in weights if matches(file, name)] for file in files}
-    for name in weights:
-        if not any(name in names for names in names_of.values()):
-            raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
-    # A file's own path says more than a name or glob that fits other files, too.
-    chosen = {file: str(file) if str(file) in weights else names[0] for file, names in names_of.items() if names}
-    return lambda file: weights[chosen[file]] if file in chosen else 1
 
 
 def count_texts(

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hf_sgpe.corpora.hub_files import HubFile
-from hf_sgpe.corpora.text_files import CorpusFile, Progress, find_files, read_documents, size_of, source_of
+from hf_sgpe.corpora.corpus import Corpus, Files
+from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory, atomic_file
 from hf_sgpe.files.json_files import read_json
@@ -116,7 +116,7 @@ class TokenizingJob:
 
     def __init__(
         self,
-        files: Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str],
+        files: Files,
         tokenizer: BPETokenizer | str | os.PathLike[str],
         out: str | os.PathLike[str],
         *,
@@ -134,24 +134,26 @@ class TokenizingJob:
         self.out = Path(out)
         if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
             raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")
-        found = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
-        if not found:
+        corpus = Corpus.of(files, text_field=text_field)
+        if corpus.streams or corpus.counts:
+            raise SGPEError("only files are tokenized, which can be read again to go on: save other texts first")
+        if not corpus.files:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
-        for file in found:
+        for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
                 raise SGPEError(f"{file}: is no plain file, which can be read again to go on: save what it gives first")
         here = self.out.resolve()
-        self.files = [file for file in found if not (isinstance(file, Path) and here in file.resolve().parents)]
-        if not self.files:
+        others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
+        if not others:
             raise SGPEError(f"{self.out} is the corpus, or has all of it: give another folder to write to")
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
         self.end_id = self._end_id(end_token)
         self.begin_id = self._begin_id()
         self.dtype = self.form.dtype(max(self.tokenizer.get_vocab().values()) + 1)
+        self.corpus = Corpus(tuple(others), text_field=corpus.text_field)
         self.lines = lines
-        self.text_field = text_field
         self.shard_tokens = shard_tokens
-        self.parts = _parts_of(self.files)
+        self.parts = _parts_of(others)
         made_of = json.dumps(tokenizer_json.to_dict(self.tokenizer.data), sort_keys=True)
         self.settings: dict[str, Any] = {
             "tokenizer": hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -160,10 +162,10 @@ class TokenizingJob:
             "begin_token_id": self.begin_id,
             "end_token_id": self.end_id,
             "lines": lines,
-            "text_field": text_field,
+            "text_field": self.corpus.text_field,
             "shard_tokens": shard_tokens,
             "part_bytes": _PART_BYTES,  # another version may divide the corpus otherwise
-            "sources": list(map(_source, self.files)),
+            "sources": list(map(_source, others)),
         }
 
     def _end_id(self, end_token: str | bool) -> int | None:
@@ -313,7 +315,7 @@ class TokenizingJob:
         for file in self.parts[part]:
             for text, ends in read_documents(
                 file,
-                text_field=self.text_field,
+                text_field=self.corpus.text_field,
                 lines=self.lines,
                 special_tokens=self.tokenizer.added_tokens,
                 whole=not known,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import kernels
-from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.corpus import Files
 from hf_sgpe.corpora.text_files import size_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import alone_in
@@ -65,7 +65,7 @@ class Tokenized:
 
 
 def tokenize_corpus(
-    files: Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str],
+    files: Files,
     tokenizer: BPETokenizer | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
@@ -86,8 +86,7 @@ def tokenize_corpus(
     worker, plus the longest documents of .jsonl and .parquet; a text file may be of any length.
 
     Args:
-        files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), here or on the
-            Hub. A text file is one document, like each line of .jsonl and each row of .parquet.
+        files: Or a corpus of files. A text file is one document, like each line of .jsonl and each row of .parquet.
         tokenizer: Or what `BPETokenizer.from_pretrained` loads.
         out: Folder to write; it gets the shards and ``manifest.json``, which says what they are made of.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
@@ -127,7 +126,8 @@ def tokenize_corpus(
                 before = _text_bytes(parts)
                 parts = _run(job, parts, workers, progress)
                 if not any(part.shards for part in parts):
-                    raise SGPEError(f"{job.files[0]}{' and the others' * (len(job.files) > 1)}: no text to tokenize")
+                    files = job.corpus.files
+                    raise SGPEError(f"{files[0]}{' and the others' * (len(files) > 1)}: no text to tokenize")
                 totals = job.finish(parts)
             except BaseException:
                 job.give_up()

@@ -13,17 +13,19 @@ from dataclasses import replace
 from itertools import chain
 from math import exp, inf, log
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.corpora.text_files import read_lines
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
-from trainers.counting.parallel_counting import weights_of
+from trainers.counting.parallel_counting import count_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -125,8 +127,8 @@ def train_balanced(
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
     price = PRICE if price is None else price
-    weigh = weights_of(config.weights, [Path(name) for name in counts])
-    given = {name: float(weigh(Path(name))) for name in counts}
+    weighted = Corpus(tuple(map(Path, counts)), weights=config.weights)
+    given = {name: float(weighted.weight_of(Path(name))) for name in counts}
     nearest, languages = _languages(counts, texts, config)
     foreign = [corpus for corpus in counts if corpus not in nearest]
     if by == "merges" and foreign:
@@ -176,6 +178,26 @@ def train_balanced(
     }
     data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": {"by": by, **costs}})
     return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, trials, best)
+
+
+def balance_corpus(
+    corpus: Corpus,
+    held_out: Corpus,
+    config: TrainingConfig,
+    *,
+    by: str | None = None,
+    workers: int | None = None,
+    **how: Any,
+) -> Balanced:
+    """Count each file of a corpus by itself, and train a tokenizer that is fair to the languages of the held-out files.
+
+    Args:
+        by: As for `train_balanced`, which takes ``how``, too; so are errors.
+    """
+    texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
+    # Weights are published with the tokenizer, so folders are named only where they tell files apart.
+    words = {name: count_corpus(part, config, workers=workers) for name, part in corpus.parts().items()}
+    return train_balanced(words, texts, config, by=by or WAYS[0], **how)
 
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:

@@ -3,9 +3,13 @@ extended one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.runtimes import LLAMA_CPP, find_runtimes, inexact, portable_patterns
@@ -13,8 +17,9 @@ from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
 from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens
 from hf_sgpe.splitting.patterns import resolve_pattern
-from hf_sgpe.splitting.scripts.script_registry import names_of, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts.script_registry import names_of, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 PATTERN = "o200k"
@@ -77,7 +82,7 @@ def choose_recipe(
     scripts whole are priced by learning (`more_tokens`).
 
     Args:
-        texts: A sample, such as `hf_sgpe.corpora.text_files.beginnings` gives.
+        texts: A sample, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
         pattern: The only pattern to try; None for `PATTERN`, and any other with which ``portable`` may do better.
         normalization: None for the recipe's own. With ``nfc`` it is enough that a runtime is exact on text in that form.
@@ -163,6 +168,93 @@ def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe
         f"{what} does not give the same ids in {', '.join(runtimes)}: {do} --recipe "
         f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
     )
+
+
+# ---------------------------------------------------------------- corpora
+
+
+def find_recipe(
+    corpus: Corpus,
+    recipe: str,
+    scripts: Iterable[str],
+    *,
+    pattern: str | None = None,
+    normalization: str | None = None,
+    runs_in: Sequence[str] = (),
+) -> tuple[dict[str, Any], RecipeChoice | None]:
+    """Return the recipe that ``auto`` means for a corpus with its pattern and the scripts as `find_scripts` finds them, and
+    the choice where there was one.
+
+    Raises:
+        SGPEError: as `find_scripts` and `choose_recipe`; the recipe is not for a runtime that is asked for; or words
+            that were counted before may be of either of two recipes.
+    """
+    choice: RecipeChoice | None = None
+    first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
+    if recipe == "auto" and counted:
+        recipe = read_info(counted).splitting.recipe
+        if recipe == "bpe":
+            raise SGPEError(f"{counted}: its words are cut by a split pattern alone: say --recipe portable or bpe")
+        if recipe == "hybrid":
+            do = "count the words by --recipe portable"
+            choice = RecipeChoice(recipe, first, (LLAMA_CPP,), is_exact=False, instead=do)
+    found = find_scripts(corpus, scripts, "hybrid" if recipe == "auto" else recipe)
+    if recipe == "auto" and found:
+        sample = corpus.beginning()
+        choice = choose_recipe(sample, found["scripts"], pattern=pattern, normalization=normalization, runs_in=runs_in)
+        recipe, first = choice.recipe, choice.pattern
+    elif recipe == "auto":
+        recipe = "hybrid"  # the trainer says that there is no text
+    elif runs_in:
+        splitting = Splitting(recipe, pattern=first, normalization=normalization, **found)
+        choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
+    return {"recipe": recipe, "pattern": first, **found}, choice
+
+
+def find_scripts(
+    corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
+) -> dict[str, Any]:
+    """Return as an argument ``scripts`` those that are named, and where none is, or ``auto``, those of the words that were
+    counted before, or those that the beginning of the corpus is written in; nothing for the recipe ``bpe``.
+
+    Args:
+        scripts: Names, also several with commas between them.
+        other_way: What the command takes for text in other scripts, for the message.
+
+    Raises:
+        SGPEError: nothing of the corpus has syllables, or letters with marks, that could be kept whole.
+    """
+    given = [name for text in scripts for name in text.split(",")]
+    named = [name for name in given if name.strip().casefold() != "auto"]
+    if given and named == given:
+        return {"scripts": named}
+    if recipe == "bpe":
+        return {}
+    resolve_scripts(named)  # before the corpus is read
+    if corpus.counts and recipe != "portable":
+        # Without scripts, the counts are of another recipe: reading them says so.
+        counted = read_info(corpus.counts[0]).splitting.scripts
+        return {"scripts": (*counted, *named)} if counted else {}
+
+    def beginning() -> Iterable[str]:
+        if corpus.counts:
+            return (word.decode() for word in WordCounts.load(corpus.counts[0]).words())
+        return corpus.beginning()
+
+    shares = scripts_in(beginning())
+    if not shares:
+        if not any(map(str.strip, beginning())):
+            return {}  # the trainer says that there is no text
+        seen = ", ".join(scripts_in(beginning(), any_script=True))
+        raise SGPEError(
+            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has "
+            "nothing to keep whole, neither syllables nor letters with marks: name the scripts of the whole corpus by "
+            f"--script{other_way}"
+        )
+    if somebody_watches():
+        written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())
+        print(f"The text is written in {written}. --script names other scripts.", file=sys.stderr)
+    return {"scripts": (*shares, *named)}
 
 
 # ---------------------------------------------------------------- extensions

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from hf_sgpe.corpora.text_files import find_files
+from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory
 from hf_sgpe.files.json_files import read_json
@@ -24,7 +24,7 @@ from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.sgpe.sgpe_vocabulary import VOCAB_FILE, Merges, SGPEVocabulary, merges_in, write_document
 from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS
 from hf_sgpe.terminal.progress import bar_disabled
-from trainers.counting.parallel_counting import count_files
+from trainers.counting.parallel_counting import count_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class SGPETrainer:
 
     def train(
         self,
-        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+        files: Files,
         output_dir: str | os.PathLike[str],
         *,
         text_field: str = "text",
@@ -111,10 +111,10 @@ class SGPETrainer:
         start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
         if start:
             merged, before = read_checkpoint(start)
-        paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files)
+        corpus = Corpus.of(files, text_field=text_field)
 
         began = time.monotonic()
-        counts = count_files(paths, self.config, text_field=text_field, workers=self.workers, progress=self.progress)
+        counts = count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
         check_counts(counts, self.config)
         settings = {
             "prune_freq": self.config.min_unit_frequency,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
-from hf_sgpe.corpora.text_files import find_files
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -25,7 +24,7 @@ from hf_sgpe.learning.extension.extending import Extension, extend_from_counts, 
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
-from trainers.counting.parallel_counting import count_files, count_texts
+from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class TokenizerExtender:
         self,
         base: Base,
         *,
-        files: Sequence[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | None = None,
+        files: Files | None = None,
         iterator: Iterable[str] | None = None,
         text: str | None = None,
         counts: Iterable[str | os.PathLike[str]] = (),
@@ -76,27 +75,13 @@ class TokenizerExtender:
             SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
                 configuration, or the configuration weights files that are not there.
         """
+        weights = self.config.weights
+        corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
         splitting = self.config.splitting_for(_folder(base).data)
-        paths = [files] if isinstance(files, (str, os.PathLike)) else files or ()
-        kept = [Path(file) for file in counts]
-        if sum((iterator is not None, text is not None, bool(files is not None or kept))) != 1:
-            raise SGPEError("give one kind of text to learn from: files, an iterator or a text")
-        if text is not None:
-            iterator = [text]
-        if iterator is not None:
-            return count_texts(iterator, splitting, workers=self.workers, progress=self.progress)
-        if len(kept) and not paths:
+        if corpus.counts and not corpus.files:
             # Counts of another recipe for other text can do: the words of the scripts decide, which learning looks at.
-            splitting = read_info(kept[0]).splitting
-        return count_files(
-            find_files(paths),
-            splitting,
-            counts=kept,
-            weights=self.config.weights,
-            text_field=text_field,
-            workers=self.workers,
-            progress=self.progress,
-        )
+            splitting = read_info(corpus.counts[0]).splitting
+        return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
         """Extends a tokenizer by what counted words teach, and writes nothing.

@@ -8,14 +8,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hf_sgpe.corpora.hub_files import HubFile
-from hf_sgpe.corpora.text_files import find_files, read_text_file
+from hf_sgpe.corpora.corpus import Corpus, Files
+from hf_sgpe.corpora.text_files import read_text_file
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import any_of, check_special_texts
-from trainers.counting.parallel_counting import count_files, count_texts
+from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TokenizerTrainer:
     def count(
         self,
         *,
-        files: Sequence[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | None = None,
+        files: Files | None = None,
         iterator: Iterable[str] | None = None,
         text: str | None = None,
         counts: Iterable[str | os.PathLike[str]] = (),
@@ -52,7 +52,8 @@ class TokenizerTrainer:
         """Counts the words of a corpus; counts of several corpora can be added up and trained on.
 
         Args:
-            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2).
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), or a
+                `Corpus`, which may also have datasets, and its own weights.
             iterator: Texts, in place of files.
             text: One text, in place of files.
             counts: Files of words counted before (`WordCounts.save`), besides ``files`` or alone.
@@ -62,22 +63,9 @@ class TokenizerTrainer:
             SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
                 configuration, or the configuration weights files that are not there.
         """
-        paths = [files] if isinstance(files, (str, os.PathLike)) else files or ()
-        kept = [Path(file) for file in counts]
-        if sum((iterator is not None, text is not None, bool(files is not None or kept))) != 1:
-            raise SGPEError("give one kind of text to train on: files, an iterator or a text")
-        if text is not None:
-            iterator = [text]
-        if iterator is not None:
-            return count_texts(iterator, self.config, workers=self.workers, progress=self.progress)
-        return count_files(
-            find_files(paths),
-            self.config,
-            counts=kept,
-            text_field=text_field,
-            workers=self.workers,
-            progress=self.progress,
-        )
+        weights = self.config.weights
+        corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
+        return count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
         """Trains on counted words.
@@ -91,7 +79,7 @@ class TokenizerTrainer:
     def train(
         self,
         *,
-        files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | None = None,
+        files: Files | None = None,
         iterator: Iterable[str] | None = None,
         text: str | None = None,
         text_field: str = "text",

@@ -56,7 +56,8 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with ``new_tokens`` of its new tokens: letters and syllables, and the first learned."""
+        """Return the extended tokenizer with ``new_tokens`` of its new tokens: letters and syllables, and the first
+        learned."""
         kept: set[bytes] = set(self.base.vocab)
         merges: list[BytesPair] = []
         most = len(kept) + max(new_tokens, self.unit_tokens)

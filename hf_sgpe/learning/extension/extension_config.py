@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.bpe.trainer import TIE_BREAKS
-from hf_sgpe.counts.word_counts import checked_weights
+from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import check_cut_cost
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer

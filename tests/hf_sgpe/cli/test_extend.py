@@ -79,6 +79,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --reuse-ids", r"base: there is no config\.json beside it that says how many rows the model has"),
         ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split is for a dataset: name one by --dataset"),
+        ("--dataset si --weight si=2", "--weight is for files: a dataset counts once"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):

@@ -18,7 +18,7 @@ from trainers import TokenizerExtender
 def test_texts_keep_their_line_ends_and_lines_do_not(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"one\r\n\n  \ntwo words\n")
     (tmp_path / "b.jsonl").write_text('{"body": "three\\nfour\\n"}\n{"body": "five"}\n', encoding="utf-8")
-    held_out = HeldOut((tmp_path / "a.txt", tmp_path / "b.jsonl"), "body")
+    held_out = HeldOut((tmp_path / "a.txt", tmp_path / "b.jsonl"), text_field="body")
     assert held_out.texts() == ["one\r\n\n  \ntwo words\n", "three\nfour\n", "five"]
     assert [*held_out] == [*held_out] == ["one", "two words", "three", "four", "five"]
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from support.files import PACK
 
+from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.zawgyi_files import Converted, convert_zawgyi, share_in_zawgyi, warn_of_zawgyi
 from trainers import SGPEError, read_lines, read_texts
 
@@ -18,7 +19,7 @@ def write(path, text):
 
 def test_a_warning_names_the_file_and_what_to_do(tmp_path, caplog):
     files = [write(tmp_path / "a.txt", f"{UNICODE}\n" * 9), write(tmp_path / "b.txt", f"{ZAWGYI}\n{UNICODE}\nabc\n")]
-    warn_of_zawgyi(files)
+    warn_of_zawgyi(Corpus(tuple(files)))
     expected = (
         f"{files[1]}: 50% of its lines in Burmese are in Zawgyi, not in Unicode: convert them by hf-sgpe convert-zawgyi"
     )
@@ -27,8 +28,8 @@ def test_a_warning_names_the_file_and_what_to_do(tmp_path, caplog):
 
 def test_several_files_and_datasets_take_one_line(tmp_path, caplog):
     files = [write(tmp_path / f"{name}.txt", f"{ZAWGYI}\n") for name in "abc"]
-    warn_of_zawgyi(files[:2])
-    warn_of_zawgyi(files, {"user/name": [ZAWGYI], "other/name": [UNICODE]})
+    warn_of_zawgyi(*(Corpus((file,)) for file in files[:2]))
+    warn_of_zawgyi(Corpus(tuple(files), ([ZAWGYI], [UNICODE], iter([ZAWGYI]))))
     assert [message.partition(": ")[2].partition(":")[0] for message in caplog.messages] == [
         "100% of its lines in Burmese are in Zawgyi, not in Unicode, and more in 1 other",
         "100% of its lines in Burmese are in Zawgyi, not in Unicode, and more in 3 others",
@@ -37,13 +38,13 @@ def test_several_files_and_datasets_take_one_line(tmp_path, caplog):
 
 def test_nothing_is_said_of_other_text(tmp_path, caplog):
     texts = ["", "one\n", f"{UNICODE}\n" * 30 + f"{ZAWGYI}\n", "ශ්‍රී ලංකාව\n"]
-    warn_of_zawgyi([write(tmp_path / f"{number}.txt", text) for number, text in enumerate(texts)])
-    warn_of_zawgyi([])
+    files = [write(tmp_path / f"{number}.txt", text) for number, text in enumerate(texts)]
+    warn_of_zawgyi(Corpus(tuple(files)), Corpus())
     assert caplog.messages == []
 
 
 def test_only_the_beginning_is_looked_at(tmp_path, caplog):
-    warn_of_zawgyi([write(tmp_path / "a.txt", "one two\n" * 200_000 + f"{ZAWGYI}\n" * 100)])
+    warn_of_zawgyi(Corpus((write(tmp_path / "a.txt", "one two\n" * 200_000 + f"{ZAWGYI}\n" * 100),)))
     assert caplog.messages == []
     assert share_in_zawgyi(["one", "two\n"]) == 0
 

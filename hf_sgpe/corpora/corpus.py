@@ -1,0 +1,166 @@
+"""A corpus as one value: where its text is, how much each file counts, and how to read it, as often as it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.corpora.corpus_weights import checked_weights
+from hf_sgpe.corpora.hub_datasets import DatasetTexts
+from hf_sgpe.corpora.hub_files import HubFile
+from hf_sgpe.corpora.text_files import (
+    CorpusFile,
+    Progress,
+    beginning_of,
+    find_files,
+    read_lines,
+    read_texts,
+    size_of,
+    source_of,
+)
+from hf_sgpe.errors import SGPEError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MOST_BEGINNINGS = 64
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text in files, datasets and iterators, and words that were counted before.
+
+    Attributes:
+        files: As `find_files` gives them.
+        streams: Other texts, which have no weight: datasets, as `read_dataset` opens them, and iterators. What can be read
+            only once is for one count.
+        counts: Files of counted words.
+        weights: Name, path or glob → how much the words of a file of text or of counts count, where that is not 1.
+        text_field: The field with the text in JSON Lines and Parquet.
+
+    Raises:
+        SGPEError: a weight is not a number above 0 with at most six decimals, or matches no file.
+    """
+
+    files: tuple[CorpusFile, ...] = ()
+    streams: tuple[Iterable[str], ...] = ()
+    counts: tuple[Path, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    text_field: str = "text"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", checked_weights(self.weights))
+        for name in self.weights:
+            if not any(_matches(file, name) for file in (*self.files, *self.counts)):
+                raise SGPEError(f"weights: {name!r} matches none of the files: give a file name or a glob")
+
+    @classmethod
+    def of(
+        cls,
+        files: Files | None = None,
+        *,
+        iterator: Iterable[str] | None = None,
+        text: str | None = None,
+        counts: Iterable[str | os.PathLike[str]] = (),
+        weights: Mapping[str, float] | None = None,
+        text_field: str = "text",
+    ) -> Self:
+        """Find the files of a corpus, and check that it is of one kind: files with or without counts, an iterator or a text.
+
+        Args:
+            files: Or a corpus, which has a ``text_field`` of its own, and takes the ``weights`` if it has none.
+
+        Raises:
+            SGPEError: it is not, a file does not exist or is of no known kind, or a weight matches no file.
+        """
+        kept = tuple(map(Path, counts))
+        if sum((iterator is not None, text is not None, files is not None or bool(kept))) != 1:
+            raise SGPEError("give one kind of text: files, an iterator or a text")
+        if text is not None:
+            return cls(streams=([text],))
+        if iterator is not None:
+            return cls(streams=(iterator,))
+        if isinstance(files, Corpus):
+            given = files
+        else:
+            found = find_files([files] if isinstance(files, (str, os.PathLike)) else files or ())
+            given = Corpus(tuple(found), text_field=text_field)
+        kept = (*given.counts, *kept)
+        weights = (given.weights or weights or {}) if given.files or kept else {}
+        return cls(given.files, given.streams, kept, weights, given.text_field)
+
+    @property
+    def size(self) -> int:
+        """The size of the files of text in bytes, as on disk."""
+        return sum(map(size_of, self.files))
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """The names of files with their sizes, and of datasets with their splits, as a file of counts records them."""
+        datasets = [texts for texts in self.streams if isinstance(texts, DatasetTexts)]
+        return [*map(source_of, self.files), *({"name": one.name, "split": one.split} for one in datasets)]
+
+    def weight_of(self, file: CorpusFile) -> float:
+        """Return how much the words of a file count; its own path says more than a name or glob that fits others, too."""
+        if str(file) in self.weights:
+            return self.weights[str(file)]
+        return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
+
+    def parts(self) -> dict[str, Corpus]:
+        """Return each file of text or of counts as a corpus, by its name, or by its path where two have the same name."""
+        parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
+        parts += [(file, Corpus(counts=(file,))) for file in self.counts]
+        is_short = len({file.name for file, _ in parts}) == len(parts)
+        return {file.name if is_short else str(file): part for file, part in parts}
+
+    def read_texts(self, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
+        """Read the texts of the files; arguments and errors as for `text_files.read_texts`."""
+        for file in self.files:
+            yield from read_texts(file, text_field=self.text_field, special_tokens=special_tokens, on_progress=on_progress)
+
+    def read_lines(self) -> Iterator[str]:
+        """Read the lines of the files, without their line ends; errors as for `text_files.read_texts`."""
+        for file in self.files:
+            yield from read_lines(file, text_field=self.text_field)
+
+    def beginnings(self) -> Iterator[tuple[str, Iterator[str]]]:
+        """Yield the first texts of each file, and of each stream that can be read again, with its name.
+
+        Of many files 64 are read, evenly spaced in their order by name.
+        """
+        for file in sorted(self.files, key=str)[:: -(-len(self.files) // _MOST_BEGINNINGS) or 1]:
+            yield str(file), beginning_of(read_texts(file, text_field=self.text_field))
+        for texts in self.streams:
+            if iter(texts) is not texts:
+                yield str(texts), beginning_of(texts)
+
+    def beginning(self) -> Iterator[str]:
+        """Yield the texts of `beginnings`: enough to see what a corpus is written in."""
+        return chain.from_iterable(texts for _, texts in self.beginnings())
+
+    def check_apart_from(self, out: Path) -> None:
+        """Make sure that a file to write is none of the corpus.
+
+        Raises:
+            SGPEError: it is one.
+        """
+        if out.resolve() in [file.resolve() for file in (*self.files, *self.counts) if isinstance(file, Path)]:
+            raise SGPEError(f"--out {out} is part of the corpus: give another name")
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, (*self.files, *self.counts, *self.streams)))
+
+
+Files = Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | Corpus
+"""Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), here or on the Hub; or a
+corpus of them."""
+
+
+def _matches(file: CorpusFile, name: str) -> bool:
+    # A file name may have characters that are special in a glob, so compare as it is first.
+    return any(spelling == name or fnmatch(spelling, name) for spelling in (file.name, str(file)))

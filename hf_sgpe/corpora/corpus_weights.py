@@ -1,0 +1,43 @@
+"""How much the words of files count: numbers that are exact, so that weighted counts can be added up in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import isfinite
+
+from hf_sgpe.errors import SGPEError
+
+_FINEST_WEIGHT = 10**6
+
+
+def exact_weight(weight: float) -> Fraction:
+    """Return a weight as the fraction that its decimals spell: 0.3 is 3/10.
+
+    Raises:
+        SGPEError: it is not a number above 0, or has more than six decimals.
+
+    >>> exact_weight(0.3)
+    Fraction(3, 10)
+    """
+    if isinstance(weight, (int, float)) and not isinstance(weight, bool) and isfinite(weight):
+        exact = Fraction(str(weight))
+        if exact > 0 and exact.denominator <= _FINEST_WEIGHT:
+            return exact
+    raise SGPEError(f"a weight must be a number above 0 with no more than six decimals, not {weight!r}")
+
+
+def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return name of a file or glob → its weight, as given.
+
+    Raises:
+        SGPEError: it is no mapping, or `exact_weight` refuses one.
+    """
+    if not isinstance(weights, Mapping):
+        raise SGPEError(f"weights must map names of files to numbers, not be {weights!r}")
+    for name, weight in weights.items():
+        try:
+            exact_weight(weight)
+        except SGPEError as error:
+            raise SGPEError(f"weights, {name!r}: {error}") from None
+    return dict(weights)
