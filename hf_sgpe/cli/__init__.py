@@ -15,8 +15,9 @@ from hf_sgpe.terminal.command import exit_code
 
 # isort: off
 # Each adds its commands, in the order of --help.
-from hf_sgpe.cli import train, extend, transplant, count, convert_zawgyi, tokenize, export  # noqa: F401
-from hf_sgpe.cli import chat, serve, encode, check, evaluate  # noqa: F401
+from hf_sgpe.cli import train, train_sgpe, extend, compare_ids, transplant, count, counts  # noqa: F401
+from hf_sgpe.cli import convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
+from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 # isort: on
 
 

@@ -1,15 +1,16 @@
-"""Turning text into files of token ids, to train models on: ``tokenize``."""
+"""``tokenize``: text into files of token ids, to train models on."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-import typer
-
-from hf_sgpe.cli import shared_options
-from hf_sgpe.cli.application import TOKENIZER_HELP, Json, Quiet, command, report
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.corpus_options import CORPUS_HELP
+from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.options import arguments, option
+from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:
     from trainers.token_files.tokenizing import Tokenized
@@ -21,33 +22,26 @@ _FORMATS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenizeOptions:
+    """The text, and the form that its ids are written in."""
+
+    corpus: list[str] = arguments(CORPUS_HELP)
+    tokenizer: str = option(TOKENIZER_HELP, ..., "-t")
+    out: str = option("Folder to write: shards, and manifest.json.", ..., "-o")
+    form: str = option(_FORMATS, "nanogpt", "--format")
+    end_token: str | None = option("Special token that ends each document (default: the tokenizer's eos token).")
+    no_end_token: bool = option("End documents by no token, where the format keeps their ends.", False)
+    lines: bool = option("Each line of a text file is a document, and not the whole file.", False)
+    text_field: str = option(
+        "Field or column with the text in .jsonl and .parquet.", "text", "--text-field", "--text-column"
+    )
+    shard_tokens: int = option("After so many tokens a shard ends with the next document.", 100_000_000)
+    workers: int | None = option("Cores to use (default: all).")
+
+
 @command(epilog="Example: hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens")
-def tokenize(
-    corpus: shared_options.Corpus = None,
-    *,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help=TOKENIZER_HELP, show_default=False)],
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write: shards, and manifest.json.", show_default=False)],
-    form: Annotated[str, typer.Option("--format", help=_FORMATS)] = "nanogpt",
-    end_token: Annotated[
-        str | None,
-        typer.Option(help="Special token that ends each document (default: the tokenizer's eos token).", show_default=False),
-    ] = None,
-    no_end_token: Annotated[
-        bool, typer.Option("--no-end-token", help="End documents by no token, where the format keeps their ends.")
-    ] = False,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Each line of a text file is a document, and not the whole file.")
-    ] = False,
-    text_field: Annotated[
-        str, typer.Option("--text-field", "--text-column", help="Field or column with the text in .jsonl and .parquet.")
-    ] = "text",
-    shard_tokens: Annotated[
-        int, typer.Option(help="After so many tokens a shard ends with the next document.")
-    ] = 100_000_000,
-    workers: Annotated[int | None, typer.Option(help="Cores to use (default: all).", show_default=False)] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
     """Turn a corpus into token ids on disk, with all cores and in bounded memory, to train a model on.
 
     A text file is one document, like each line of .jsonl and each row of .parquet. Their ids are those of encode: special
@@ -56,24 +50,24 @@ def tokenize(
     """
     from trainers import tokenize_corpus
 
-    if not corpus:
+    if not given.corpus:
         raise SGPEError("nothing to tokenize: give text")
-    if end_token is not None and no_end_token:
+    if given.end_token is not None and given.no_end_token:
         raise SGPEError("--end-token and --no-end-token: give one of them")
-    if shard_tokens < 1:
-        raise SGPEError(f"--shard-tokens must be at least 1, not {shard_tokens}")
+    if given.shard_tokens < 1:
+        raise SGPEError(f"--shard-tokens must be at least 1, not {given.shard_tokens}")
     done = tokenize_corpus(
-        corpus,
-        tokenizer,
-        out,
-        format=form,
-        end_token=(not no_end_token) if end_token is None else end_token,
-        lines=lines,
-        text_field=text_field,
-        shard_tokens=shard_tokens,
-        workers=workers,
+        given.corpus,
+        given.tokenizer,
+        given.out,
+        format=given.form,
+        end_token=(not given.no_end_token) if given.end_token is None else given.end_token,
+        lines=given.lines,
+        text_field=given.text_field,
+        shard_tokens=given.shard_tokens,
+        workers=given.workers,
     )
-    report(_sentence(done), {**asdict(done), "out": out}, as_json)
+    report(_sentence(done), {**asdict(done), "out": given.out}, as_json)
 
 
 def _sentence(done: Tokenized) -> str:

@@ -1,198 +1,136 @@
-"""Training tokenizers: ``train`` and ``train-sgpe``."""
+"""``train``: tokenizers from text."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from hf_sgpe.cli import shared_options
-from hf_sgpe.cli.application import SEVERAL, Json, Quiet, command, read_chat_template, report
+from hf_sgpe.cli.application import SEVERAL, Json, command
+from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, runs_in_option, script_option
+from hf_sgpe.cli.model_options import read_chat_template
+from hf_sgpe.cli.tokenizer_options import overwrite_option
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.unit_choice import CUT_COST
+from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.splitting.scripts.script_registry import names_of
-from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.splitting.splitting import RECIPES, Splitting
+from hf_sgpe.terminal.options import Given, option, option_list
+from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:
     from trainers import Balanced
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """Where the tokenizer is written, and how words are cut."""
+
+    out: str = option("Folder to write the tokenizer to.", ..., "-o")
+    overwrite: bool = overwrite_option()
+    recipe: str = option(
+        f"{RECIPES_HELP}; auto: portable where llama.cpp gives its ids and the text has at most 0.5 % more tokens and 0.1 % "
+        "more syllables cut by it, else hybrid.",
+        "auto",
+        choices=("auto", *RECIPES),
+        after="vocab_size",
+    )
+    script: list[str] = script_option(after="recipe")
+    pattern: str | None = option(
+        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if with it --recipe auto finds portable to cost "
+        "that little).",
+        after="script",
+    )
+    runs_in: list[str] = runs_in_option(after="pattern")
+    counts: list[Path] = option_list(
+        "Train on words counted before by hf-sgpe count (repeatable; added up), besides any text.", after="workers"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceOptions:
+    """How a tokenizer is made fair to languages."""
+
+    balance: list[str] = option_list(
+        "Held-out text of each language, best translations of each other: finds weights that are fair to all. Takes all "
+        "names up to the next option.",
+        metavar=SEVERAL,
+    )
+    balance_price: float | None = option("Share of more tokens that fairness may cost (default: 0.005).")
+    balance_parity: float | None = option(
+        "In place of a price: the fewest tokens with which no language costs more than so many times another."
+    )
+    balance_by: str | None = option("weights, or merges: Parity-aware BPE (default: weights).")
+
+    def check(self, dataset: list[str]) -> None:
+        """Check that there is held-out text where something is to be balanced.
+
+        Raises:
+            SGPEError: there is none, or the text is of a dataset.
+        """
+        for name in ("price", "parity", "by"):
+            if getattr(self, f"balance_{name}") is not None and not self.balance:
+                raise SGPEError(f"--balance-{name} is for --balance: name held-out text of each language there")
+        if self.balance and dataset:
+            raise SGPEError(
+                "--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset"
+            )
+
+
 @command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
 def train(
-    corpus: shared_options.Corpus = None,
-    *,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write the tokenizer to.", show_default=False)],
-    overwrite: shared_options.Overwrite = False,
-    vocab_size: Annotated[
-        int, typer.Option(help="Number of tokens, special tokens included (of sgpe: the document's).")
-    ] = 32_000,
-    recipe: shared_options.RecipeOrAuto = "auto",
-    script: shared_options.Script = None,
-    pattern: shared_options.PatternOrAuto = None,
-    runs_in: shared_options.RunsIn = None,
-    min_frequency: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
-    cut_cost: Annotated[
-        float | None,
-        typer.Option(
-            help="How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text "
-            f"(default: {CUT_COST:g}; extend has its own scale).",
-            show_default=False,
-        ),
-    ] = None,
-    letter_coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of running letters that get a token, whatever it costs. Without --cut-cost it decides alone.",
-            show_default=False,
-        ),
-    ] = None,
-    syllable_coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of running syllables that get a token, whatever it costs. Without --cut-cost it decides alone.",
-            show_default=False,
-        ),
-    ] = None,
-    min_unit_frequency: Annotated[
-        int | None, typer.Option(help="In place of both: letters and syllables that occur this often.", show_default=False)
-    ] = None,
-    tie_break: Annotated[
-        str, typer.Option(help="smallest-pair-id, greatest-pair-bytes or greatest-pair-id.")
-    ] = "smallest-pair-id",
-    normalization: shared_options.Normalization = None,
-    special_token: shared_options.SpecialToken = None,
-    special_tokens_position: Annotated[
-        str | None, typer.Option(help="end, start or after-bytes (default: end, or start for sgpe).", show_default=False)
-    ] = None,
-    chat_template: shared_options.ChatTemplate = None,
-    bos_token: Annotated[str | None, typer.Option(help="Special token that begins texts.", show_default=False)] = None,
-    eos_token: Annotated[
-        str | None,
-        typer.Option(help="Special token that ends texts, or turns (default: the chat template's).", show_default=False),
-    ] = None,
-    pad_token: Annotated[
-        str | None,
-        typer.Option(help="Special token that fills rows up (default: the one that ends texts).", show_default=False),
-    ] = None,
-    add_bos_token: Annotated[
-        bool,
-        typer.Option(
-            "--add-bos-token", help="Put the token that begins texts before each text, when special tokens are added."
-        ),
-    ] = False,
-    add_eos_token: Annotated[
-        bool,
-        typer.Option(
-            "--add-eos-token", help="Put the token that ends texts after each text, when special tokens are added."
-        ),
-    ] = False,
-    model_max_length: Annotated[
-        int | None, typer.Option(help="Tokens that a model takes (default: any number).", show_default=False)
-    ] = None,
-    weight: shared_options.Weight = None,
-    balance: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Held-out text of each language, best translations of each other: finds weights that are fair to all. "
-            "Takes all names up to the next option.",
-            metavar=SEVERAL,
-            show_default=False,
-        ),
-    ] = None,
-    balance_price: Annotated[
-        float | None,
-        typer.Option(help="Share of more tokens that fairness may cost (default: 0.005).", show_default=False),
-    ] = None,
-    balance_parity: Annotated[
-        float | None,
-        typer.Option(
-            help="In place of a price: the fewest tokens with which no language costs more than so many times another.",
-            show_default=False,
-        ),
-    ] = None,
-    balance_by: Annotated[
-        str | None, typer.Option(help="weights, or merges: Parity-aware BPE (default: weights).", show_default=False)
-    ] = None,
-    text_field: shared_options.TextField = "text",
-    dataset: shared_options.Dataset = None,
-    split: shared_options.Split = None,
-    streaming: shared_options.Streaming = False,
-    workers: shared_options.Workers = None,
-    counts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Train on words counted before by hf-sgpe count (repeatable; added up), besides any text.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    given: TrainOptions, settings: Given[TrainingConfig], fair: BalanceOptions, text: CorpusOptions, as_json: Json = False
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
-    from hf_sgpe.cli.corpus_arguments import corpus_of
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_json import check_folder, write
     from hf_sgpe.learning.extension.extension_config import cut_scripts
-    from trainers import Corpus, TokenizerTrainer, TrainingConfig
+    from trainers import Corpus, TokenizerTrainer
     from trainers.tokenizers.balancing import balance_corpus
     from trainers.tokenizers.recipes import find_recipe
 
-    if not corpus and not counts and not dataset:
-        hint = "; --balance takes all names up to the next option, so name the text first" if balance else ""
+    if not text.corpus and not given.counts and not text.dataset:
+        hint = "; --balance takes all names up to the next option, so name the text first" if fair.balance else ""
         raise SGPEError(f"nothing to train on: give text, a dataset, or words counted before by --counts{hint}")
-    for option, value in {"price": balance_price, "parity": balance_parity, "by": balance_by}.items():
-        if value is not None and not balance:
-            raise SGPEError(f"--balance-{option} is for --balance: name held-out text of each language there")
-    if balance and dataset:
-        raise SGPEError("--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset")
+    fair.check(text.dataset)
     # A folder that cannot be written should be refused before an hour of training, not after.
-    check_new_folder(out, overwrite=overwrite)
-    check_folder(out, with_chat_template=chat_template is not None)
-    text = corpus_of(corpus, dataset, split, streaming, text_field, counts=counts, weight=weight)
-    held_out = Corpus.of(balance or (), text_field=text_field)
-    warn_of_zawgyi(text, held_out)
+    check_new_folder(given.out, overwrite=given.overwrite)
+    check_folder(given.out, with_chat_template="chat_template" in settings)
+    corpus = text.read(given.counts, settings.pop("weights", ()))
+    held_out = Corpus.of(fair.balance, text_field=text.text_field)
+    warn_of_zawgyi(corpus, held_out)
     how, choice = find_recipe(
-        text, recipe, script or (), pattern=pattern, normalization=normalization, runs_in=runs_in or ()
+        corpus,
+        given.recipe,
+        given.script,
+        pattern=given.pattern,
+        normalization=settings.get("normalization"),
+        runs_in=given.runs_in,
     )
-    config = TrainingConfig(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        cut_cost=cut_cost,
-        letter_coverage=letter_coverage,
-        syllable_coverage=syllable_coverage,
-        min_unit_frequency=min_unit_frequency,
-        special_tokens=special_token,
-        tie_break=tie_break,
-        normalization=normalization,
-        special_tokens_position=special_tokens_position,
-        chat_template=chat_template and read_chat_template(chat_template),
-        bos_token=bos_token,
-        eos_token=eos_token,
-        pad_token=pad_token,
-        add_bos_token=add_bos_token,
-        add_eos_token=add_eos_token,
-        model_max_length=model_max_length,
-        weights=text.weights,
-        **how,
-    )
-    trainer = TokenizerTrainer(config, workers=workers)
+    if template := settings.get("chat_template"):
+        settings["chat_template"] = read_chat_template(template)
+    config = TrainingConfig(**settings, **how, weights=corpus.weights)
     found = None
-    with atomic_directory(out) as folder:
-        if balance:
+    with atomic_directory(given.out) as folder:
+        if fair.balance:
             found = balance_corpus(
-                text, held_out, config, by=balance_by, price=balance_price, parity=balance_parity, workers=workers
+                corpus,
+                held_out,
+                config,
+                by=fair.balance_by,
+                price=fair.balance_price,
+                parity=fair.balance_parity,
+                workers=text.workers,
             )
             words, tokenizer = found.words, found.tokenizer
         else:
-            words = trainer.count(files=text)
+            trainer = TokenizerTrainer(config, workers=text.workers)
+            words = trainer.count(files=corpus)
             if not len(words):
-                named = [*(corpus or ()), *map(str, counts or ()), *(dataset or ())]
+                named = [*text.corpus, *map(str, given.counts), *text.dataset]
                 raise SGPEError(f"{', '.join(named)}: no words to learn from")
             tokenizer = trainer.learn(words)
         write(tokenizer.data, folder)
@@ -200,13 +138,17 @@ def train(
     whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
     if config.recipe == "portable" and (cut := cut_scripts(Splitting("bpe", pattern=config.pattern), scripts)):
         whole += f" but where pattern {config.pattern} cuts words of {names_of(cut)}: hf-sgpe evaluate counts how often"
-    sentence = (
-        f"{out}: {tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct){whole}"
-    )
+    learned = f"{tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct)"
     report(
-        "\n".join([sentence, *([str(choice)] if choice else []), *(_what_balance_did(found) if found else ())]),
+        "\n".join(
+            [
+                f"{given.out}: {learned}{whole}",
+                *([str(choice)] if choice else []),
+                *(_what_balance_did(found) if found else ()),
+            ]
+        ),
         {
-            "out": out,
+            "out": given.out,
             "recipe": config.recipe,
             "pattern": config.pattern,
             "tokens": tokenizer.vocab_size,
@@ -241,57 +183,3 @@ def _what_balance_did(found: Balanced) -> Iterator[str]:
         yield "the same without balancing: " + " ".join(
             f"--weight {quote(f'{name}={weight:g}')}" for name, weight in after.weights.items() if weight != 1
         )
-
-
-@command(
-    "train-sgpe",
-    epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20",
-)
-def train_sgpe(
-    corpus: Annotated[list[str], typer.Argument(help="As for train; the document's are .jsonl.", show_default=False)],
-    *,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder to write to.", show_default=False)],
-    overwrite: shared_options.Overwrite = False,
-    vocab_size: Annotated[int, typer.Option(help="Number of tokens to aim for, special tokens included.")] = 100_000,
-    prune_freq: Annotated[int, typer.Option(help="Syllables that occur less often become [UNK].")] = 100,
-    min_freq: Annotated[int, typer.Option(help="Never merge a pair that occurs less often.")] = 2,
-    checkpoint_every: Annotated[int, typer.Option(help="Merges between checkpoints.")] = 20_000,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out, if there is one.")
-    ] = False,
-    script: Annotated[
-        list[str] | None,
-        typer.Option(help="As for train (default: sinhala, the document's).", show_default=False),
-    ] = None,
-    text_field: Annotated[str, typer.Option(help="Field with the text in .jsonl and .parquet.")] = "text",
-    workers: Annotated[int | None, typer.Option(help="As for train.", show_default=False)] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log the first ten merges and every thousandth.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
-    from hf_sgpe.files.overwriting import check_new_folder
-    from trainers import SGPETrainer
-    from trainers.tokenizers.sgpe_trainer import checkpoints
-
-    if verbose:
-        logging.getLogger("trainers").setLevel(logging.INFO)
-    if not checkpoints(Path(out)):  # the trainer resumes from those, or refuses to begin another run beside them
-        check_new_folder(out, overwrite=overwrite)
-    trainer = SGPETrainer(
-        vocab_size=vocab_size,
-        prune_freq=prune_freq,
-        min_freq=min_freq,
-        checkpoint_every=checkpoint_every,
-        scripts=tuple(script or ("sinhala",)),
-        workers=workers,
-    )
-    vocabulary = trainer.train(corpus, out, text_field=text_field, resume=resume)
-    tokens, merges = len(vocabulary.vocab), len(vocabulary.merges)
-    lossless = vocabulary.to_data().vocab_size
-    report(
-        f"{out}: {tokens:,} tokens, {merges:,} merges\n"
-        f"tokenizer.json has {lossless - tokens:,} more, to spell what vocab.json cannot",
-        {"out": out, "tokens": tokens, "merges": merges, "tokens_in_tokenizer_json": lossless},
-        as_json,
-    )

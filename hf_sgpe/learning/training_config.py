@@ -9,13 +9,13 @@ from typing import Any
 
 from hf_sgpe.bpe.trainer import TIE_BREAKS
 from hf_sgpe.bpe.unit_tier import BYTES
-from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import CUT_COST, check_cut_cost
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.scripts.script_registry import resolve_scripts
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
+from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.special_tokens import (
     Template,
     bos_eos_template,
@@ -81,27 +81,90 @@ class TrainingConfig:
     'nfc'
     """
 
-    vocab_size: int
+    vocab_size: int = field(
+        metadata=as_option("Number of tokens, special tokens included (of sgpe: the document's).", default=32_000)
+    )
     recipe: str = "hybrid"
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
-    min_frequency: int = 2
-    letter_coverage: float | None = None
-    syllable_coverage: float | None = None
-    min_unit_frequency: int | None = None
-    tie_break: str = "smallest-pair-id"
-    normalization: str | None = None
-    special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
-    special_tokens_position: str | None = None
-    chat_template: str | None = None
-    bos_token: str | None = field(default=None, kw_only=True)
-    eos_token: str | None = field(default=None, kw_only=True)
-    pad_token: str | None = field(default=None, kw_only=True)
-    add_bos_token: bool = field(default=False, kw_only=True)
-    add_eos_token: bool = field(default=False, kw_only=True)
-    cut_cost: float | None = field(default=None, kw_only=True)
-    model_max_length: int | None = field(default=None, kw_only=True)
-    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    min_frequency: int = field(default=2, metadata=as_option("Never merge a pair that occurs less often."))
+    letter_coverage: float | None = field(
+        default=None,
+        metadata=as_option(
+            "Share of running letters that get a token, whatever it costs. Without --cut-cost it decides alone."
+        ),
+    )
+    syllable_coverage: float | None = field(
+        default=None,
+        metadata=as_option(
+            "Share of running syllables that get a token, whatever it costs. Without --cut-cost it decides alone."
+        ),
+    )
+    min_unit_frequency: int | None = field(
+        default=None, metadata=as_option("In place of both: letters and syllables that occur this often.")
+    )
+    tie_break: str = field(
+        default="smallest-pair-id", metadata=as_option(f"{', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}.")
+    )
+    normalization: str | None = field(default=None, metadata=as_option("nfc or none (default: nfc for hybrid, else none)."))
+    special_tokens: Sequence[str] | Mapping[str, int] | None = field(
+        default=None,
+        hash=False,
+        metadata=as_option(
+            "Special token (repeatable; default: <|endoftext|>, or the five of SGPE for sgpe).",
+            "--special-token",
+            type=list[str],
+        ),
+    )
+    special_tokens_position: str | None = field(
+        default=None, metadata=as_option("end, start or after-bytes (default: end, or start for sgpe).")
+    )
+    chat_template: str | None = field(
+        default=None,
+        metadata=as_option("llama3, chatml, alpaca or a .jinja file; the special tokens of a named one come along."),
+    )
+    bos_token: str | None = field(default=None, kw_only=True, metadata=as_option("Special token that begins texts."))
+    eos_token: str | None = field(
+        default=None,
+        kw_only=True,
+        metadata=as_option("Special token that ends texts, or turns (default: the chat template's)."),
+    )
+    pad_token: str | None = field(
+        default=None,
+        kw_only=True,
+        metadata=as_option("Special token that fills rows up (default: the one that ends texts)."),
+    )
+    add_bos_token: bool = field(
+        default=False,
+        kw_only=True,
+        metadata=as_option("Put the token that begins texts before each text, when special tokens are added."),
+    )
+    add_eos_token: bool = field(
+        default=False,
+        kw_only=True,
+        metadata=as_option("Put the token that ends texts after each text, when special tokens are added."),
+    )
+    cut_cost: float | None = field(
+        default=None,
+        kw_only=True,
+        metadata=as_option(
+            "How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text "
+            f"(default: {CUT_COST:g}; extend has its own scale).",
+            after="min_frequency",
+        ),
+    )
+    model_max_length: int | None = field(
+        default=None, kw_only=True, metadata=as_option("Tokens that a model takes (default: any number).")
+    )
+    weights: Mapping[str, float] = field(
+        default_factory=dict,
+        hash=False,
+        metadata=as_option(
+            "How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
+            "--weight",
+            type=list[str],
+        ),
+    )
 
     def __post_init__(self) -> None:
         _check_known("recipe", self.recipe, tuple(RECIPES))
@@ -177,6 +240,12 @@ class TrainingConfig:
                     object.__setattr__(self, name, usual)
 
     def _check_chat_template(self, template: str) -> None:
+        from hf_sgpe.chat.templates import (  # with Jinja, which --help does without
+            SPECIAL_TOKENS,
+            check_template,
+            load_template,
+        )
+
         if not isinstance(template, str):
             raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")
         check_template(load_template(template))

@@ -10,36 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.text_generator import Chat, TextGenerator
+from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
 from hf_sgpe.splitting.normalization import well_formed
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one request may ask for.
-
-    Args:
-        max_body: Bytes in its body.
-        max_new_tokens: In each answer; a chat that names no number gets as many, or as the context has room for.
-        max_choices: Answers in all: prompts times ``n``.
-        max_waiting: Requests that may wait while another is worked on.
-
-    Raises:
-        SGPEError: a number is too small.
-    """
-
-    max_body: int = 4 << 20
-    max_new_tokens: int = 4096
-    max_choices: int = 16
-    max_waiting: int = 128
-
-    def __post_init__(self) -> None:
-        for name, least in (("max_body", 1), ("max_new_tokens", 1), ("max_choices", 1), ("max_waiting", 0)):
-            if getattr(self, name) < least:
-                raise SGPEError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from support.data import DATA, corpus, needs_data
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.cli.export import export
+from hf_sgpe.cli.export import ExportOptions, export
 from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import known_to_llama_cpp
 from hf_sgpe.generation import GenerationOptions, TextGenerator
@@ -119,7 +119,7 @@ def test_llama_makes_smaller_types_itself(weight_type, tolerance, tokenizer, tmp
     folder = llama(tmp_path / "model", tokenizer, **shape)
     out = tmp_path / "out"
     our_gguf.write(folder, tmp_path / "whole.gguf", "F16")
-    export(str(folder), out=str(out / "small.gguf"), output="gguf", weight_type=weight_type)
+    export(ExportOptions(source=str(folder), out=str(out / "small.gguf"), output="gguf", weight_type=weight_type))
     assert [file.name for file in out.iterdir()] == ["small.gguf"]
     assert "llama_model_quantize" not in capfd.readouterr().err
     whole, small = (gguf.GGUFReader(path) for path in (tmp_path / "whole.gguf", out / "small.gguf"))
@@ -346,7 +346,7 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     config = TrainingConfig(vocab_size=300, recipe="bpe", pattern="bloom", normalization=normalization)
     tokenizer = train_from_counts(WordCounts.from_texts(["क\u093c और ढ\u093c"], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    export(str(folder), out=str(tmp_path / "model.gguf"), output="gguf")
+    export(ExportOptions(source=str(folder), out=str(tmp_path / "model.gguf"), output="gguf"))
     only = "" if normalization == "none" else " for text in the form NFC only, which it does not make itself"
     assert capsys.readouterr().out.endswith(f" MB. llama.cpp itself gives the same ids{only} (pre-tokenizer bloom)\n")
     silence()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.options import as_option
 
 # The greatest of 32 bits is what llama.cpp takes for no seed.
 _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
@@ -59,25 +58,43 @@ class GenerationOptions:
         SGPEError: a number is out of its range.
     """
 
-    max_new_tokens: int = 512
-    temperature: float = 0.7
-    top_p: float = 0.9
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
+    max_new_tokens: int = field(default=512, metadata=as_option("The most tokens in an answer."))
+    temperature: float = field(default=0.7, metadata=as_option("0 for always the most probable token."))
+    top_p: float = field(
+        default=0.9, metadata=as_option("Only the most probable tokens that together have this probability.")
+    )
+    top_k: int = field(default=0, metadata=as_option("Only this many of the most probable tokens; 0 for all."))
+    min_p: float = field(default=0.0, metadata=as_option("Only tokens with this share of the highest probability or more."))
+    repetition_penalty: float = field(
+        default=1.0, metadata=as_option("Above 1: tokens that occurred before become less probable.")
+    )
+    seed: int | None = field(default=None, metadata=as_option("The same one gives the same answer."))
+    stop: tuple[str, ...] = field(default=(), metadata=as_option("Text at which an answer ends (repeatable)."))
     stop_ids: tuple[int, ...] = ()
-    whole_syllables: bool = False
-    heal: bool = False
+    whole_syllables: bool = field(
+        default=False,
+        metadata=as_option(
+            "Show a letter only when no further token can change it.",
+            "--whole-syllables/--no-whole-syllables",
+            default=True,
+        ),
+    )
+    heal: bool = field(
+        default=False,
+        metadata=as_option(
+            "Let the model finish the last word of a prompt by a longer token; not for conversations.", "--heal"
+        ),
+    )
 
     def __post_init__(self) -> None:
         for name, (kind, least_and_most, holds) in _RANGES.items():
             value = getattr(self, name)
             if value is None and name == "seed":
                 continue
-            if isinstance(value, np.generic):
-                value = value.item()
+            if type(value) not in (int, float):
+                from numpy import generic  # the command line shows these options without it
+
+                value = value.item() if isinstance(value, generic) else value
             given = value
             if kind is float and type(value) is int:  # transformers takes no whole number for it
                 value = float(value) if abs(value) < 1 << 1000 else inf

@@ -13,6 +13,7 @@ from hf_sgpe.learning.unit_choice import check_cut_cost
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.scripts.script_registry import Script, resolve_script, resolve_scripts
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 AUTO = "auto"
@@ -49,17 +50,58 @@ class ExtensionConfig:
     """
 
     scripts: Sequence[str]
-    new_tokens: int | str = 16_000
-    own_split: bool | None = None
-    letter_coverage: float = 0.9999
-    syllable_coverage: float = 0.999
-    cut_cost: float = 1.0
-    least_saving: float = 0.005
-    balance: float = 0.4
-    min_frequency: int = 2
+    new_tokens: int | str = field(
+        default=16_000,
+        metadata=as_option(
+            "How many tokens to add, or auto: until a thousand more save less than --least-saving.",
+            type=str,
+            default="16000",
+        ),
+    )
+    own_split: bool | None = field(
+        default=None,
+        metadata=as_option(
+            "Put a split for the scripts' words in front, or leave the split as it is "
+            "(default: in front where words of the scripts would be cut apart).",
+            "--own-split/--base-split",
+        ),
+    )
+    letter_coverage: float = field(
+        default=0.9999, metadata=as_option("Share of running letters that may get a token, if they earn it.")
+    )
+    syllable_coverage: float = field(
+        default=0.999, metadata=as_option("Share of running syllables that may get a token, if they earn it.")
+    )
+    cut_cost: float = field(
+        default=1.0,
+        metadata=as_option(
+            "How many tokens a cut syllable counts as, and a cut letter four times as many: more gives fewer cuts and "
+            "longer text. Lower than that of train, which counts both alike, for each new token is a row of the model."
+        ),
+    )
+    least_saving: float = field(default=0.005, metadata=as_option("For --new-tokens auto: share of the text's tokens."))
+    balance: float = field(
+        default=0.4,
+        metadata=as_option(
+            "A number, not files as for train: 0: every word counts once; 1: scripts with little text count as much as "
+            "others."
+        ),
+    )
+    min_frequency: int = field(default=2, metadata=as_option("Never merge a pair that occurs less often."))
     tie_break: str = "smallest-pair-id"
-    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
-    reuse_ids: bool = False
+    weights: Mapping[str, float] = field(
+        default_factory=dict,
+        hash=False,
+        metadata=as_option(
+            "How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
+            "--weight",
+            type=list[str],
+        ),
+    )
+    reuse_ids: bool = field(
+        default=False,
+        metadata=as_option("First fill ids that the model's config.json has rows for and no token uses."),
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.scripts, Iterable):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hf_sgpe import SGPEError
-from hf_sgpe.cli.application import read_chat_template, stdin_lines
+from hf_sgpe.cli.input_lines import stdin_lines
+from hf_sgpe.cli.model_options import read_chat_template
 from hf_sgpe.corpora.text_files import read_documents, read_lines, read_records
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.files.unreadable import check_no_pointer

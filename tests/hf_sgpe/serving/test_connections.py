@@ -6,7 +6,8 @@ import socket
 import pytest
 from support.serving import serving, wait_until
 
-from hf_sgpe.serving.requests import Limits, Served
+from hf_sgpe.serving.limits import Limits
+from hf_sgpe.serving.requests import Served
 
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")

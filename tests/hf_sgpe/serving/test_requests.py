@@ -4,8 +4,9 @@ import pytest
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import TextGenerator
+from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.parameters import RequestError
-from hf_sgpe.serving.requests import Limits, Served, read_chat, read_completion, read_detokenize, read_json, read_tokenize
+from hf_sgpe.serving.requests import Served, read_chat, read_completion, read_detokenize, read_json, read_tokenize
 
 HELLO = [{"role": "user", "content": "Hi"}]
 

@@ -10,7 +10,8 @@ from support.engines import Parrot
 from support.serving import serving
 
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.serving.requests import Limits, Served
+from hf_sgpe.serving.limits import Limits
+from hf_sgpe.serving.requests import Served
 
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")

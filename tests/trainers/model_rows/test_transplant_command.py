@@ -16,15 +16,15 @@ from hf_sgpe import SGPEError  # noqa: E402
 
 
 def test_where_to_write_is_looked_at_before_models_are_measured(tokenizer_folders, tmp_path, sample, monkeypatch):
-    from hf_sgpe.cli.transplant import transplant as command
+    from hf_sgpe.cli.transplant import TransplantOptions, transplant as command
 
     model = saved_model("smollm", tokenizer_folders / "old", tmp_path / "model")
     (tmp_path / "en.txt").write_text(sample["en"][:500], encoding="utf-8", newline="\n")
     monkeypatch.setattr("hub_cards.cards.transplant_card.measure", lambda *_, **__: pytest.fail("measured"))
+    tokenizer, text = tokenizer_folders / "extended", tmp_path / "en.txt"
+    given = TransplantOptions(model=str(model), tokenizer=str(tokenizer), out=str(model), evaluate=[str(text)])
     with pytest.raises(SGPEError, match="is what the model is made from"):
-        command(
-            str(model), tokenizer=str(tokenizer_folders / "extended"), out=str(model), evaluate=[str(tmp_path / "en.txt")]
-        )
+        command(given)
 
 
 def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, sample):

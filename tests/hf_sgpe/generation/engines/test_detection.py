@@ -304,7 +304,7 @@ class Counting(Engine):
 
 
 def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, capsys):
-    from hf_sgpe.cli.chat import engines
+    from hf_sgpe.cli.engines import engines
     from hf_sgpe.generation.engines import detection
 
     monkeypatch.setitem(detection.MODEL_KINDS, "numbers", lambda path: path.name == "numbers")

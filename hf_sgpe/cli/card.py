@@ -1,0 +1,98 @@
+"""``card``: the card of a tokenizer or a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, baseline_option, named_tokenizers, text_field_option
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.options import argument, option, option_list
+from hf_sgpe.terminal.printing import report
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardOptions:
+    """What a card is about, what is measured for it, and what its reader is told besides."""
+
+    tokenizer: str = argument(TOKENIZER_HELP)
+    text: list[str] = option_list(
+        "Held-out text to measure on: FILE whose name tells the language, as ntrex_si.txt does, or NAME=FILE with a "
+        "language such as si for NAME (repeatable). English, if it is among them, is what parity compares with: the same "
+        "lines in each language.",
+        "--eval",
+    )
+    baseline: list[str] = baseline_option()
+    name: str | None = option("user/name, as the card's code loads it (default: the tokenizer's folder).")
+    license: str | None = option("Licence, such as apache-2.0.")
+    language: list[str] = option_list(
+        "Language it is for, such as si (repeatable; default: those measured that do not fall back to bytes)."
+    )
+    dataset: list[str] = option_list("Dataset it was trained on (repeatable).")
+    base_model: str | None = option("For a model: its base model, user/name (default: the one it was made from).")
+    tag: list[str] = option_list("Further tag on the Hub (repeatable).")
+    out: str | None = option("Folder to write to (default: the tokenizer's).", None, "-o")
+    overwrite: bool = option(
+        "Replace a README.md or a page that somebody wrote or changed.", False, "--overwrite", "--replace"
+    )
+    text_field: str = text_field_option()
+
+
+@command(epilog="Example: hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf")
+def card(given: CardOptions, as_json: Json = False) -> None:
+    """Write the card of a tokenizer: README.md, the same as one page, index.html, and pictures.
+
+    In the folder of a model, write the model's card: README.md with base model, licence and languages, and with the
+    measurements that hf-sgpe transplant --eval made.
+    """
+    from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
+    from hf_sgpe.evaluation.comparison import compare, texts_of
+    from hf_sgpe.evaluation.metrics import load
+    from hf_sgpe.files.hub import check_name, split_name
+    from hf_sgpe.tokenizer import BPETokenizer
+    from hub_cards.cards.card_of_model import holds_model, write_model_card
+    from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
+
+    if given.out is None and not Path(given.tokenizer).is_dir():
+        raise SGPEError(f"{given.tokenizer}: no folder to write a card to: give one by --out")
+    if given.baseline and not given.text:
+        raise SGPEError("--baseline needs text to measure on: give --eval")
+    folder = given.out or given.tokenizer
+    known: dict[str, Any] = {
+        "license": given.license,
+        "languages": given.language,
+        "datasets": given.dataset,
+        "tags": given.tag,
+        "replace": given.overwrite,
+    }
+    if holds_model(Path(folder)):
+        if given.text:
+            raise SGPEError(
+                f"{folder}: holds a model, and --eval is for the card of a tokenizer: give --out for that card; "
+                "hf-sgpe transplant --eval and hf-sgpe evaluate --model measure models"
+            )
+        written = write_model_card(folder, name=given.name, base_model=given.base_model, **known)
+        report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
+        return
+    if given.base_model:
+        raise SGPEError(f"--base-model is for the card of a model, and {folder} holds none")
+    loaded = BPETokenizer.from_pretrained(given.tokenizer)
+    name = given.name
+    if name is None:
+        path = Path(given.tokenizer).resolve()
+        name = split_name(given.tokenizer)[0] if not path.exists() else path.name if path.is_dir() else path.parent.name
+    else:
+        check_name(name)
+    # What cannot be written should be known before minutes of measuring, not after.
+    check_card(folder, loaded, measured=bool(given.text), replace=given.overwrite)
+    check_metadata(given.license, given.language)
+    evaluations = None
+    if given.text:
+        texts = texts_of(given.text, text_field=given.text_field)
+        warn_of_zawgyi(*texts.values())
+        baselines = {name: load(source) for name, source in named_tokenizers((), given.baseline).items()}
+        evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
+    written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)
+    report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)

@@ -1,0 +1,90 @@
+"""``info``: what a tokenizer is made of."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from hf_sgpe import kernels
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.input_lines import well_formed
+from hf_sgpe.cli.tokenizer_options import TokenizerFirst
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.package import __version__
+from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
+from hf_sgpe.terminal.options import option
+from hf_sgpe.terminal.printing import print_facts, print_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfoOptions(TokenizerFirst):
+    """The tokenizer, and a text to try it on."""
+
+    sample_text: str | None = option("Show the tokens of this text, too, and whether it comes back.")
+
+
+@command(epilog="Example: hf-sgpe info my-tokenizer")
+def info(given: InfoOptions, as_json: Json = False) -> None:
+    """Show what a tokenizer is made of and how it was trained; without one, versions and scripts."""
+    names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.older]
+    if len(names) > 1:
+        raise SGPEError("one tokenizer at a time")
+    if given.sample_text is not None and not names:
+        raise SGPEError("--sample-text is for a tokenizer: name one: a folder, a tokenizer.json or a Hub repository")
+    facts = _facts(names[0], given.sample_text) if names else _versions()
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts([*facts.items()])
+
+
+def _versions() -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    facts = {"hf-sgpe": __version__, "kernel": kernels.describe(), "python": sys.version.split()[0]}
+    for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = f"not installed: pip install {package}"
+    return facts | {"scripts": list(SCRIPTS)}
+
+
+def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
+    from hf_sgpe.tokenizer import BPETokenizer
+
+    loaded = BPETokenizer.from_pretrained(tokenizer)
+    facts: dict[str, Any] = {
+        "tokenizer": tokenizer,
+        "tokens": loaded.vocab_size,
+        "merges": len(loaded.merges),
+        "special tokens": loaded.special_tokens,
+        **({"added tokens": loaded.added_tokens} if loaded.added_tokens else {}),
+        "roles": loaded.roles,
+        "model max length": loaded.model_max_length or "any",
+        "normalization": loaded.normalization,
+    }
+    splitting, training = loaded.splitting, loaded.metadata.get("training", {})
+    # In splitting, portable is bpe, whose words it has.
+    recipe = "portable" if training.get("recipe") == "portable" and splitting.recipe == "bpe" else splitting.recipe
+    scripts = list(training.get("scripts", ())) if recipe == "portable" else list(splitting.scripts)
+    facts |= {"recipe": recipe, "scripts": scripts}
+    facts |= {"pattern": splitting.pattern} if splitting.pattern else {}
+    coverages = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
+    # The rest of the configuration repeats the facts above.
+    shown = ("min_frequency", *(("cut_cost", *coverages) if scripts else ()), "tie_break", "weights")
+    facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name) not in (None, {})}
+    if "balance" in loaded.metadata:
+        facts["balance"] = loaded.metadata["balance"]
+    if training:
+        facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
+    for number, note in enumerate(loaded.metadata.get("extensions", ()), 1):
+        facts["extended from" if number == 1 else f"extended again ({number})"] = {
+            name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
+        }
+    if sample_text is not None:
+        ids = loaded.encode(*well_formed([sample_text]))
+        facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": loaded.convert_ids_to_tokens(ids)}
+        facts["sample comes back"] = loaded.decode(ids) == sample_text
+    return facts

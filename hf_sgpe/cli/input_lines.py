@@ -1,0 +1,42 @@
+"""The texts that commands are given: as arguments, or as lines of stdin."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.unreadable import why_not_text
+from hf_sgpe.splitting import normalization
+from hf_sgpe.terminal.progress import somebody_watches
+
+
+def well_formed(texts: list[str]) -> list[str]:
+    """Return the texts.
+
+    Raises:
+        SGPEError: one of them was typed in another encoding than the locale's.
+    """
+    for number, text in enumerate(texts, 1):
+        if normalization.well_formed(text) != text:
+            raise SGPEError(f"text {number} is not valid in this locale's encoding: set a UTF-8 locale, or use stdin")
+    return texts
+
+
+def stdin_lines() -> Iterator[str]:
+    """Return the lines of stdin.
+
+    Raises:
+        SGPEError: there is no stdin, or a line is not UTF-8.
+    """
+    if sys.stdin is None:
+        raise SGPEError("there is no stdin to read from: give the input as arguments")
+    if sys.stdin.isatty() and somebody_watches():
+        print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            if number == 1 and (reason := why_not_text(line)):
+                raise SGPEError(f"stdin: {reason}") from None
+            raise SGPEError(f"stdin, line {number}: not UTF-8 (byte {error.start} of the line)") from None

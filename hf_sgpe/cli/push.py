@@ -1,0 +1,117 @@
+"""``push``: tokenizers and models to the Hub."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.terminal.options import argument, option
+from hf_sgpe.terminal.printing import report
+
+if TYPE_CHECKING:
+    from hub_cards.publishing.push import Pushed
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushOptions:
+    """What is uploaded, and where."""
+
+    folder: str = argument("Folder with a tokenizer, or a model and its tokenizer.")
+    repository: str = argument("user/name; created if need be.")
+    private: bool = option("Make the repository private, if it is created here.", False)
+    revision: str | None = option("Branch; a new one starts where main is (default: main).")
+    pull_request: bool = option("Propose it as a pull request.", False)
+    token: str | None = option(
+        "Token with write access. Others can see it in the list of processes and your history: better to log in once by "
+        "'hf auth login', or to set HF_TOKEN."
+    )
+    message: str | None = option("Message of the commit (default: one that names what is uploaded).", None, "-m")
+    space: str | None = option(
+        "Folder that hf-sgpe playground wrote: it goes along, as a static Space of the same name (branch main).",
+        None,
+        "--playground",
+    )
+    dry_run: bool = option("Only look at what is there and show what would go; nothing is sent.", False)
+    replace_card: bool = option("Let a generated card replace a README.md that somebody wrote or changed.", False)
+
+
+@command(epilog="Example: hf-sgpe push my-tokenizer user/name --dry-run")
+def push(given: PushOptions, as_json: Json = False) -> None:
+    """Upload a tokenizer, or a model with its tokenizer, to the Hugging Face Hub: with card and pictures, in one commit."""
+    import warnings
+    from shlex import quote
+
+    from hub_cards.cards.card_of_model import missing_metadata
+    from hub_cards.markup import listed
+    from hub_cards.playground.playground import playground_files, push_playground
+    from hub_cards.publishing.push import push as upload
+
+    files = (
+        playground_files(given.space) if given.space else []
+    )  # a folder without one should be known before anything is sent
+    with warnings.catch_warnings(record=True) as remarks:
+        pushed = upload(
+            given.folder,
+            given.repository,
+            private=given.private or None,
+            revision=given.revision,
+            create_pr=given.pull_request,
+            token=given.token,
+            commit_message=given.message,
+            replace_card=given.replace_card,
+            dry_run=given.dry_run,
+        )
+    for remark in remarks:
+        logging.warning(" ".join(str(remark.message).split()))
+    if missing := missing_metadata(Path(given.folder)):
+        logging.warning(
+            f"the model's card has no {listed(missing)}: hf-sgpe card {quote(given.folder)} --help shows how to add it"
+        )
+    changed = sum(file.change in ("new", "changed") for file in pushed.files)
+    if pushed.unreachable:
+        done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
+    elif given.dry_run:
+        # A private repository looks like a missing one without the right to see it.
+        done = (
+            "nothing was sent; you see no such repository, so it would be created" if pushed.created else "nothing was sent"
+        )
+    elif pushed.created:
+        done = "created and pushed"
+    else:
+        done = "pushed" if changed else "the branch was created; nothing else has changed"
+        if not changed and not pushed.new_branch:
+            done = "nothing has changed"
+    lines = [*_lines(pushed), f"{pushed.url}: {done}"]
+    if given.space:
+        shown = f"Space {pushed.repo_id}"
+        if not given.dry_run:
+            shown = push_playground(given.space, pushed.repo_id, private=given.private or None, token=given.token)
+        lines.append(f"{shown}: {'nothing was sent of ' if given.dry_run else 'pushed '}{len(files)} files of {given.space}")
+    report(
+        "\n".join(lines),
+        {
+            "url": pushed.url,
+            "done": done,
+            "files": [{"path": file.path, "bytes": file.size, "change": file.change} for file in pushed.files],
+            "left_out": pushed.left_out,
+            "playground": shown if given.space else None,
+        },
+        as_json,
+        is_asked_for=given.dry_run,
+    )
+
+
+def _lines(pushed: Pushed) -> Iterator[str]:
+    """What became of each file, for people."""
+    width = max(len(file.path) for file in pushed.files)
+    for file in pushed.files:
+        large = ", as a large file (LFS)" if file.large else ""
+        kept = ": the one on the Hub was written or changed by somebody, or measured; --replace-card puts this there"
+        change = file.change + kept if file.change == "kept" else file.change
+        yield f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}"
+    if pushed.left_out:
+        yield f"left out: {', '.join(pushed.left_out)}"

@@ -1,0 +1,60 @@
+"""``train-sgpe``: the training of the SGPE document."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.tokenizer_options import overwrite_option, text_field_option
+from hf_sgpe.terminal.options import argument, option, option_list
+from hf_sgpe.terminal.printing import report
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSGPEOptions:
+    """The text, and the settings that the document has."""
+
+    corpus: list[str] = argument("As for train; the document's are .jsonl.")
+    out: str = option("Folder to write to.", ..., "-o")
+    overwrite: bool = overwrite_option()
+    vocab_size: int = option("Number of tokens to aim for, special tokens included.", 100_000)
+    prune_freq: int = option("Syllables that occur less often become [UNK].", 100)
+    min_freq: int = option("Never merge a pair that occurs less often.", 2)
+    checkpoint_every: int = option("Merges between checkpoints.", 20_000)
+    resume: bool = option("Go on from the last checkpoint in --out, if there is one.", False)
+    script: list[str] = option_list("As for train (default: sinhala, the document's).")
+    text_field: str = text_field_option()
+    workers: int | None = option("As for train.")
+    verbose: bool = option("Log the first ten merges and every thousandth.", False, "-v")
+
+
+@command("train-sgpe", epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20")
+def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
+    """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
+    from hf_sgpe.files.overwriting import check_new_folder
+    from trainers import SGPETrainer
+    from trainers.tokenizers.sgpe_trainer import checkpoints
+
+    if given.verbose:
+        logging.getLogger("trainers").setLevel(logging.INFO)
+    if not checkpoints(Path(given.out)):  # the trainer resumes from those, or refuses to begin another run there
+        check_new_folder(given.out, overwrite=given.overwrite)
+    trainer = SGPETrainer(
+        vocab_size=given.vocab_size,
+        prune_freq=given.prune_freq,
+        min_freq=given.min_freq,
+        checkpoint_every=given.checkpoint_every,
+        scripts=tuple(given.script or ("sinhala",)),
+        workers=given.workers,
+    )
+    vocabulary = trainer.train(given.corpus, given.out, text_field=given.text_field, resume=given.resume)
+    tokens, merges = len(vocabulary.vocab), len(vocabulary.merges)
+    lossless = vocabulary.to_data().vocab_size
+    report(
+        f"{given.out}: {tokens:,} tokens, {merges:,} merges\n"
+        f"tokenizer.json has {lossless - tokens:,} more, to spell what vocab.json cannot",
+        {"out": given.out, "tokens": tokens, "merges": merges, "tokens_in_tokenizer_json": lossless},
+        as_json,
+    )
