@@ -1,8 +1,7 @@
-"""``hf-sgpe encode``, ``decode`` and ``info``."""
+"""``hf-sgpe encode``, and ``decode`` of what it writes."""
 
 import json
 import os
-from importlib.metadata import version
 
 import pytest
 from support.command import hf_sgpe
@@ -46,19 +45,6 @@ def test_stdin_that_is_not_utf8(saved):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"ids": "x"}', "[" * 100_000, "1_0", '{"tokens": []}', "[1.5]", "[1, [2]]", "1 2 x", "[1"]
-)
-def test_lines_that_are_no_ids(saved, line):
-    done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", code=2)
-    assert done.stderr == "error: stdin, line 2: expected token ids such as '12 345', a JSON list or an object with ids\n"
-
-
-def test_info_without_a_tokenizer_shows_versions():
-    assert "tokenizers" in hf_sgpe("info").stdout
-    assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("encode -t '' x", "the tokenizer must have a name"),
@@ -66,13 +52,6 @@ def test_info_without_a_tokenizer_shows_versions():
         ("encode -t nowhere x", "nowhere: no such file or folder"),
         ("encode tok x --html page.html --baseline tok=damaged", "two tokenizers are called tok"),
         ("encode tok x --html page.html --baseline tok", "two tokenizers are called tok"),
-        ("decode -t tok 99999", "id 99999 at position 0 is not in the vocabulary"),
-        ("decode -t tok -- -5", "id -5"),
-        ("decode -t tok twelve", "arguments: expected token ids"),
-        ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
-        ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
-        ("info vocab.json", "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
-        ("info x.tiktoken", r"a \.tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

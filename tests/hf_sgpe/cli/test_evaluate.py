@@ -1,4 +1,4 @@
-"""``hf-sgpe evaluate``, ``card``, ``playground`` and ``push``."""
+"""``hf-sgpe evaluate``."""
 
 import json
 import re
@@ -40,29 +40,6 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
     assert "a=b" in hf_sgpe("evaluate", "tok", "good.txt", "--baseline", "a=b", cwd=workplace).stdout
 
 
-def test_a_playground_names_tokenizers_without_saying_where_they_lie(saved, tmp_path):
-    site = tmp_path / "site"
-    done = hf_sgpe("playground", saved, "--baseline", f"old={saved}", "--out", site, "--json")
-    assert json.loads(done.stdout)["files"].count("tokenizer-2.json") == 1
-    page = (site / "index.html").read_text(encoding="utf-8")
-    assert f"the tokens of {saved.name} and old" in page
-    assert str(saved.parent) not in page
-    assert "ශ්‍රී ලංකාව" in page.split("<textarea")[1].split("</textarea>")[0]  # it is for Sinhala first
-    hf_sgpe("playground", saved, "--baseline", saved / "tokenizer.json", "--out", site, "--name", "")
-    assert "tokenizer.json" in (site / "index.html").read_text(encoding="utf-8")
-    done = hf_sgpe("playground", saved, "--name", "a", "--baseline", f"a={saved}", "--out", site, code=2)
-    assert done.stderr.startswith(
-        "error: two tokenizers would have one name on the page: name them by --name and --baseline"
-    )
-
-
-def test_an_adapter_is_not_pushed_as_a_tokenizer(tmp_path, saved):
-    folder = shutil.copytree(saved, tmp_path / "lora")
-    (folder / "adapter_config.json").write_text("{}")
-    done = hf_sgpe("push", folder, "me/lora", "--dry-run", cwd=tmp_path, code=2)
-    assert "lora: holds no model, but a LoRA adapter: merge it first" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,9 +48,6 @@ def test_an_adapter_is_not_pushed_as_a_tokenizer(tmp_path, saved):
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
         ("evaluate -t tok empty.txt", r"empty\.txt: holds no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
-        # Before anything is measured.
-        ("card tok --eval nowhere.txt --out in-the-way-index.html", r"index\.html is a folder"),
-        ("card tok --eval nowhere.txt --out in-the-way-pictures", "pictures is a file"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

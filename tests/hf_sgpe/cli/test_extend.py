@@ -1,4 +1,4 @@
-"""``hf-sgpe extend`` and ``compare-ids``."""
+"""``hf-sgpe extend``, and ``compare-ids`` of what it writes."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""``hf-sgpe train`` and ``train-sgpe``."""
+"""``hf-sgpe train``."""
 
 import json
 import re
@@ -82,8 +82,6 @@ def test_a_target_above_what_the_corpus_gives_finishes(workplace):
         done = hf_sgpe("train", "good.txt", "--out", "out", "--overwrite", "--vocab-size", size, cwd=workplace)
         assert re.match(rf"warning: the corpus gives \d+ tokens of the {size} asked for", done.stderr)
         assert (workplace / "out" / "tokenizer.json").exists()
-    done = hf_sgpe("train-sgpe", "good.txt", "--out", "v", "--min-freq", 10**30, "--prune-freq", 2, cwd=workplace)
-    assert done.stderr.startswith("warning: the corpus gives 0 of")
 
 
 def test_weights_of_files(tmp_path):
@@ -96,28 +94,6 @@ def test_weights_of_files(tmp_path):
     for weight in ("a.txt", "=2", "a.txt=x"):
         done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, code=2, cwd=tmp_path)
         assert done.stderr == f"error: --weight {weight!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
-
-
-def test_sgpe_is_resumed_and_exported(tmp_path, sample):
-    text = tmp_path / "si.txt"
-    text.write_text(sample["si"], encoding="utf-8")
-    out = tmp_path / "out"
-    options = [text, "--out", out, "--vocab-size", 800, "--prune-freq", 2, "--checkpoint-every", 100]
-    done = hf_sgpe("train-sgpe", *options, "--verbose")
-    assert re.match(r".*out: 800 tokens, \d+ merges\n", done.stdout)
-    steps = re.findall(r"^info: step (\d+) of \d+: '.*' \+ '.*', \d+ times$", done.stderr, re.MULTILINE)
-    assert steps == list(map(str, range(1, 11)))
-    done = hf_sgpe("train-sgpe", *options, code=2)
-    assert done.stderr.endswith("left by an earlier run: resume it, or choose another folder\n")
-    vocab = (out / "vocab.json").read_bytes()
-    assert hf_sgpe("train-sgpe", *options, "--resume").stderr == ""
-    assert (out / "vocab.json").read_bytes() == vocab
-
-    hf_sgpe("export", out / "vocab.json", "--out", tmp_path / "again")
-    assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
-    done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", code=2)
-    assert done.stderr.count("\n") == 1
-    assert "ids are not in the order of its merges" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -156,13 +132,5 @@ def test_sgpe_is_resumed_and_exported(tmp_path, sample):
         (r"good.txt --out out --weight good*=1 --weight good*=2", r"'good\*' has a number already"),
     ],
 )
-def test_bad_input_of_train_is_one_line(refuses, arguments, message):
+def test_bad_input_is_one_line(refuses, arguments, message):
     refuses(f"train {arguments}", message)
-
-
-@pytest.mark.parametrize(
-    ("out", "message"),
-    [("''", "the folder to write to must have a name"), ("in-the-way-vocab.json", r"vocab\.json is a folder")],
-)
-def test_bad_input_of_train_sgpe_is_one_line(refuses, out, message):
-    refuses(f"train-sgpe good.txt --out {out}", message)

@@ -1,0 +1,15 @@
+"""``hf-sgpe counts add`` and ``counts info``."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("counts info good.txt", r"good\.txt: not a file of word counts"),
+        ("counts info nowhere", "nowhere: No such file"),
+        ("counts add good.txt --out out", r"good\.txt: not a file of word counts"),
+    ],
+)
+def test_bad_input_is_one_line(refuses, arguments, message):
+    refuses(arguments, message)

@@ -1,0 +1,24 @@
+"""``hf-sgpe info``."""
+
+from importlib.metadata import version
+
+import pytest
+from support.command import hf_sgpe
+
+
+def test_info_without_a_tokenizer_shows_versions():
+    assert "tokenizers" in hf_sgpe("info").stdout
+    assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
+        ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
+        ("info vocab.json", "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
+        ("info x.tiktoken", r"a \.tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern"),
+    ],
+)
+def test_bad_input_is_one_line(refuses, arguments, message):
+    refuses(arguments, message)
