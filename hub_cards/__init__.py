@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hf_sgpe.evaluation.runtimes import RuntimeCheck, check_runtimes
     from hf_sgpe.evaluation.same_ids import compare_ids
     from hub_cards.cards.tokenizer_card import write_card
-    from hub_cards.playground.playground import write_playground
+    from hub_cards.playground.playground_site import write_playground
     from hub_cards.token_views.token_view import TokenView, tokens_html
 
 __all__ = [
@@ -38,7 +38,7 @@ __getattr__, __dir__ = lazily(
         "hf_sgpe.evaluation.comparison": "compare",
         "hf_sgpe.evaluation.metrics": "Evaluation evaluate load_measurable",
         "hub_cards.cards.tokenizer_card": "write_card",
-        "hub_cards.playground.playground": "write_playground",
+        "hub_cards.playground.playground_site": "write_playground",
         "hf_sgpe.evaluation.results": "Comparison",
         "hf_sgpe.evaluation.runtimes": "RuntimeCheck check_runtimes",
         "hf_sgpe.evaluation.same_ids": "compare_ids",

@@ -31,7 +31,7 @@ def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
     It is a folder of files that ask nothing of others: any web server can serve it, and so can a Space of the Hub. To look
     at it: python -m http.server --directory site, and then http://localhost:8000 in a browser.
     """
-    from hub_cards.playground.playground import write_playground
+    from hub_cards.playground.playground_site import write_playground
 
     sources = named_tokenizers([given.tokenizer], given.baseline)
     # Nobody else should see where the files lie.

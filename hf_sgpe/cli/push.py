@@ -13,7 +13,7 @@ from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:
-    from hub_cards.publishing.push import Pushed
+    from hub_cards.publishing.uploading import Pushed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ def push(given: PushOptions, as_json: Json = False) -> None:
 
     from hub_cards.cards.card_of_model import missing_metadata
     from hub_cards.markup import listed
-    from hub_cards.playground.playground import playground_files, push_playground
-    from hub_cards.publishing.push import push as upload
+    from hub_cards.playground.playground_site import playground_files, push_playground
+    from hub_cards.publishing.uploading import push as upload
 
     files = (
         playground_files(given.space) if given.space else []

@@ -240,11 +240,8 @@ class TrainingConfig:
                     object.__setattr__(self, name, usual)
 
     def _check_chat_template(self, template: str) -> None:
-        from hf_sgpe.chat.templates import (  # with Jinja, which --help does without
-            SPECIAL_TOKENS,
-            check_template,
-            load_template,
-        )
+        # With Jinja, which --help does without.
+        from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 
         if not isinstance(template, str):
             raise SGPEError(f"chat_template must be a name or a Jinja template, not {template!r}")

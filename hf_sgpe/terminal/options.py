@@ -139,11 +139,11 @@ def _as_typer_has_it(hint: Any, *, is_required: bool) -> Any:
     return many if is_required else many | None
 
 
-def _one_of(option: str, names: Iterable[str]) -> Callable[[str], str]:
+def _one_of(option: str, names: Iterable[str]) -> Callable[[str | None], str | None]:
     known = tuple(names)
 
-    def check(value: str) -> str:
-        if value not in known:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in known:
             raise SGPEError(f"{option} {value}: known are {', '.join(known)}")
         return value
 

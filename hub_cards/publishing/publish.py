@@ -9,11 +9,11 @@ from typing import Any
 from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.cards.tokenizer_card import write_card
-from hub_cards.publishing.push import full_name, push
+from hub_cards.publishing.uploading import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Upload a folder with a tokenizer, and write a card into it first. ``options``: see `hub_cards.publishing.push`.
+    """Upload a folder with a tokenizer, and write a card into it first. ``options``: see `hub_cards.publishing.uploading`.
 
     Returns:
         The commit, as huggingface_hub's ``CommitInfo``.

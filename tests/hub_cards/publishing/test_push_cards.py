@@ -5,7 +5,7 @@ from support.hub import WRITE, changes
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hub_cards.cards.seal import seal
-from hub_cards.publishing.push import push
+from hub_cards.publishing.uploading import push
 
 
 def test_the_card_of_a_tokenizer_that_is_no_longer_there_does_not_go(here, saved, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from support.hub import READ, changes, contents, of_the_client
 
 from hf_sgpe import SGPEError
-from hub_cards.publishing.push import push
+from hub_cards.publishing.uploading import push
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hf_sgpe import SGPEError
-from hub_cards.publishing.push import push
+from hub_cards.publishing.uploading import push
 
 NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "tokenization_sgpe.py", "chat_template.jinja"]
 

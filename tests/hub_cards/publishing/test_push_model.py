@@ -11,7 +11,7 @@ from support.hub import contents, of_the_client
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hub_cards.cards.card_of_model import write_model_card
 from hub_cards.cards.seal import is_generated
-from hub_cards.publishing.push import push
+from hub_cards.publishing.uploading import push
 
 torch = pytest.importorskip("torch", reason="models are PyTorch's: pip install torch accelerate")
 

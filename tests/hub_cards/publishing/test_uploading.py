@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast
 from hub_cards.cards.seal import is_generated
-from hub_cards.publishing.push import push
+from hub_cards.publishing.uploading import push
 
 TEXT = "ශ්‍රී ලංකාව, hello"
 LEFT_OUT = ("additional_chat_templates/notes.txt", "checkpoint-1/", "notes.txt", "pictures/.hidden", "pictures/holiday.jpg")

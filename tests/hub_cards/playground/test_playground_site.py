@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hub_cards import tokens_html, write_playground
-from hub_cards.playground.playground import playground_files
+from hub_cards.playground.playground_site import playground_files
 
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 TELLING = [

@@ -109,7 +109,7 @@ def push_playground(
     Args:
         folder: What `write_playground` wrote.
         repo_id: ``user/name`` of the Space.
-        private, token: As for `hub_cards.publishing.push`.
+        private, token: As for `hub_cards.publishing.uploading`.
 
     Returns:
         The address of the Space.
