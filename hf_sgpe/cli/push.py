@@ -50,9 +50,8 @@ def push(given: PushOptions, as_json: Json = False) -> None:
     from hub_cards.playground.playground_site import playground_files, push_playground
     from hub_cards.publishing.uploading import push as upload
 
-    files = (
-        playground_files(given.space) if given.space else []
-    )  # a folder without one should be known before anything is sent
+    # A folder without one should be known before anything is sent.
+    files = playground_files(given.space) if given.space else []
     with warnings.catch_warnings(record=True) as remarks:
         pushed = upload(
             given.folder,
@@ -76,9 +75,7 @@ def push(given: PushOptions, as_json: Json = False) -> None:
         done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
     elif given.dry_run:
         # A private repository looks like a missing one without the right to see it.
-        done = (
-            "nothing was sent; you see no such repository, so it would be created" if pushed.created else "nothing was sent"
-        )
+        done = "nothing was sent" + ("; you see no such repository, so it would be created" if pushed.created else "")
     elif pushed.created:
         done = "created and pushed"
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from hf_sgpe.errors import SGPEError
@@ -61,7 +61,7 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
         *others: Parameters that come after those, which the function does not get.
     """
     kinds: dict[str, tuple[Any, Callable[..., Any]]] = {}
-    parameters: list[Parameter] = []
+    parameters: dict[str, Parameter] = {}
     after: dict[str, str] = {}
     for name, parameter in signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
@@ -69,10 +69,10 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
         if is_dataclass(of):
             kinds[name] = of, build
             hints = get_type_hints(of)
-            parameters += [_parameter(one, hints[one.name]) for one in _options(of)]
+            parameters |= {one.name: _parameter(one, hints[one.name]) for one in _options(of)}
             after |= {one.name: one.metadata["after"] for one in _options(of) if "after" in one.metadata}
         else:
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            parameters[name] = parameter.replace(kind=Parameter.KEYWORD_ONLY)
 
     def run(**given: Any) -> None:
         for one in others:
@@ -83,15 +83,14 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
         }
         function(**values, **given)
 
-    names = [one.name for one in parameters]
+    order = list(parameters)
     for name, before in after.items():
-        moved = parameters.pop(names.index(name))
-        names.remove(name)
-        parameters.insert(names.index(before) + 1, moved)
-        names.insert(names.index(before) + 1, name)
+        order.remove(name)
+        order.insert(order.index(before) + 1, name)
+    ordered = [*(parameters[name] for name in order), *others]
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    run.__signature__ = Signature([*parameters, *others])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*parameters, *others)}
+    run.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in ordered}
     return run
 
 
@@ -102,41 +101,27 @@ def _options(kind: Any) -> list[Field[Any]]:
 def _parameter(one: Field[Any], hint: Any) -> Parameter:
     import typer
 
-    how = dict(one.metadata)
+    how = {name: value for name, value in one.metadata.items() if name != "after"}
     default = how.pop("default", None if one.default_factory is not MISSING else one.default)
-    names, hint = how.pop("names"), how.pop("type", hint)
-    long = "--" + one.name.replace("_", "-")
+    names, hint, long = how.pop("names"), how.pop("type", hint), "--" + one.name.replace("_", "-")
     if choices := how.pop("choices", ()):
         how["callback"] = _one_of(long, choices)
-    how.pop("after", None)
-    if default in (None, (), MISSING):
+    if (each := _type_of_each(hint)) is not None:
+        hint = list.__class_getitem__(each) if default is MISSING else list.__class_getitem__(each) | None
+        default = default or None
+    if default in (None, MISSING):
         how["show_default"] = False
-    if how.pop("is_argument", False):
-        declared = typer.Argument(**how)
-    else:
-        declared = typer.Option(*(names if any(name.startswith("--") for name in names) else (long, *names)), **how)
-    return Parameter(
-        one.name,
-        Parameter.KEYWORD_ONLY,
-        default=Parameter.empty if default is MISSING else default or None if _is_many(hint) else default,
-        annotation=Annotated[_as_typer_has_it(hint, is_required=default is MISSING), declared],
-    )
+    if not any(name.startswith("--") for name in names):
+        names = (long, *names)
+    declared = typer.Argument(**how) if how.pop("is_argument", False) else typer.Option(*names, **how)
+    default = Parameter.empty if default is MISSING else default
+    return Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])
 
 
-def _is_many(hint: Any) -> bool:
-    return any(isinstance(get_origin(one), type) and issubclass(get_origin(one), Iterable) for one in _of_union(hint))
-
-
-def _of_union(hint: Any) -> list[Any]:
-    return [one for one in get_args(hint) if one is not NoneType] if isinstance(hint, UnionType) else [hint]
-
-
-def _as_typer_has_it(hint: Any, *, is_required: bool) -> Any:
-    """Return the type of an option. Several values are a list, or None if there are none."""
-    if not _is_many(hint):
-        return hint
-    many: Any = list.__class_getitem__(get_args(_of_union(hint)[0])[0])
-    return many if is_required else many | None
+def _type_of_each(hint: Any) -> Any:
+    """Return the type of each value of an option that takes several, such as str for ``Sequence[str] | None``; else None."""
+    kinds = [(get_origin(one), get_args(one)) for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
+    return next((of[0] for kind, of in kinds if isinstance(kind, type) and issubclass(kind, Iterable)), None)
 
 
 def _one_of(option: str, names: Iterable[str]) -> Callable[[str | None], str | None]:
