@@ -1,4 +1,4 @@
-"""The application that commands are added to, and what several of them read, take and print.
+"""The application that commands are added to.
 
 All commands keep to these: what the command is about, a tokenizer or a model or text to train on, comes first and without an
 option's name, and further tokenizers by ``--baseline``; ``--json`` prints what the command has to say for programs;
@@ -82,7 +82,7 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Repeats each of the options before each of its values, as Typer wants them."""
+    """Repeat each of the options before each of its values, as Typer wants them."""
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
@@ -124,7 +124,7 @@ def _root(
 
 
 def named_numbers(given: Iterable[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
-    """The names and numbers of options such as ``--weight si.txt=2``.
+    """Return the names and numbers of options such as ``--weight si.txt=2``.
 
     Raises:
         SGPEError: one is of another form, or a name comes twice.

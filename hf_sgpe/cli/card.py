@@ -15,7 +15,7 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class CardOptions:
-    """What a card is about, what is measured for it, and what its reader is told besides."""
+    """What a card is about, what is measured for it, and what else its reader is told."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = option_list(

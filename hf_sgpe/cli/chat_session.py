@@ -1,6 +1,6 @@
 """Conversations at a terminal, and in JSON lines for scripts: what ``hf-sgpe chat`` does once a model is loaded.
 
-A tokenizer without a chat template has no conversations: there the model goes on from what is typed.
+A tokenizer without a chat template has no conversations: there the model continues what is typed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ A line that ends in \\ goes on in the next. Ctrl-C breaks an answer off."""
 
 
 class Conversation:
-    """What a terminal or a script talks to: a `Chat`, or without a template a model that goes on from text.
+    """A `Chat`, or without a template a model that continues text.
 
     Args:
         template: As for `TextGenerator.chat`; None for the tokenizer's own, if it has one.
@@ -54,11 +54,11 @@ class Conversation:
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
-        """The answer piece by piece."""
+        """Return the answer piece by piece."""
         return self.chat.say(text, self.options) if self.chat else self.generator.stream(text, self.options)
 
     def speed(self) -> str:
-        """How fast the answer came, in a line."""
+        """Return how fast the answer came, in a line."""
         progress = self.generator.progress
         if progress is None or progress.first is None:
             return "no tokens"
@@ -68,7 +68,7 @@ class Conversation:
 
 
 def once(conversation: Conversation, prompt: str) -> None:
-    """Prints the answer to one prompt as it comes."""
+    """Print the answer to one prompt as it comes."""
     with closing(conversation.answer(prompt)) as pieces:  # type: ignore[type-var]
         for piece in pieces:
             print(piece.translate(_CONTROLS) if sys.stdout.isatty() else piece, end="", flush=True)
@@ -81,7 +81,7 @@ _CONTROLS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 
 
 def interact(conversation: Conversation, read: Callable[[str], str] = input) -> None:
-    """Talks until the user ends it.
+    """Talk until the user ends it.
 
     Args:
         read: Shows a prompt and gives a line; raises EOFError at the end.
@@ -122,7 +122,7 @@ def _read(read: Callable[[str], str]) -> str:
 
 
 def _command(conversation: Conversation, line: str) -> bool:
-    """Does what a line with a slash says; whether to go on."""
+    """Obey a line with a slash, and return whether the conversation continues."""
     name, _, rest = line.partition(" ")
     chat = conversation.chat
     if name in ("/quit", "/exit"):
@@ -150,10 +150,10 @@ def _command(conversation: Conversation, line: str) -> bool:
 
 
 def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str]:
-    """For each line, an object with ``prompt`` or ``messages``, one with ``text``, ``tokens``, ``prompt_tokens`` and
-    ``seconds``.
+    """Return for each line, an object with ``prompt`` or ``messages``, one with ``text``, ``tokens``, ``prompt_tokens``
+    and ``seconds``.
 
-    A line may also have options by the names of `GenerationOptions`. Each stands for itself: nothing is remembered.
+    A line may also have options by the names of `GenerationOptions`. Of other lines nothing is remembered.
 
     Raises:
         SGPEError: a line is no such object; the message has its number.

@@ -82,7 +82,7 @@ def count(given: CountOptions, text: CorpusOptions, as_json: Json = False) -> No
 
 
 def _bytes(text: str) -> int:
-    """A size as people write it.
+    """Return the bytes of a size as people write it.
 
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)

@@ -81,7 +81,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Name of a tokenizer → the model that is measured with it."""
+    """Return name of a tokenizer → the model that is measured with it."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
@@ -101,7 +101,7 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut]
 ) -> dict[tuple[str, str], float]:
-    """File and name of a tokenizer → bits per byte of its model."""
+    """Return file and name of a tokenizer → bits per byte of its model."""
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer

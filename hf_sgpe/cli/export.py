@@ -75,7 +75,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
 
 
 def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given.
+    """Return the options that were given.
 
     Raises:
         SGPEError: the format does not have one of them.

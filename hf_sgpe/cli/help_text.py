@@ -15,7 +15,7 @@ _OLDER_TYPE = re.compile(r" (?:INTEGER|FLOAT)\b")  # of Typer before 0.26
 
 
 class PlainHelp:
-    """A part of a command, or of a group of commands, of Typer: its help."""
+    """The help of a command, or of a group of commands, of Typer."""
 
     def get_help(self, ctx: Any) -> str:
         """Return the help, as wide as the terminal of the context, and at most as its ``max_content_width``."""

@@ -103,7 +103,7 @@ def push(given: PushOptions, as_json: Json = False) -> None:
 
 
 def _lines(pushed: Pushed) -> Iterator[str]:
-    """What became of each file, for people."""
+    """Return what became of each file, in lines for people."""
     width = max(len(file.path) for file in pushed.files)
     for file in pushed.files:
         large = ", as a large file (LFS)" if file.large else ""

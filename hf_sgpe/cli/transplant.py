@@ -115,7 +115,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
 
 
 def _how(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
-    """The ways to make rows that `trainers.model_rows.transplanting.transplant` takes."""
+    """Return the ways to make rows that `trainers.model_rows.transplanting.transplant` takes."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit

@@ -28,7 +28,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Runs a command, prints errors as one line, and returns the exit code.
+    """Run a command, prints errors as one line, and returns the exit code.
 
     Args:
         work: Returns the exit code if there was no error; None is 0.
@@ -59,7 +59,7 @@ def exit_code(work: Callable[[], int | None]) -> int:
 
 
 def open_standard_streams() -> None:
-    """Makes output UTF-8 with ``\\n`` on every system, and opens closed streams on the null device.
+    """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device.
 
     Otherwise the next file to be opened would get the number of a closed stream, and other libraries would write to it.
     """
@@ -80,7 +80,7 @@ def open_standard_streams() -> None:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error as one line, without error numbers."""
+    """Return the message of an error as one line, without error numbers."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'writing failed'}: {error.strerror}"
     return " ".join(str(error).split())
@@ -92,7 +92,7 @@ def _flush(stream: IO[str] | None) -> None:
 
 
 def _discard_unwritten_output() -> None:
-    """Keeps Python's own flush at exit from failing on a stream that cannot be written."""
+    """Keep Python's own flush at exit from failing on a stream that cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             _flush(stream)

@@ -14,29 +14,29 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Switches progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
+    """Switch progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def is_quiet() -> bool:
-    """Whether ``--quiet`` is on."""
+    """Return whether ``--quiet`` is on."""
     return _quiet
 
 
 def somebody_watches() -> bool:
-    """Whether progress is worth showing: stderr is a terminal, and ``--quiet`` is off."""
+    """Return whether progress is worth showing: stderr is a terminal, and ``--quiet`` is off."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Converts our ``progress`` to tqdm's ``disable``; None shows a bar if somebody watches."""
+    """Convert our ``progress`` to tqdm's ``disable``; None shows a bar if somebody watches."""
     return not (somebody_watches() if progress is None else progress)
 
 
 def quiet_libraries() -> None:
-    """Turns off the logging of libraries that a command imports later.
+    """Turn off the logging of libraries that a command imports later.
 
     On a terminal the Hub client still reports its retries.
     """
@@ -49,7 +49,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def bars_on_terminals_only() -> Iterator[None]:
-    """Hides the progress bars of transformers inside the block, unless somebody watches."""
+    """Hide the progress bars of transformers inside the block, unless somebody watches."""
     if find_spec("transformers") is None:
         yield
         return
@@ -67,7 +67,7 @@ def bars_on_terminals_only() -> Iterator[None]:
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """Hides the warnings of transformers and of Python inside the block; errors are shown."""
+    """Hide the warnings of transformers and of Python inside the block; errors are shown."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()
