@@ -28,7 +28,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Run a command, prints errors as one line, and returns the exit code.
+    """Run a command, print errors as one line, and return the exit code.
 
     Args:
         work: Returns the exit code if there was no error; None is 0.
