@@ -240,7 +240,7 @@ def test_interrupted_tokenizing_keeps_what_is_complete_and_goes_on(workplace, en
         (workplace / f"{number}.txt").write_text(text, encoding="utf-8")
     # Two parts, and a first run that hurries until there is something to go on behind, and then takes its time.
     program = (
-        "import pathlib, time; from hf_sgpe.cli import main; from trainers import token_shards\n"
+        "import pathlib, time; from hf_sgpe.cli import main; from trainers.token_files import token_shards\n"
         "token_shards._PART_BYTES = 1 << 10; token_shards._BATCH_CHARACTERS = 1 << 14\n"
     )
     slowly = (
