@@ -37,7 +37,7 @@ _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a nu
 
 
 def main() -> None:
-    """Runs the command line; bad input ends in one line on stderr and exit code 2."""
+    """Run the command line; bad input ends in one line on stderr and exit code 2."""
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(exit_code(_run))
@@ -69,7 +69,7 @@ def _run() -> int:
 
 
 def _wrong_usage(error: Any) -> str:
-    """What is wrong, as we say it of our own options, and not in the words of the libraries that some versions pass on."""
+    """Return what is wrong in the words of this project, whichever version of the library found it."""
     message, option = getattr(error, "message", ""), getattr(error, "param", None)
     if not message or option is None:
         return str(error.format_message())

@@ -105,7 +105,7 @@ def train_balanced(
     parity: float | None = None,
     progress: bool | None = None,
 ) -> Balanced:
-    """Trains a tokenizer that is fair to languages: by weights for their corpora, or by Parity-aware BPE.
+    """Train a tokenizer that is fair to languages: by weights for their corpora, or by Parity-aware BPE.
 
     By weights it is the fairest that costs no more than a price, or the cheapest that is fair enough. The search starts with
     the weights of ``config`` (1 for the rest), trains, and lets languages that pay more than the mean count more; up to 12
@@ -228,8 +228,9 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
-    """Tries weights, given as logarithms beside the first ones, each a step further towards equal costs. Where that is no
-    fairer, or costs more than the price, or is fairer than is asked for, it goes on from the last with half the step."""
+    """Try weights, given as logarithms of their ratio to the first ones, each a step further towards equal costs. Where
+    that is no fairer, or costs more than the price, or is fairer than is asked for, it goes on from the last with half
+    the step."""
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
     while len(trials) < _ROUNDS and step >= _SMALLEST_STEP:
@@ -261,8 +262,8 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """The weights of all corpora, scaled so that those of the languages have as many running words as with the given ones,
-    which keeps frequencies comparable. Three digits are exact enough and can be read."""
+    """Return the weights of all corpora, scaled so that those of the languages have as many running words as with the given
+    ones, which keeps frequencies comparable. Three digits are exact enough and can be read."""
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
         counts[corpus].total() * weight for corpus, weight in raw.items()
@@ -273,8 +274,8 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Each corpus that shares words with a text, and the text that has the most of them; and each text with the corpora that
-    serve it, which are those of them that have nearly as many of its words as the best."""
+    """Return each corpus that shares words with a text, and the text that has the most of them; and each text with the
+    corpora that serve it, which are those of them that have nearly as many of its words as the best."""
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))
     there = {corpus: {word: counts[corpus][word] for word in needed} for corpus in counts}

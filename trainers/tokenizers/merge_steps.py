@@ -47,7 +47,7 @@ def merge_steps(
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
 ) -> Iterator[MergeStep]:
-    """The first merges that BPE learns from words; fewer if no pair is left.
+    """Yield the first merges that BPE learns from words; fewer if no pair is left.
 
     Every step has all words, so time and memory grow with words times merges.
 

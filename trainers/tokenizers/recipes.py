@@ -320,7 +320,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
-    """What to do where runtimes do not give the ids of an extended tokenizer."""
+    """Return what to do where runtimes do not give the ids of an extended tokenizer."""
     scripts = list(map(resolve_script, config.scripts))
     patterns = [
         name
@@ -335,7 +335,7 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Into how many pieces the split of a tokenizer cuts a running word of some scripts; None without text."""
+    """Return into how many pieces the split of a tokenizer cuts a running word of some scripts; None without text."""
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)
     return cost_of_one_split(counts).pieces if len(counts) else None

@@ -86,7 +86,7 @@ class SGPETrainer:
         text_field: str = "text",
         resume: bool | str | os.PathLike[str] = False,
     ) -> SGPEVocabulary:
-        """Trains on files and writes ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
+        """Train on files and write ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
 
         A run that was killed goes on from its last checkpoint, and comes to the files that it would have come to.
 
@@ -169,7 +169,7 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Makes sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
+    """Make sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
     for name, value in read_json(path).items() if path.exists() else ():
         if settings.get(name) != value:
             what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
@@ -194,6 +194,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, the one with the most merges last."""
+    """Return the checkpoints in a folder, the one with the most merges last."""
     files = [path for path in folder.glob("checkpoint_*.json") if path.stem.removeprefix("checkpoint_").isdecimal()]
     return sorted(files, key=lambda path: int(path.stem.removeprefix("checkpoint_")))

@@ -66,7 +66,7 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Counts the words of a corpus as the extended tokenizer will cut them; arguments as for `TokenizerTrainer.count`.
+        """Count the words of a corpus as the extended tokenizer will cut them; arguments as for `TokenizerTrainer.count`.
 
         Args:
             counts: Files of words counted before, of which the words of the scripts must be cut alike; others do not matter.
@@ -84,7 +84,7 @@ class TokenizerExtender:
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extends a tokenizer by what counted words teach, and writes nothing.
+        """Extend a tokenizer by what counted words teach, and write nothing.
 
         Raises:
             SGPEError: as `extend_from_counts`; or ids are to be reused and no model lies beside the tokenizer.
@@ -100,7 +100,7 @@ class TokenizerExtender:
             return extend_from_counts(folder.data, counts, self.config, free_ids=free, observer=observer)
 
     def extend(self, base: Base | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
-        """Counts a corpus (arguments as for `count`) and extends a tokenizer by it.
+        """Count a corpus (arguments as for `count`) and extend a tokenizer by it.
 
         Args:
             base: Also a tokenizer of transformers.
@@ -162,7 +162,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """All files of a tokenizer that was extended; its metadata say which one it was."""
+    """Return all files of a tokenizer that was extended; its metadata say which one it was."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -170,7 +170,7 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Writes the extended tokenizer with all files of the old one, all or none.
+    """Write the extended tokenizer with all files of the old one, all or none.
 
     Raises:
         SGPEError: files of another tokenizer lie there.
@@ -182,7 +182,7 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 
 
 def _public_name(name: str) -> str:
-    """What a tokenizer is called in its metadata, which others read: of a path, the last folder."""
+    """Return the name of a tokenizer for its public metadata: of a path, the last folder."""
     path = Path(name)
     if not path.exists():
         return name

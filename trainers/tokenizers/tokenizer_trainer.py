@@ -49,7 +49,7 @@ class TokenizerTrainer:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Counts the words of a corpus; counts of several corpora can be added up and trained on.
+        """Count the words of a corpus; counts of several corpora can be added up and trained on.
 
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), or a
@@ -68,7 +68,7 @@ class TokenizerTrainer:
         return count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
-        """Trains on counted words.
+        """Train on counted words.
 
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
@@ -84,7 +84,7 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Counts a corpus (arguments as for `count`) and trains on it. Without transformers, `learn` what `count` gives.
+        """Count a corpus (arguments as for `count`) and train on it. Without transformers, `learn` what `count` gives.
 
         Raises:
             SGPEError: as `count` and `learn`, or transformers is not installed.
@@ -99,7 +99,7 @@ class TokenizerTrainer:
 def train_bpe(
     path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Trains byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
+    """Train byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
 
     No merge crosses a special token, which may be any text. Ids: the 256 bytes, then the special tokens, then one for each
     merge.
