@@ -25,7 +25,7 @@ SHORT = (
     (r"(scripts/train_lm\.py .*)", r"\1 --steps 2 --length 16 --batch-size 2"),
     (r"(scripts/train_lm\.py (?!.*--model ).*)", r"\1 --layers 1 --width 16 --heads 2"),
     (r"(scripts/train_seq2seq\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --batch-size 2"),
-    (r"(scripts/compare_tokenizers\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --length 16 --batch 32"),
+    (r"(benchmarks/models_by_tokenizer\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --length 16 --batch 32"),
     (r"vocab_size=32_000", "vocab_size=1_500"),
     (r"new_tokens=16_000", "new_tokens=200"),
 )
@@ -70,7 +70,8 @@ def workplace(sample, tmp_path_factory):
     TokenizerTrainer(padded).train(iterator=[sample["en"]]).save_pretrained(folder / "with-pad")
     extension = ExtensionConfig(scripts=["sinhala"], new_tokens=200)
     TokenizerExtender(extension).extend(folder / "base-model", text=sample["si"]).save_pretrained(folder / "base-model-si")
-    (folder / "scripts").symlink_to(ROOT / "scripts")
+    for name in ("scripts", "benchmarks"):
+        (folder / name).symlink_to(ROOT / name)
     return folder
 
 
@@ -108,7 +109,7 @@ def run_command(command: str, folder: Path) -> CompletedProcess[str]:
     if program == "hf-sgpe":
         return hf_sgpe(*words, cwd=folder)
     assert program == "python"
-    return script(Path(words[0]).name, *words[1:], cwd=folder)
+    return script(str(ROOT / words[0]), *words[1:], cwd=folder)
 
 
 def alone(block: Block):

@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from support.command import hf_sgpe, script
+from support.command import benchmark, hf_sgpe, script
 from support.paths import ROOT
 
 from hf_sgpe.generation import GenerationOptions
@@ -86,7 +86,7 @@ def test_the_demo_says_the_same_everywhere(here):
 
 def test_the_benchmark_measures_all(here):
     options = ["--layers", 1, "--width", 32, "--heads", 2, "--vocab-size", 320, "--tokens", 5, "--turns", 1]
-    done = script("benchmark_engines.py", *options, cwd=here)
+    done = benchmark("engine_loops.py", *options, cwd=here)
     assert done.stdout.count("by its own loop") == 4
 
 

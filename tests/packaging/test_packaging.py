@@ -94,7 +94,7 @@ def test_contents(sdist, wheel):
     )
     for name in ("hf_sgpe/py.typed", "trainers/py.typed", "hub_cards/py.typed", "hf_sgpe/cli/application.py", *data):
         assert name in names
-    assert not [name for name in names if name.startswith(("tests", "scripts", "hf_sgpe/csrc"))]
+    assert not [name for name in names if name.startswith(("tests", "scripts", "benchmarks", "hf_sgpe/csrc"))]
     assert "hf_sgpe/_pure.py" not in names
     if COMPILER:
         assert [name for name in names if name.startswith("hf_sgpe/_native.") and name.endswith((".so", ".pyd"))]

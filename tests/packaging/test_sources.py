@@ -48,7 +48,7 @@ def test_text_is_written_with_the_same_line_ends_on_every_system():
         return writes_text and newlines != ["\n"]
 
     wrong = []
-    for folder in ("hf_sgpe", "trainers", "hub_cards", "scripts"):
+    for folder in ("hf_sgpe", "trainers", "hub_cards", "scripts", "benchmarks"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             calls = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
             wrong += [f"{file.relative_to(ROOT)}:{call.lineno}" for call in calls if is_wrong(call)]

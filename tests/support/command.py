@@ -45,14 +45,19 @@ def hf_sgpe(
 def script(
     name: str, *arguments: object, cwd: Path | None = None, stdin: str | bytes = "", code: int | None = 0, **environment: str
 ) -> CompletedProcess[str]:
-    """Run a script of ``scripts/`` in this process. The arguments are those of `hf_sgpe`."""
-    path = str(SCRIPTS / name)
+    """Run a script of ``scripts/``, or of any path, in this process. The arguments are those of `hf_sgpe`."""
+    path = SCRIPTS / name
 
     def work() -> None:
-        sys.path.insert(0, str(SCRIPTS))  # as Python does
-        runpy.run_path(path, run_name="__main__")
+        sys.path.insert(0, str(path.parent))  # as Python does
+        runpy.run_path(str(path), run_name="__main__")
 
-    return _checked(_run_here(work, [path, *map(str, arguments)], cwd, stdin, environment), code)
+    return _checked(_run_here(work, [str(path), *map(str, arguments)], cwd, stdin, environment), code)
+
+
+def benchmark(name: str, *arguments: object, cwd: Path | None = None, code: int | None = 0) -> CompletedProcess[str]:
+    """Run a script of ``benchmarks/`` in this process. The arguments are those of `hf_sgpe`."""
+    return script(str(ROOT / "benchmarks" / name), *arguments, cwd=cwd, code=code)
 
 
 def process(

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
 
-from support.command import script  # noqa: E402
+from support.command import benchmark  # noqa: E402
 from support.small_models import tensors_of  # noqa: E402
 
 from trainers.model_rows.row_starts import by_pursuit  # noqa: E402
@@ -39,21 +39,22 @@ def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, t
     text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
     size = ["--steps", "4", "--batch", "32", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
     names = [extended[0], tokenizer_folders / "extended", *text, *size, "--donor", extended[0], "--out", "runs"]
-    done = script("benchmark_transplant.py", *names, cwd=tmp_path)
-    runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "runs").glob("*-[12].json")}
+    done = benchmark("model_starts.py", *names, cwd=tmp_path)
+    lines = (tmp_path / "runs" / "model_starts.jsonl").read_text(encoding="utf-8").splitlines()
+    runs = {record["about"]: record["result"] for record in map(json.loads, lines)}
     assert len(runs) == 12
     for name, run in runs.items():
         sizes = [point["bytes"] for point in run["points"]]
         assert sizes == sorted(sizes)
-        assert (run["points"][0]["on_new_tokens"]["si"] > 0) == (not name.startswith("as-it-is"))
-    assert runs["as-it-is-1"]["points"][-1]["bytes"] < runs["mean-1"]["points"][-1]["bytes"]
+        assert (run["points"][0]["on_new_tokens"]["si"] > 0) == (not name.startswith("as it is"))
+    assert runs["as it is, seed 1"]["points"][-1]["bytes"] < runs["mean, seed 1"]["points"][-1]["bytes"]
     shown = (tmp_path / "runs" / "transplant.md").read_text(encoding="utf-8")
     assert shown in done.stdout
     assert [line.split(" | ")[0] for line in shown.splitlines()[2:]] == [
         f"| {start}" for start in ("as it is", "random", "mean", "weighted", "distilled", "omp")
     ]
-    assert f" | {runs['mean-1']['points'][0]['bits_per_byte']['si']:.4f} | " in shown
+    assert f" | {runs['mean, seed 1']['points'][0]['bits_per_byte']['si']:.4f} | " in shown
     assert (tmp_path / "runs" / "transplant.svg").exists()
-    again = script("benchmark_transplant.py", *names, cwd=tmp_path)
+    again = benchmark("model_starts.py", *names, cwd=tmp_path)
     assert "seed 1: " not in again.stdout  # finished runs are not repeated
     assert again.stdout in done.stdout

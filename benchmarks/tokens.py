@@ -1,13 +1,13 @@
 """Measures the tokenizers that the documentation speaks of: trains and extends them, and writes the tables of its pages.
 
-Writes one record, docs/measured/tokens.json, with the text, settings and weights of every tokenizer and what it takes in
-every language, and from it the tables in README.md and docs/, each between two comments. Words that were counted are kept in
+Writes docs/measured/tokens.jsonl, a record for each tokenizer with its text, settings and weights and what it takes in every
+language, and from it the tables in README.md and docs/, each between two comments. Words that were counted are kept in
 --work and not counted again: remove that folder when the way that text is cut has changed.
 
 The folder of corpora holds si.txt.xz, code.jsonl.xz and so on, that of held-out text ntrex_si.txt and so on, that of
 vocabularies gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and merges.txt.
 
-Example: python scripts/measure_tokenizers.py --corpora corpora --held-out eval --vocabularies vocabs --smollm2 smollm2
+Example: python benchmarks/tokens.py --corpora corpora --held-out eval --vocabularies vocabs --smollm2 smollm2
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import argparse
 import hashlib
 import json
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from harness import ROOT, Records, beginning
+from reporting import bold, in_words, signed, table, write_file, write_pages
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.same_ids import compare_ids
-from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
@@ -42,8 +42,7 @@ from hf_sgpe.tokenizer import train_from_counts
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from trainers import CorpusFile, TrainingConfig, count_texts, find_files, read_lines, read_texts
 
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "docs" / "measured" / "tokens.json"
+RECORD = ROOT / "docs" / "measured" / "tokens.jsonl"
 MEASURES = (
     *("tokens_per_word", "tokens_per_character", "cut_syllable_share", "cut_letter_share", "cut_cluster_share"),
     *("lines", "words", "characters", "bytes", "tokens"),
@@ -55,32 +54,11 @@ VOCABULARIES: dict[str, dict[str, Any]] = {
     "o200k_base": {"pattern": "o200k"},
 }
 TEN = ("si", "hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "ml")
-# The ten scripts have text in twelve languages, of which the tables show ten.
-TWELVE = (*TEN, "pa", "or")
-TEN_SCRIPTS = (
-    *("sinhala", "devanagari", "bengali", "gujarati", "gurmukhi", "odia", "tamil", "telugu", "kannada", "malayalam"),
-)
-# Megabytes that each language counts as, whatever the size of its corpus.
-TEN_AND_ENGLISH: dict[str, float] = dict.fromkeys((*TWELVE, "en", "code"), 12)
-MANY: dict[str, float] = {
-    **dict.fromkeys(("si", "hi", "ta", "te", "kn", "ml", "gu", "bn", "my", "km", "th", "lo", "bo"), 10),
-    **dict.fromkeys(("mr", "ne", "pa", "or", "he", "ar", "ru", "de", "fr", "ka", "hy"), 6),
-    "ko": 12,
-    "ja": 15,
-    "zh": 20,
-    "en": 30,
-    "code": 10,
-}
-MANY_SCRIPTS = (*TEN_SCRIPTS, "khmer", "myanmar", "thai", "lao", "tibetan", "hebrew", "arabic")
-MANY_MEASURED = (
-    *("si", "hi", "mr", "ne", "ta", "te", "kn", "ml", "gu", "bn", "pa", "my", "km", "th", "lo", "bo", "dz"),
-    *("ar", "ur", "zh", "ja", "ko", "ru", "de", "fr", "en"),
-)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A tokenizer to measure: one that exists, one that is trained, or one that is extended.
+    """A tokenizer to measure, a line of tokenizers.jsonl: one that exists, one that is trained, or one that is extended.
 
     Attributes:
         languages: Those to measure it in.
@@ -97,50 +75,13 @@ class Recipe:
     first: int | None = None
 
 
-def _recipes() -> dict[str, Recipe]:
-    """Return all tokenizers by name."""
-    two, ten = ("si", "en"), (*TEN, "en")
-    both: dict[str, float | None] = {"si": None, "en": None}
-    sinhala: dict[str, float | None] = {"si": None}
-    plain: dict[str, Any] = {"recipe": "bpe", "normalization": "nfc"}
-    small: dict[str, Any] = {"vocab_size": 32_000}
-    large: dict[str, Any] = {"vocab_size": 128_000}
-    many: dict[str, Any] = {"vocab_size": 200_000}
-    recipes = {
-        "gpt2": Recipe(("hi", "en"), "gpt2"),
-        "cl100k": Recipe(two, "cl100k_base"),
-        "llama3": Recipe(ten, "llama3"),
-        "o200k": Recipe(MANY_MEASURED, "o200k_base"),
-        "bpe-32k": Recipe(two, None, both, small | plain),
-        "hybrid-32k": Recipe(two, None, both, small | {"scripts": ("sinhala",)}),
-        "hybrid-32k-cut-cost-10": Recipe(two, None, both, small | {"scripts": ("sinhala",), "cut_cost": 10.0}),
-        "bpe-128k": Recipe(ten, None, TEN_AND_ENGLISH, large | plain),
-        "hybrid-128k": Recipe(ten, None, TEN_AND_ENGLISH, large | {"scripts": TEN_SCRIPTS}),
-        "hybrid-128k-letters": Recipe(
-            ten, None, TEN_AND_ENGLISH, large | {"scripts": TEN_SCRIPTS, "cut_cost": 2.0, "letter_coverage": 0.9999}
-        ),
-        "bpe-200k": Recipe(MANY_MEASURED, None, MANY, many | plain),
-        "hybrid-200k": Recipe(MANY_MEASURED, None, MANY, many | {"scripts": MANY_SCRIPTS}),
-        "llama3-si": Recipe(ten, "llama3", sinhala, {"scripts": ["sinhala"], "new_tokens": 16_000}),
-        "llama3-si-4k": Recipe(two, "llama3", sinhala, {"scripts": ["sinhala"], "new_tokens": 16_000}, 4_000),
-        "gpt2-hi": Recipe(("hi", "en"), "gpt2", {"hi": None}, {"scripts": ["devanagari"], "new_tokens": 16_000}),
-        "smollm2": Recipe(two, "smollm2"),
-        "smollm2-si": Recipe(two, "smollm2", sinhala, {"scripts": ["sinhala"], "new_tokens": 12_000}),
-        "o200k-ten": Recipe(ten, "o200k_base", dict.fromkeys(TWELVE), {"scripts": list(TEN_SCRIPTS), "new_tokens": 60_000}),
-    }
-    for code, script, pattern in (
-        *(("hi", "devanagari", "o200k"), ("bn", "bengali", "o200k"), ("si", "sinhala", "o200k")),
-        ("si", "sinhala", "bloom"),
-    ):
-        for recipe in ("hybrid", "portable", "bpe"):
-            settings: dict[str, Any] = {"vocab_size": 32_000, "recipe": recipe, "pattern": pattern}
-            settings |= plain if recipe == "bpe" else {"scripts": (script,)}
-            name = f"{code}-{pattern}-{recipe}"
-            recipes[name] = Recipe((code, "en"), None, {code: 12, "en": 12}, settings)
-    return recipes
+def read_recipes(path: Path) -> dict[str, Recipe]:
+    """Read tokenizers by name, each a line of JSON."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {line.pop("name"): Recipe(tuple(line.pop("languages").split()), **line) for line in lines}
 
 
-RECIPES = _recipes()
+RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
 """Name of a tokenizer → how it is made."""
 
 
@@ -163,43 +104,31 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    tried = args.megabytes is not None or args.lines is not None
-    if tried and not args.no_pages:
+    if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
         raise SGPEError("--megabytes and --lines are for trying: give --no-pages and another --record, too")
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
         raise SGPEError("give the folder of SmolLM2 by --smollm2: python scripts/fetch_smollm2.py smollm2")
-    record: dict[str, Any] = {"tokenizers": {}}
-    if args.record.exists():
-        record = json.loads(args.record.read_text(encoding="utf-8"))
-    missing = [name for name in RECIPES if name not in {*names, *record["tokenizers"]}]
+    records = Records(args.record, keep=True, command=command(args))
+    missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
         raise SGPEError(f"{args.record}: the pages need {', '.join(missing)}, too: leave out --only, or give --no-pages")
     for name in names:
         began = time.perf_counter()
-        record["tokenizers"][name] = measured(RECIPES[name], args) | {"date": f"{date.today()}", "commit": commit()}
+        records.add(name, measured(RECIPES[name], args), order=RECIPES)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-        tokenizers = {name: record["tokenizers"][name] for name in RECIPES if name in record["tokenizers"]}
-        with atomic_file(args.record) as temporary:
-            content = {"command": command(args), "tokenizers": tokenizers}
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
     if not args.no_pages:
-        for page in write_pages(ROOT, record):
-            print(f"{page.relative_to(ROOT)}: tables written")
+        report(records.results)
 
 
-def commit() -> str | None:
-    """Return which state of the project measures, with a mark if there are changes to it; None outside a clone."""
-    described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
-    try:
-        return subprocess.run(described, capture_output=True, text=True).stdout.strip() or None
-    except FileNotFoundError:  # there is no git here
-        return None
+def report(results: dict[str, Any], out: Path | None = None) -> None:
+    for page in write_pages(ROOT, TABLES, Figures(results)):
+        print(f"{page.relative_to(ROOT)}: tables written")
 
 
 def command(args: argparse.Namespace) -> str:
     """Return the command line, without where the folders are."""
-    parts = ["python", "scripts/measure_tokenizers.py"]
+    parts = ["python", "benchmarks/tokens.py"]
     for name in ("corpora", "held_out", "vocabularies", "smollm2", "work"):
         path = getattr(args, name)
         parts += [f"--{name.replace('_', '-')}", path.name] if path else []
@@ -210,20 +139,20 @@ def command(args: argparse.Namespace) -> str:
 
 
 def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
-    """Make a tokenizer and return what is said of it in the record."""
+    """Make a tokenizer, and return what its record says."""
+    base = BPETokenizer.of(existing(recipe.base, args)) if recipe.base else None
     if recipe.corpora:
         tokenizer, how = learned(recipe, args)
     else:
-        assert recipe.base is not None
-        tokenizer, how = BPETokenizer.of(existing(recipe.base, args)), {}
+        assert base is not None
+        tokenizer, how = base, {}
     results = {}
     for code in recipe.languages:
         lines = held_out(args.held_out, code, args.lines)
         measures = evaluate(tokenizer, lines).to_dict()
         as_written = sum(len(ids) for ids in tokenizer.encode_batch(lines))
         results[code] = {name: measures[name] for name in MEASURES} | {"tokens_as_written": as_written}
-        if recipe.base is not None and recipe.corpora:
-            base = BPETokenizer.of(existing(recipe.base, args))
+        if base is not None and recipe.corpora:
             results[code]["same_lines"] = compare_ids(base, tokenizer, lines).same
     return {"base": recipe.base, "tokens": tokenizer.vocab_size, **how, "measures": results}
 
@@ -238,18 +167,15 @@ def existing(name: str, args: argparse.Namespace) -> TokenizerData:
 
 def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
     """Train or extend a tokenizer; return also its settings, corpora and weights, for the record."""
+    corpora: dict[str, dict[str, Any]] = {}
     files = {code: corpus_files(args.corpora, code) for code in recipe.corpora}
-    sizes = {code: size_of(files[code], args) for code in files}
-    weights = {
-        code: 1.0 if megabytes is None else float(f"{megabytes * 1e6 / sizes[code]:.4g}")
-        for code, megabytes in recipe.corpora.items()
-    }
-    corpora = {
-        code: {"files": [file.name for file in files[code]], "bytes": sizes[code], "weight": weights[code]} for code in files
-    }
+    for code, megabytes in recipe.corpora.items():
+        size = size_of(files[code], args)
+        weight = 1.0 if megabytes is None else float(f"{megabytes * 1e6 / size:.4g}")
+        corpora[code] = {"files": [file.name for file in files[code]], "bytes": size, "weight": weight}
 
     def counted(splitting: Splitting) -> WordCounts:
-        return WordCounts.sum(counts_of(code, files[code], splitting, args) * weights[code] for code in files)
+        return WordCounts.sum(counts_of(code, files[code], splitting, args) * corpora[code]["weight"] for code in files)
 
     settings = dict(recipe.settings)
     if recipe.base is None:
@@ -265,7 +191,7 @@ def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dic
 
 
 def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
-    """Find the corpora of a language: si.txt.xz, and my_more.txt.xz beside my.txt.xz."""
+    """Find the corpora of a language: si.txt.xz, and my_more.txt.xz with my.txt.xz."""
     found = sorted(path for pattern in (f"{code}.*", f"{code}_more.*") for path in folder.glob(pattern))
     if not found:
         raise SGPEError(f"{folder}: has no corpus {code}.txt.xz")
@@ -275,21 +201,14 @@ def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
 def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[str]:
     """Read the texts of a language, of each file no more than some megabytes, if these are given."""
     for file in files:
-        size = 0
-        for text in read_texts(file):
-            yield text
-            size += len(text.encode())
-            if megabytes is not None and size >= megabytes * 1e6:
-                break
+        yield from beginning(read_texts(file), megabytes)
 
 
 def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
     """Return the bytes of the text of a language."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
-        size = sum(len(text.encode()) for text in texts_of(files, args.megabytes))
-        with atomic_file(kept) as temporary:
-            temporary.write_text(str(size), encoding="utf-8", newline="\n")
+        write_file(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
     return int(kept.read_text(encoding="utf-8"))
 
 
@@ -312,10 +231,10 @@ def held_out(folder: Path, code: str, most: int | None) -> list[str]:
 
 
 class Figures:
-    """The figures of a record, as tables show them."""
+    """The figures of records, as tables show them."""
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
-        self.tokenizers: Mapping[str, Any] = record["tokenizers"]
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.tokenizers = results
 
     def value(self, name: str, code: str, measure: str) -> Any:
         return self.tokenizers[name]["measures"][code][measure]
@@ -326,88 +245,60 @@ class Figures:
     def share(self, name: str, code: str, measure: str = "cut_syllable_share") -> str:
         return CUT_SYLLABLES.show(self.value(name, code, measure)).replace("100.0 %", "100 %")
 
+    def letters(self, name: str, code: str) -> str:
+        return self.share(name, code, "cut_letter_share")
+
     def tokens(self, name: str, codes: Iterable[str], measure: str = "tokens") -> int:
         return sum(self.value(name, code, measure) for code in codes)
 
-    def beside(self, name: str, other: str, codes: Iterable[str], digits: int = 1) -> str:
-        """How many more tokens a tokenizer takes than another for some languages together."""
-        codes = list(codes)
+    def beside(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
+        """Return how many more tokens a tokenizer takes than another for some languages together."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:
         return f"{round(self.tokenizers[name]['tokens'], -3) // 1000}k"
 
 
-def signed(share: float, digits: int = 1) -> str:
-    return f"{100 * share:+.{digits}f} %".replace("-", "−")
-
-
-def in_words(difference: str) -> str:
-    """Say a difference as `signed` writes it.
-
-    >>> in_words(signed(-0.0112))
-    '1.1 % fewer'
-    """
-    return f"{difference[1:]} {'more' if difference.startswith('+') else 'fewer'}"
-
-
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Write a table in Markdown; its first columns are text."""
-    rule = f"|{'---|' * left}{'---:|' * (len(heading) - left)}"
-    first, *others = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (heading, *rows))
-    return "\n".join((first, rule, *others))
-
-
-def bold(texts: Iterable[str]) -> list[str]:
-    return [f"**{text}**" for text in texts]
-
-
 def readme(figures: Figures) -> str:
     rows = []
-    for name, title, codes, is_ours in (
-        ("llama3", "Llama 3", ("si", "hi", "ta"), False),
-        ("llama3-si", "Llama 3 extended for Sinhala", ("si", "hi", "ta"), True),
-        ("o200k", "o200k (GPT-4o)", ("si", "hi", "ta"), False),
-        ("hybrid-128k", "hf_sgpe, ten scripts, English, code", ("si", "hi", "ta"), True),
-        ("bpe-128k", "plain BPE, the same text", ("si", "hi", "ta"), False),
-        ("hybrid-32k", "hf_sgpe, Sinhala and English", ("si",), True),
-        ("bpe-32k", "plain BPE, the same text", ("si",), False),
+    for name, title, codes in (
+        ("llama3", "Llama 3", ("si", "hi", "ta")),
+        ("llama3-si", "**Llama 3 extended for Sinhala**", ("si", "hi", "ta")),
+        ("o200k", "o200k (GPT-4o)", ("si", "hi", "ta")),
+        ("hybrid-128k", "**hf_sgpe, ten scripts, English, code**", ("si", "hi", "ta")),
+        ("bpe-128k", "plain BPE, the same text", ("si", "hi", "ta")),
+        ("hybrid-32k", "**hf_sgpe, Sinhala and English**", ("si",)),
+        ("bpe-32k", "plain BPE, the same text", ("si",)),
     ):
         cells = [text for code in codes for text in (figures.per_word(name, code), figures.share(name, code))]
-        cells += [""] * (6 - len(cells))
-        rows.append(
-            [*(bold([title]) if is_ours else [title]), figures.thousands(name), *cells, figures.per_word(name, "en")]
-        )
-    heading = ("tokenizer", "tokens", "Sinhala", "cut", "Hindi", "cut", "Tamil", "cut", "English")
-    return table(heading, rows)
+        rows.append([title, figures.thousands(name), *cells, *[""] * (6 - len(cells)), figures.per_word(name, "en")])
+    return table(("tokenizer", "tokens", "Sinhala", "cut", "Hindi", "cut", "Tamil", "cut", "English"), rows)
 
 
 def two_languages(figures: Figures) -> str:
     rows = []
-    for name, title, is_ours in (
-        ("cl100k", "cl100k", False),
-        ("llama3", "Llama 3", False),
-        ("o200k", "o200k", False),
-        ("bpe-32k", "plain BPE with the o200k pattern", False),
-        ("hybrid-32k", "**hf_sgpe** on the same text", True),
-        ("hybrid-32k-cut-cost-10", "**hf_sgpe** with `--cut-cost 10`", True),
+    for name, title in (
+        ("cl100k", "cl100k"),
+        ("llama3", "Llama 3"),
+        ("o200k", "o200k"),
+        ("bpe-32k", "plain BPE with the o200k pattern"),
+        ("hybrid-32k", "**hf_sgpe** on the same text"),
+        ("hybrid-32k-cut-cost-10", "**hf_sgpe** with `--cut-cost 10`"),
     ):
-        cells = [figures.per_word(name, "si", 3), figures.share(name, "si"), figures.share(name, "si", "cut_letter_share")]
-        cells = bold(cells) if is_ours else cells
+        cells = [figures.per_word(name, "si", 3), figures.share(name, "si"), figures.letters(name, "si")]
+        cells = bold(cells) if name.startswith("hybrid") else cells
         rows.append([title, figures.thousands(name), *cells, figures.per_word(name, "en", 3)])
     heading = ("tokenizer", "tokens", "Sinhala tokens/word", "cut syllables", "cut letters", "English tokens/word")
     return table(heading, rows)
 
 
 def ten_scripts(figures: Figures) -> str:
-    codes = (*TEN, "en")
-    ours, plain, letters = "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
-    named = (("o200k", "o200k, 200k"), (plain, "plain BPE, 128k"), (ours, "**hf_sgpe**, 128k"))
-    rows = [[title, *(figures.per_word(name, code) for code in codes)] for name, title in named]
+    codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
+    named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
+    rows = [[f"{title}, {size}", *(figures.per_word(name, code) for code in codes)] for name, title, size in named]
     rows.append(["tokens beside plain BPE", *(figures.beside(ours, plain, [code]) for code in codes)])
-    for name, title in (("o200k", "o200k"), (plain, "plain BPE"), (ours, "**hf_sgpe**")):
-        rows.append([f"cut syllables, {title}", *(figures.share(name, code) for code in TEN), ""])
-    rows.append(["cut letters, **hf_sgpe**", *(figures.share(ours, code, "cut_letter_share") for code in TEN), ""])
+    rows += [[f"cut syllables, {title}", *(figures.share(name, code) for code in TEN), ""] for name, title, _ in named]
+    rows.append(["cut letters, **hf_sgpe**", *(figures.letters(ours, code) for code in TEN), ""])
     return (
         table(("tokens per word", *codes), rows)
         + f"\n\nAll languages together take {in_words(figures.beside(ours, plain, codes))} tokens than by plain BPE. With\n"
@@ -427,11 +318,10 @@ def extended(figures: Figures) -> str:
         new = figures.tokenizers[name]["tokens"] - figures.tokenizers[base]["tokens"]
         text = f"{figures.tokenizers[name]['corpora'][code]['bytes'] / 1e6:.0f} MB of {language(code).english}"
         took = f"{figures.per_word(base, code)} → **{figures.per_word(name, code, 3)}**"
-        cut = (figures.share(name, code), figures.share(name, code, "cut_letter_share"))
         same = f"{figures.value(name, 'en', 'same_lines'):,} of {figures.value(name, 'en', 'lines'):,}"
-        rows.append([title, text, f"{new:,}", took, *cut, same])
+        rows.append([title, text, f"{new:,}", took, figures.share(name, code), figures.letters(name, code), same])
     heading = ("tokenizer", "text it learned from", "new tokens", "tokens per word, before → after", "cut syllables")
-    return table((*heading, "cut letters", "lines in English with the same ids"), rows, left=2)
+    return table((*heading, "cut letters", "lines in English with the same ids"), rows, "ll")
 
 
 def extended_ten(figures: Figures) -> str:
@@ -439,7 +329,7 @@ def extended_ten(figures: Figures) -> str:
         ["before", *(figures.per_word("o200k", code) for code in TEN)],
         ["after", *bold(figures.per_word("o200k-ten", code) for code in TEN)],
         ["cut syllables, after", *(figures.share("o200k-ten", code) for code in TEN)],
-        ["cut letters, after", *(figures.share("o200k-ten", code, "cut_letter_share") for code in TEN)],
+        ["cut letters, after", *(figures.letters("o200k-ten", code) for code in TEN)],
     ]
     return table(("o200k, tokens per word", *TEN), rows)
 
@@ -453,21 +343,21 @@ def recipes(figures: Figures) -> str:
         if round(1000 * (written - 1)):
             cells["portable"] += f" (text as it is written: {signed(written - 1)} tokens)"
         rows.append([f"{language(code).english}, `{pattern}`", *cells.values()])
-    return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, left=4)
+    return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, "llll")
 
 
 def many_languages(figures: Figures) -> str:
     rows = []
-    for code in MANY_MEASURED:
-        has_words = figures.value("hybrid-200k", code, "tokens_per_word") is not None
-        per_character = f"({figures.value('hybrid-200k', code, 'tokens_per_character'):.3f})"
-        took = figures.per_word("hybrid-200k", code) if has_words else per_character
+    for code in RECIPES["o200k"].languages:
+        took = f"({figures.value('hybrid-200k', code, 'tokens_per_character'):.3f})"
+        if figures.value("hybrid-200k", code, "tokens_per_word") is not None:
+            took = figures.per_word("hybrid-200k", code)
         cut = [figures.share(name, code, "cut_cluster_share") for name in ("hybrid-200k", "bpe-200k", "o200k")]
         parity = [figures.tokens(name, [code]) / figures.tokens(name, ["en"]) for name in ("hybrid-200k", "o200k")]
         beside = [figures.beside(name, "o200k", [code], 0) for name in ("hybrid-200k", "bpe-200k")]
         rows.append([language(code).english, took, *beside, *cut, *(f"{value:.2f}" for value in parity)])
     heading = ("", "tokens per word (per character)", "beside o200k", "plain BPE beside o200k", "cut clusters")
-    totals = [in_words(figures.beside("hybrid-200k", name, MANY_MEASURED)) for name in ("o200k", "bpe-200k")]
+    totals = [in_words(figures.beside("hybrid-200k", name, RECIPES["o200k"].languages)) for name in ("o200k", "bpe-200k")]
     total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."
     return f"{table((*heading, 'by plain BPE', 'by o200k', 'parity', 'o200k'), rows)}\n\n{total}"
 
@@ -482,28 +372,6 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "many languages": ("docs/scripts.md", many_languages),
 }
 """Name of a table → the page that has it, and what writes it."""
-
-
-def write_pages(root: Path, record: Mapping[str, Any]) -> list[Path]:
-    """Write the tables of a record into the pages, each between ``<!-- measured: NAME -->`` and ``<!-- end -->``.
-
-    Raises:
-        SGPEError: a page has no such place.
-    """
-    figures, written = Figures(record), []
-    for name, (page, write) in TABLES.items():
-        path = root / page
-        text = path.read_text(encoding="utf-8")
-        first, last = f"<!-- measured: {name} -->\n", "\n<!-- end -->"
-        before, opening, rest = text.partition(first)
-        _, closing, after = rest.partition(last)
-        if not (opening and closing):
-            raise SGPEError(f"{path}: has no place for a table: write <!-- measured: {name} --> and <!-- end -->")
-        with atomic_file(path) as temporary:
-            content = f"{before}{first}\n{write(figures)}\n{last}{after}"
-            temporary.write_text(content, encoding="utf-8", newline="\n")
-        written.append(path)
-    return list(dict.fromkeys(written))
 
 
 if __name__ == "__main__":

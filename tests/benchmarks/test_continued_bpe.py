@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.command import script
+from support.command import benchmark
 
 
 @pytest.fixture
@@ -15,11 +15,11 @@ def options(tmp_path, sample, saved):
 
 @pytest.mark.slow
 def test_extending_is_measured(options, tmp_path):
-    done = script("benchmark_extension.py", *options, cwd=tmp_path)
+    done = benchmark("continued_bpe.py", *options, cwd=tmp_path)
     measured = r"^hf_sgpe: [\d.]+ tokens a word, [\d.]+% of the syllables cut, 0 of \d+ other lines changed"
     assert re.search(measured, done.stdout, re.MULTILINE)
 
 
 def test_a_peer_that_is_not_there_is_refused(options, tmp_path):
-    done = script("benchmark_extension.py", *options, "--peer", "nowhere", cwd=tmp_path, code=2)
+    done = benchmark("continued_bpe.py", *options, "--peer", "nowhere", cwd=tmp_path, code=2)
     assert done.stderr.endswith("error: nowhere: no such folder\n")

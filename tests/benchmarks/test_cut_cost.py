@@ -1,10 +1,10 @@
-"""The sweep over cut costs."""
+"""The benchmark of cut costs."""
 
-import json
 import re
 
 import pytest
-from support.command import script
+from harness import read_records
+from support.command import benchmark
 
 
 def test_the_sweep_shows_what_whole_syllables_cost(tmp_path, sample):
@@ -13,12 +13,12 @@ def test_the_sweep_shows_what_whole_syllables_cost(tmp_path, sample):
     (tmp_path / "held out.txt").write_text(sample["si"][-5000:], encoding="utf-8")
     files = ["si.txt", "--eval", "held out.txt"]
     options = ["--vocab-size", "1000", "--script", "sinhala", "--costs", "0", "2", "50"]
-    done = script("sweep_cut_cost.py", *files, *options, cwd=tmp_path)
-    results = json.loads((tmp_path / "sweep" / "sweep.json").read_text(encoding="utf-8"))
+    done = benchmark("cut_cost.py", *files, *options, cwd=tmp_path)
+    results = [record["result"] for record in read_records(tmp_path / "sweep" / "cut_cost.jsonl")]
     assert [result["cut_cost"] for result in results] == [None, 0, 2, 50]
-    plain, cheap, usual, dear = (next(iter(result["cut_syllable_share"].values())) for result in results)
+    plain, cheap, usual, dear = (result["files"]["held out.txt"]["cut_syllable_share"] for result in results)
     assert plain > cheap > usual >= dear
     assert re.search(r"^plain BPE +[\d,]+ +\+0\.00%", done.stdout, re.MULTILINE)
-    assert (tmp_path / "sweep" / "sweep.png").read_bytes().startswith(b"\x89PNG")
-    done = script("sweep_cut_cost.py", *files, "--weight", "x", cwd=tmp_path, code=2)
+    assert (tmp_path / "sweep" / "cut-cost.png").read_bytes().startswith(b"\x89PNG")
+    done = benchmark("cut_cost.py", *files, "--weight", "x", cwd=tmp_path, code=2)
     assert done.stderr == "error: --weight 'x': write NAME-OR-GLOB=NUMBER\n"

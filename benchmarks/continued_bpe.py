@@ -1,0 +1,124 @@
+"""Compares extending a tokenizer with continued BPE as tokenizer-extension (arXiv 2512.03989) does it, on the same text.
+
+Both get the same lines, one after the other in processes of their own: tokens per word of held-out text, lines of other text
+whose ids changed, seconds and peak memory of learning. Get the other by ``git clone
+https://github.com/taidopurason/tokenizer-extension``, and name its folder.
+
+Example: python benchmarks/continued_bpe.py base-model si.txt --script si --eval si.txt --other en.txt --peer
+tokenizer-extension
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness import Records, apart, beginning, peak_bytes
+
+from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
+from hf_sgpe.evaluation.metrics import Measurable, evaluate, foreign_backend
+from hf_sgpe.evaluation.same_ids import compare_ids
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from trainers import TokenizerExtender, find_files, read_lines
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("base", help="folder with the tokenizer to extend")
+    parser.add_argument("corpus", type=Path, help="text to learn from, a document a line")
+    parser.add_argument("--script", required=True, help="script of the text")
+    parser.add_argument("--new-tokens", type=int, default=16_000)
+    parser.add_argument("--megabytes", type=float, default=12.0, help="how much of the text to take")
+    parser.add_argument("--eval", type=Path, required=True, help="held-out text in the script")
+    parser.add_argument("--other", type=Path, required=True, help="text in another script, whose ids are to stay")
+    parser.add_argument("--peer", type=Path, help="folder with tokenizer-extension; without it only ours is measured")
+    parser.add_argument("--out", type=Path, default=Path("extending"), help="folder for the records (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: Namespace) -> None:
+    if args.peer and not args.peer.is_dir():
+        raise SGPEError(f"{args.peer}: no such folder")
+    texts = list(beginning((f"{line}\n" for line in read_lines(find_files([args.corpus])[0])), args.megabytes))
+    print(
+        f"{sum(len(text.encode()) for text in texts) / 1e6:.1f} MB of text, {args.new_tokens:,} new tokens for {args.base}"
+    )
+    lines = [text[:-1] for text in texts]
+    ways: dict[str, Callable[..., float]] = {"hf_sgpe": extend_here}
+    if args.peer:
+        ways["tokenizer-extension"] = extend_by_peer
+    records, base = Records(args.out / "continued_bpe.jsonl"), measurable(Path(args.base))
+    with TemporaryDirectory() as directory:
+        for name, extend in ways.items():
+            out = Path(directory) / name
+            seconds, peak = apart(measured, extend, args, lines, out)
+            tokenizer = measurable(out)
+            measures = evaluate(tokenizer, held_out(args.eval)).to_dict()
+            same = compare_ids(base, tokenizer, held_out(args.other))
+            changed = {"other_lines": same.lines, "changed_lines": same.lines - same.same}
+            records.add(name, {"seconds": seconds, "peak": peak, **changed, **measures})
+            report({name: records.results[name]})
+
+
+def report(results: dict[str, Any], out: Path | None = None) -> None:
+    for name, one in results.items():
+        took = f"{one['tokens_per_character'] or 0:.3f} tokens a character"
+        if one["tokens_per_word"] is not None:
+            took = f"{one['tokens_per_word']:.3f} tokens a word"
+        print(
+            f"{name}: {took}, {one['cut_syllable_share'] or 0:.2%} of the syllables cut, {one['changed_lines']:,} of "
+            f"{one['other_lines']:,} other lines changed, {one['seconds']:.1f} s, {one['peak'] / 1e6:.0f} MB"
+        )
+
+
+def held_out(path: Path) -> list[str]:
+    return [line for line in read_lines(find_files([path])[0]) if line.strip()]
+
+
+def measurable(folder: Path) -> BPETokenizer | Measurable:
+    """Return a tokenizer in the form that both measures take; by ``tokenizers`` where this package does not read it."""
+    try:
+        return BPETokenizer.from_pretrained(folder)
+    except SGPEError:
+        backend = foreign_backend((folder / "tokenizer.json").read_text(encoding="utf-8"), str(folder))
+        return Measurable(lambda text: (backend.encode(text).ids, []), backend.get_vocab_size())
+
+
+def measured(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
+    return extend(args, lines, out), peak_bytes()
+
+
+def extend_here(args: Namespace, lines: list[str], out: Path) -> float:
+    config = ExtensionConfig([args.script], new_tokens=args.new_tokens)
+    start = time.perf_counter()
+    tokenizer = TokenizerExtender(config, progress=False).extend(args.base, iterator=lines)
+    seconds = time.perf_counter() - start
+    tokenizer.save_pretrained(out)
+    return seconds
+
+
+def extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
+    sys.path.insert(0, str(args.peer))
+    from transformers import AutoTokenizer
+
+    train = import_module("tokenizer_extension.train_vocab_extension").train_vocab_extension
+    extend = import_module("tokenizer_extension.extension").extend_tokenizer
+    tokenizer, size = AutoTokenizer.from_pretrained(args.base), args.new_tokens
+    start = time.perf_counter()
+    learned = train(tokenizer, lines, size)
+    given = {"new_vocab": learned["vocab"], "new_merges": [tuple(merge) for merge in learned["merges"]]}
+    extended = extend(tokenizer, **given, n_tokens=size, keep_added_token_positions=True)
+    seconds = time.perf_counter() - start
+    extended.save_pretrained(out)
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""How much of an engine's own speed this package takes: tokens per second through it, and by the engine's own loop.
+
+Both continue the same ids, greedily, with the same loaded model, in turns. It prints medians, and the median of the ratios,
+which is what counts on a machine that has other work to do. A new model has random weights: speed does not depend on what
+it says.
+
+Example: python benchmarks/engine_loops.py --width 512 --layers 8
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness import Records, compare, small_model, take_turns, timed
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+
+PROMPT = list(range(20, 40))
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("--engine", action="append", help="only this one (repeatable; default: all that are here)")
+    parser.add_argument("--layers", type=int, default=8, help="of the model (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=512, help="of the model (default: %(default)s)")
+    parser.add_argument("--heads", type=int, default=8, help="of the model (default: %(default)s)")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="of the model (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=100, help="to generate in a turn (default: %(default)s)")
+    parser.add_argument("--turns", type=int, default=7, help="of each (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("engines"), help="folder for the records (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
+    records = Records(args.out / "engine_loops.jsonl")
+    with small_model(args.vocab_size, args, heads=args.heads, length=1024) as (folder, parameters):
+        print(f"{parameters:,} parameters, {args.tokens} tokens after {len(PROMPT)}, medians of {args.turns}")
+        for info in available_engines():
+            if info.why_not or (args.engine and info.name not in args.engine):
+                continue
+            with TextGenerator.load(folder, info.name) as generator:
+                engine, own = generator.engine, OWN[info.name]
+
+                def loop(own: Callable[[Any, int], int] = own, engine: Any = engine) -> None:
+                    if (count := own(engine, args.tokens)) != args.tokens:
+                        raise SGPEError(f"the engine's own loop gave {count} tokens, not {args.tokens}: not comparable")
+
+                def ours(generator: TextGenerator = generator) -> None:
+                    list(generator._pieces(generator.engine.generate(PROMPT, options)))
+
+                compared = compare(take_turns({"its own loop": timed(loop), "ours": timed(ours)}, args.turns))
+            own_seconds, through = compared["its own loop"].seconds, compared["ours"]
+            result = {"tokens": args.tokens, "parameters": parameters, "own seconds": own_seconds, **through._asdict()}
+            records.add(f"{info.name} ({info.version})", result)
+            report({f"{info.name} ({info.version})": result})
+
+
+def report(results: dict[str, Any], out: Path | None = None) -> None:
+    for name, result in results.items():
+        ours, theirs = (result["tokens"] / result[seconds] for seconds in ("seconds", "own seconds"))
+        print(
+            f"{name:60} {ours:8.1f} tokens a second, by its own loop {theirs:8.1f}: "
+            f"{result['ratio']:.1%} of it ({result['least']:.1%} to {result['greatest']:.1%})",
+            flush=True,
+        )
+
+
+# ---------------------------------------------------------------- the engines' own loops, which return the number of tokens
+
+
+def transformers_loop(engine: Any, tokens: int) -> int:
+    import torch
+    from transformers import GenerationConfig
+
+    config = GenerationConfig(max_new_tokens=tokens, do_sample=False, pad_token_id=0)
+    ids = torch.tensor([PROMPT])
+    output = engine._model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    return int(output.shape[1]) - len(PROMPT)
+
+
+def mlx_loop(engine: Any, tokens: int) -> int:
+    import mlx.core as mx
+    from mlx_lm.generate import generate_step
+
+    return len([int(token) for token, _ in generate_step(mx.array(PROMPT), engine._model, max_tokens=tokens)])
+
+
+def llama_cpp_loop(engine: Any, tokens: int) -> int:
+    engine._llm.reset()
+    stream = engine._llm.generate(PROMPT, temp=0.0)
+    count = len([next(stream) for _ in range(tokens)])
+    stream.close()
+    return count
+
+
+OWN: dict[str, Callable[[Any, int], int]] = {
+    "transformers": transformers_loop,
+    "openvino": transformers_loop,
+    "mlx": mlx_loop,
+    "llama.cpp": llama_cpp_loop,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

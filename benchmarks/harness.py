@@ -1,0 +1,290 @@
+"""Measures in turns and in processes apart, and keeps what was measured as lines of JSON.
+
+`packages.py` runs with interpreters that have another package and not this one, so only the standard library is imported
+before a function needs more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple, TypeVar
+
+ROOT = Path(__file__).resolve().parents[1]
+_LIBRARIES = ("hf-sgpe", "numpy", "tokenizers", "transformers", "torch")
+
+T = TypeVar("T")
+
+
+# ---------------------------------------------------------------- time
+
+
+class Sample(NamedTuple):
+    """Seconds of one turn, by the clock and by the processor."""
+
+    seconds: float
+    cpu: float
+
+
+class Comparison(NamedTuple):
+    """Medians of the turns of one way.
+
+    Attributes:
+        ratio: How many times as fast it is as the first way, by the median of the turns' ratios.
+        least: The smallest of these ratios.
+        greatest: The largest of them.
+    """
+
+    seconds: float
+    cpu: float
+    ratio: float
+    least: float
+    greatest: float
+
+
+def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
+    """Return a way that does some work and returns its time; that of the processor is of process ``pid``, or of this one."""
+
+    def cpu() -> float:
+        if pid is None:
+            return time.process_time()
+        import psutil
+
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+
+    def way() -> Sample:
+        begun, cpu_begun = time.perf_counter(), cpu()
+        work()
+        seconds = time.perf_counter() - begun
+        return Sample(seconds, cpu() - cpu_begun)
+
+    return way
+
+
+def take_turns(
+    ways: Mapping[str, Callable[[], T]], turns: int, *, warm_up: bool = True, enough: Callable[[T], bool] = lambda _: False
+) -> dict[str, list[T]]:
+    """Return the results of each way, which follow each other and change their order from turn to turn.
+
+    Args:
+        warm_up: Begin with a turn whose results are left out.
+        enough: Whether a result is the last of its way, because it took too long.
+    """
+    taken: dict[str, list[T]] = {name: [] for name in ways}
+    for turn in range(-warm_up, turns):
+        for name in list(ways)[:: -1 if turn % 2 else 1]:
+            if not any(map(enough, taken[name])):
+                result = ways[name]()
+                if turn >= 0:
+                    taken[name].append(result)
+    return taken
+
+
+def compare(taken: Mapping[str, Sequence[Sample]], pieces: Mapping[str, int] | None = None) -> dict[str, Comparison]:
+    """Return how each way compares with the first; ``pieces`` are how many times the work of the first it does."""
+    first = next(iter(taken.values()))
+    compared = {}
+    for name, samples in taken.items():
+        times = (pieces or {}).get(name, 1)
+        ratios = [times * one.seconds / other.seconds for one, other in zip(first, samples, strict=True)]
+        seconds, cpu = (median(column) for column in zip(*samples, strict=True))
+        compared[name] = Comparison(seconds, cpu, median(ratios), min(ratios), max(ratios))
+    return compared
+
+
+# ---------------------------------------------------------------- memory
+
+
+def apart(function: Callable[..., T], *args: Any) -> T:
+    """Return what a function returns in a process that does nothing else, whose peak of memory is its own.
+
+    Raises:
+        SGPEError: the process was killed.
+    """
+    from hf_sgpe import SGPEError
+
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(function, *args).result()
+        except BrokenProcessPool:
+            raise SGPEError("a measurement was killed, maybe for lack of memory") from None
+
+
+def forget_peak() -> int:
+    """Reset the peak of memory, which only Linux can, and return the present peak."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_bytes(b"5")
+    return peak_bytes()
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    with contextlib.suppress(OSError):
+        if found := re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text()):
+            return int(found[1]) * 1024
+    import resource  # Windows has none
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+# ---------------------------------------------------------------- records
+
+
+class Records:
+    """What a benchmark measured: a file with a line of JSON for each result.
+
+    A record has the ``question`` (the name of the benchmark), what it is ``about``, the ``result``, and the date, commit,
+    command, machine, its load, and versions of libraries.
+
+    Args:
+        path: The file, written whole after each result.
+        keep: Add to the file; otherwise it is begun from nothing.
+        command: The command line to record; None for that of this process.
+    """
+
+    def __init__(self, path: Path, *, keep: bool = False, command: str | None = None) -> None:
+        self.path, self._command = path, command
+        self._records = {record["about"]: record for record in read_records(path)} if keep and path.exists() else {}
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What each is about → its result."""
+        return {about: record["result"] for about, record in self._records.items()}
+
+    def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
+        """Write a result, in the place of an earlier one about the same; those of ``order`` come first, as it has them."""
+        from hf_sgpe.files.atomic import atomic_file
+
+        record = {"question": self.path.stem, "about": about, "result": result, **surroundings(self._command)}
+        self._records[about] = json.loads(json.dumps(record))
+        names = dict.fromkeys([*(name for name in order if name in self._records), *self._records])
+        self._records = {name: self._records[name] for name in names}
+        with atomic_file(self.path) as temporary:
+            lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in self._records.values())
+            temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+    def once(self, about: str, work: Callable[[], Any]) -> bool:
+        """Do work whose result is not there yet, and write it; return whether that was needed."""
+        if about in self._records:
+            return False
+        self.add(about, work())
+        return True
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def surroundings(command: str | None = None) -> dict[str, Any]:
+    """Return when, where and with what is measured now."""
+    described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
+    commit = None
+    with contextlib.suppress(FileNotFoundError):  # there is no git here
+        commit = subprocess.run(described, capture_output=True, text=True).stdout.strip() or None
+    versions = {}
+    for name in _LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {
+        "date": f"{date.today()}",
+        "commit": commit,
+        "command": command or command_line(sys.argv),
+        "machine": machine(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "versions": versions,
+    }
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return a command without where its files are.
+
+    >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
+    'python benchmarks/speed.py out --text si=si.txt'
+    """
+    names = [re.sub(r"(?<![^=,])[^=,]*/(?=[^/=,])", "", word) for word in words[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(words[0]).name}", *names])
+
+
+def machine() -> str:
+    """Return processor, cores, system and Python in words."""
+    from hf_sgpe.vocabulary.codec import available_cores
+
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+            model = found[1]
+    return f"{model}, {available_cores()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+# ---------------------------------------------------------------- texts and models
+
+
+def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
+    """Yield texts until they have some megabytes of UTF-8; all for None."""
+    size = 0
+    for text in texts:
+        yield text
+        size += len(text.encode())
+        if megabytes is not None and size >= megabytes * 1e6:
+            return
+
+
+def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
+    """Return the lines of files in NFC, without blank ones and those that are held out."""
+    from hf_sgpe.corpora.measured_text import normalized
+    from trainers import find_files, read_lines
+
+    left_out = set(without)
+    lines = (normalized(line) for file in find_files(paths) for line in read_lines(file) if line.strip())
+    return [line for line in lines if line not in left_out]
+
+
+def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, list[str]]:
+    """Return held-out lines by name.
+
+    Raises:
+        SGPEError: a file has none.
+    """
+    from hf_sgpe import SGPEError
+    from hf_sgpe.corpora.held_out import read_held_out
+
+    held_out = {name: list(one)[:most] for name, one in read_held_out(values).items()}
+    for name, lines in held_out.items():
+        if not lines:
+            raise SGPEError(f"{name}: holds no text to measure")
+    return held_out
+
+
+@contextlib.contextmanager
+def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
+    """Save a small model of ``args.layers`` and ``args.width`` with random weights and a tokenizer; yield the folder and
+    the number of parameters. Speed does not depend on what it says."""
+    import torch
+    from transformers import LlamaForCausalLM
+
+    from hf_sgpe import BPETokenizer
+    from trainers.language_models.language_model import small_llama
+
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(small_llama(rows, layers=args.layers, width=args.width, heads=heads, length=length))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        BPETokenizer.train_from_iterator(["some words"], 260).save(folder)
+        yield folder, model.num_parameters()

@@ -1,0 +1,129 @@
+"""What benchmarks that train models share: runs of several starts with several seeds, which stay when they are finished."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import Records
+from tqdm import tqdm
+
+from hf_sgpe import SGPEError
+from hf_sgpe.terminal.progress import somebody_watches
+from hub_cards.pictures.drawing import check_matplotlib
+from trainers.language_models.scoring import score_texts
+from trainers.language_models.training_loop import train_on
+from trainers.language_models.training_runs import check_settings, keep_settings, require_pytorch
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+_SEED = ", seed "
+
+
+def add_options(parser: ArgumentParser, out: str, **defaults: float) -> None:
+    """Add the options of training, with their defaults, by name: seeds, steps, batch, length and learning_rate."""
+    about = {
+        "seeds": "runs of each",
+        "steps": "of training",
+        "batch": "tokens in a step",
+        "length": "tokens in a row of a batch",
+        "learning_rate": "at its peak",
+    }
+    for name, default in defaults.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(default), default=default, help=f"{about[name]} (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path(out), help="folder to write to (default: %(default)s)")
+
+
+def check(args: Namespace) -> None:
+    """Check what is installed and given before anything takes time.
+
+    Raises:
+        SGPEError: something is missing, or a number is out of range.
+    """
+    require_pytorch()
+    check_matplotlib()
+    for name in ("seeds", "steps", "batch", "length"):
+        if getattr(args, name) < 1:
+            raise SGPEError(f"--{name} must be at least 1, not {getattr(args, name)}")
+    if args.batch % args.length:
+        raise SGPEError(f"--batch must be a multiple of --length {args.length}, not {args.batch}")
+
+
+def run_all(
+    question: str,
+    names: Collection[str],
+    train: Callable[[str, int], dict[str, Any]],
+    settings: Mapping[str, Any],
+    args: Namespace,
+) -> dict[str, Any]:
+    """Train all of ``names`` with each seed, unless that was done before; return their results.
+
+    Args:
+        train: Returns of a name and a seed ``points``, with ``bits_per_byte`` by held-out text, and anything else.
+        settings: All that the results depend on, except the number of seeds, which may grow.
+
+    Raises:
+        SGPEError: the folder has results with other settings.
+    """
+    check_settings(args.out, settings)
+    records = Records(args.out / f"{question}.jsonl", keep=True)
+    wanted = [(f"{name}{_SEED}{seed}", name, seed) for seed in range(1, args.seeds + 1) for name in names]
+    for about, name, seed in wanted:
+        began = time.perf_counter()
+        if records.once(about, lambda name=name, seed=seed: train(name, seed)):  # type: ignore[misc]
+            keep_settings(args.out, settings)
+            last = records.results[about]["points"][-1]["bits_per_byte"]
+            values = ", ".join(f"{value:.4f} on {where}" for where, value in last.items())
+            print(f"{about}: {values} ({time.perf_counter() - began:.0f} s)", flush=True)
+    return {about: records.results[about] for about, _, _ in wanted}
+
+
+def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the runs of each name, by seed."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for about, result in results.items():
+        runs.setdefault(about.rpartition(_SEED)[0], []).append(result)
+    return runs
+
+
+def places_of(runs: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the names of held-out texts."""
+    return list(next(iter(runs.values()))[0]["points"][0]["bits_per_byte"])
+
+
+def train(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    batches: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+    held_out: Mapping[str, Sequence[str]],
+    ends: Collection[int],
+    title: str,
+    **how: Any,
+) -> list[dict[str, Any]]:
+    """Train a model on batches of ids, steps by rows by tokens; return what is measured after the steps ``ends``.
+
+    Args:
+        **how: ``mixed``, of `train_on`, and ``length`` and ``watched``, of `score_texts`.
+    """
+    points: list[dict[str, Any]] = []
+    mixed, began = how.pop("mixed", None), time.perf_counter()
+
+    def measure(step: int) -> None:
+        if step in ends:
+            scores = {name: score_texts(model, tokenizer, texts, **how) for name, texts in held_out.items()}
+            values = {name: score.bits_per_byte for name, score in scores.items()}
+            on_new = {name: score.watched for name, score in scores.items()}
+            point = {"step": step, "tokens": step * batches[0].numel(), "seconds": time.perf_counter() - began}
+            points.append(point | {"bits_per_byte": values, "on_new_tokens": on_new})
+
+    measure(0)
+    bar = tqdm(batches, desc=title, unit=" steps", disable=not somebody_watches(), leave=False)
+    train_on(model, bar, optimizer, steps=len(batches), after_step=measure, mixed=mixed)
+    return points

@@ -1,0 +1,246 @@
+"""Trains a model in a new language from several starts, and measures bits per byte on the way.
+
+The starts: the model as it is; with an extended tokenizer and random new rows; with rows at the mean of their pieces; with
+later pieces weighing more; with rows distilled; and, given a donor, by matching pursuit (omp). All train the same number of
+tokens on the same text in the same order, mixed with text in a language that the model knows. What it prints and draws is
+measured against tokens, which cost compute, and against bytes of text. Finished runs stay in --out and are not repeated.
+
+Example: python benchmarks/model_starts.py smollm2 smollm2-si si.txt.xz --keep en.txt.xz --eval si=si.txt en=en.txt
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import model_runs
+import numpy as np
+from harness import held_out_lines, lines_of
+from model_runs import add_options, by_name, check, places_of, run_all
+from reporting import chart, table, write_file
+
+from hf_sgpe import SGPEError
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.weights.model_loading import load_model, load_tokenizer
+from trainers.language_models.language_model import pack
+from trainers.language_models.training_loop import adamw
+from trainers.language_models.training_runs import digest, digest_of
+from trainers.model_rows.token_tables import PARTS, fit_embeddings, parameter_groups, tables_of
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from trainers.model_rows.embedding_rows import RowMap
+
+AS_IT_IS = "as it is"
+STARTS = (AS_IT_IS, "random", "mean", "weighted", "distilled", "omp")
+POINTS = 8
+"""How many times a run is measured while it trains, more often in the beginning."""
+
+
+@dataclass
+class Texts:
+    """What is trained on and measured on."""
+
+    new: list[str]
+    old: list[str]
+    held_out: dict[str, list[str]]
+    old_share: float
+
+    def documents(self, seed: int) -> Iterator[str]:
+        """Yield both kinds of text, shuffled, for ever; of the old languages the given share of the bytes."""
+        order = random.Random(seed)
+        sources = [list(self.new), list(self.old)]
+        done, places = [0, 0], [0, 0]
+        while True:
+            which = int(bool(self.old) and done[1] < self.old_share * sum(done))
+            if places[which] % len(sources[which]) == 0:
+                order.shuffle(sources[which])
+            text = sources[which][places[which] % len(sources[which])]
+            places[which] += 1
+            done[which] += len(text.encode())
+            yield text
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("model", help="folder of a model with its tokenizer")
+    parser.add_argument("tokenizer", help="folder of the extended tokenizer")
+    parser.add_argument("corpus", nargs="+", help="text in the new language: files, folders or globs")
+    parser.add_argument("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
+    parser.add_argument("--keep-share", type=float, default=0.2, help="of the bytes (default: %(default)s)")
+    parser.add_argument("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text a line")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, help="(default: all; omp with --donor)")
+    parser.add_argument("--donor", metavar="MODEL", help="folder of a model that knows the new language, for the start omp")
+    parser.add_argument("--parts", choices=PARTS, default="all", help="what is trained (default: %(default)s)")
+    parser.add_argument("--rows-learning-rate", type=float, help="of new rows (default: the same)")
+    parser.add_argument("--distil-steps", type=int, default=300, help="before training (default: %(default)s)")
+    parser.add_argument("--distil-batch", type=int, default=32, help="texts in each of them (default: %(default)s)")
+    parser.add_argument("--bfloat16", action="store_true", help="multiply so on CPUs, too: faster where they have AMX")
+    parser.add_argument("--lines", type=int, help="of each held-out text (default: all)")
+    add_options(parser, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: Namespace) -> None:
+    check(args)
+    args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
+    if ("omp" in args.starts) != bool(args.donor):
+        raise SGPEError("--starts omp needs --donor, and no other start does")
+    held_out = held_out_lines(args.eval, args.lines)
+    measured = {line for lines in held_out.values() for line in lines}
+    texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
+    if not texts.new:
+        raise SGPEError("there is no text to train on that is not held out")
+    new, old = load_tokenizer(args.tokenizer), load_tokenizer(args.model)
+    others = ("model", "tokenizer", "corpus", "keep", "eval", "starts", "donor", "seeds", "out")
+    settings = {name: value for name, value in vars(args).items() if name not in others} | {
+        "tokenizers": [digest(new), digest(old)],
+        "text": digest_of([*texts.new, *texts.old]),
+    }
+
+    @cache
+    def batches_for(as_it_is: bool, seed: int) -> tuple[Any, list[int]]:
+        return packed(texts, old if as_it_is else new, seed, args)
+
+    def train(start: str, seed: int) -> dict[str, Any]:
+        return train_and_measure(start, seed, texts, new, old, batches_for(start == AS_IT_IS, seed), args)
+
+    report(run_all("model_starts", args.starts, train, settings, args), args.out)
+
+
+def packed(texts: Texts, tokenizer: PreTrainedTokenizerBase, seed: int, args: Namespace) -> tuple[Any, list[int]]:
+    """Return batches of ids, steps by rows by tokens, and how many bytes of text have been read after each step."""
+    import torch
+
+    rows = list(islice(pack(texts.documents(seed), tokenizer, args.length), args.steps * args.batch // args.length))
+    vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
+    sizes = np.zeros(max(vocabulary.values()) + 1, int)
+    for token, id in vocabulary.items():
+        sizes[id] = 0 if token in added else len(token)  # a character of it is a byte
+    read = sizes[np.array(rows)].reshape(args.steps, -1).sum(1).cumsum()
+    return torch.tensor(rows).reshape(args.steps, -1, args.length), read.tolist()
+
+
+def train_and_measure(
+    start: str,
+    seed: int,
+    texts: Texts,
+    new: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    batches: tuple[torch.Tensor, list[int]],
+    args: Namespace,
+) -> dict[str, Any]:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(seed)
+    torch.set_float32_matmul_precision("high")
+    model = load_model(AutoModelForCausalLM, args.model).to("cuda" if torch.cuda.is_available() else "cpu")
+    ids = begin(start, model, new, old, texts, seed, args)
+    rates = {"learning_rate": args.learning_rate, "rows_learning_rate": args.rows_learning_rate if ids else None}
+    groups, rows = parameter_groups(model, args.parts, ids, **rates)
+    optimizer = adamw(groups, learning_rate=args.learning_rate)
+    if rows is not None:
+        rows.attach(optimizer)
+    ends = {0, *(ceil(args.steps * (point / POINTS) ** 2) for point in range(1, POINTS + 1))}
+    how = {"mixed": args.bfloat16 or None, "length": args.length, "watched": ids}
+    title, used = f"{start}, seed {seed}", old if start == AS_IT_IS else new
+    points = model_runs.train(model, used, batches[0], optimizer, texts.held_out, ends, title, **how)
+    return {"points": [point | {"bytes": batches[1][point["step"] - 1] if point["step"] else 0} for point in points]}
+
+
+def begin(
+    start: str,
+    model: PreTrainedModel,
+    new: PreTrainedTokenizerBase,
+    old: PreTrainedTokenizerBase,
+    texts: Texts,
+    seed: int,
+    args: Namespace,
+) -> list[int]:
+    """Fit a model to the extended tokenizer, and return the ids of the new rows."""
+    import torch
+
+    from trainers.model_rows.distillation import distil
+    from trainers.model_rows.row_starts import by_position, by_pursuit
+    from trainers.model_rows.transplanting import embedding_of
+
+    if start == AS_IT_IS:
+        return []
+    how: Callable[[RowMap], RowMap] | None = by_position if start in ("weighted", "distilled") else None
+    if start == "omp":
+        how = partial(by_pursuit, tokenizer=new, donor=load_tokenizer(args.donor), donor_rows=embedding_of(args.donor))
+    row_map = fit_embeddings(model, new, old, start=how)
+    with torch.no_grad():
+        for rows in tables_of(model) if start == "random" else ():
+            rows[row_map.new] = torch.randn_like(rows[row_map.new]) * getattr(model.config, "initializer_range", 0.02)
+    if start == "distilled":
+        sample = list(islice(texts.documents(seed), args.distil_steps * args.distil_batch))
+        size = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length}
+        distil(model, new, old, row_map.new, sample, seed=seed, **size)
+    return row_map.new
+
+
+def report(results: dict[str, Any], out: Path) -> None:
+    """Write a table and a chart.
+
+    The table has bits per byte before training, after equal compute, and after equal text, which is what the run that read
+    least has read; then the share of the probability that new tokens take.
+    """
+    runs = by_name(results)
+    places, last = places_of(runs), [run["points"][-1] for run in results.values()]
+    least = min(point["bytes"] for point in last)
+    times = ("nothing trained", f"{last[0]['tokens']:,} tokens", f"{least / 1e6:.1f} MB of text")
+    heading = ["bits per byte", *(f"{place}, {time}" for place in places for time in times)]
+    rows = []
+    for start, ones in runs.items():
+        row = [start]
+        for place in places:
+            for size in (0, None, least):
+                numbers = [at(one["points"], size, place) for one in ones]
+                spread = f" ± {stdev(numbers):.4f}" if len(numbers) > 1 and size != 0 else ""
+                row.append(f"{fmean(numbers):.4f}{spread}")
+        first, end = (ones[0]["points"][point]["on_new_tokens"] for point in (0, -1))
+        rows.append([*row, *(f"{first[place]:.3%} → {end[place]:.3%}" for place in places)])
+    text = table([*heading, *(f"{place}, on new tokens" for place in places)], rows) + "\n"
+    write_file(out / "transplant.md", text)
+    draw(runs, out / "transplant.svg")
+    print(f"\n{text}")
+
+
+def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
+    """Return bits per byte after some bytes of text, between the points in a straight line; None for all text."""
+    sizes = [point["bytes"] for point in points]
+    return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))
+
+
+def draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    places = places_of(runs)
+    with chart(path, (11, 0.8 + 3.4 * len(places)), len(places), sharey="row") as (_, grid):
+        for axes, place in zip(grid, places, strict=True):
+            for axis, (measure, unit) in zip(axes, (("tokens", "tokens"), ("bytes", "bytes of text")), strict=True):
+                for number, (start, ones) in enumerate(runs.items()):
+                    for seed, one in enumerate(ones):
+                        across = [point[measure] / 1e6 for point in one["points"]]
+                        up = [point["bits_per_byte"][place] for point in one["points"]]
+                        style = {"color": f"C{number}", "lw": 1.5, "ms": 3, "alpha": 0.8}
+                        axis.plot(across, up, "o-", label=None if seed else start, **style)
+                axis.set_xlabel(f"million {unit} of training")
+            axes[0].set_ylabel(f"bits per byte, {place}")
+            axes[0].legend()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

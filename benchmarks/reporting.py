@@ -1,0 +1,124 @@
+"""Writes and draws what benchmarks have measured, again from their records.
+
+Example: python benchmarks/reporting.py docs/measured/growth.jsonl --out docs
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness import read_records
+
+from hf_sgpe import SGPEError
+from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hub_cards.pictures.drawing import check_matplotlib
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("records", type=Path, help="file with records, which is called like their benchmark")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: that of the records)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args.records, args.out or args.records.parent))
+
+
+def run(path: Path, out: Path) -> None:
+    records = read_records(path)
+    if not records:
+        raise SGPEError(f"{path}: has no records")
+    import_module(records[0]["question"]).report({record["about"]: record["result"] for record in records}, out)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l") -> str:
+    """Return a table in Markdown, without a line end.
+
+    Args:
+        align: A letter for each column from the first, l or r; further columns are r.
+
+    >>> print(table(("name", "tokens", ""), [("a", "1", "")]))
+    | name | tokens | |
+    |---|---:|---:|
+    | a | 1 | |
+    """
+    rule = "".join("---|" if side == "l" else "---:|" for side in align.ljust(len(heading), "r"))
+    first, *others = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (heading, *rows))
+    return "\n".join((first, f"|{rule}", *others))
+
+
+def signed(share: float, digits: int = 1) -> str:
+    return f"{100 * share:+.{digits}f} %".replace("-", "−")
+
+
+def in_words(difference: str) -> str:
+    """Return in words what `signed` writes.
+
+    >>> in_words(signed(-0.0112))
+    '1.1 % fewer'
+    """
+    return f"{difference[1:]} {'more' if difference.startswith('+') else 'fewer'}"
+
+
+def bold(texts: Iterable[str]) -> list[str]:
+    return [f"**{text}**" for text in texts]
+
+
+def write_file(path: Path, text: str) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
+    """Write tables into pages, each between ``<!-- measured: NAME -->`` and ``<!-- end -->``; return the pages.
+
+    Args:
+        tables: Name of a table → the page that has it, under ``root``, and what writes it from the figures.
+
+    Raises:
+        SGPEError: a page has no such place.
+    """
+    for name, (page, write) in tables.items():
+        path = root / page
+        first, last = f"<!-- measured: {name} -->\n", "\n<!-- end -->"
+        before, opening, rest = path.read_text(encoding="utf-8").partition(first)
+        _, closing, after = rest.partition(last)
+        if not (opening and closing):
+            raise SGPEError(f"{path}: has no place for a table: write <!-- measured: {name} --> and <!-- end -->")
+        write_file(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
+    return list(dict.fromkeys(root / page for page, _ in tables.values()))
+
+
+# ---------------------------------------------------------------- charts
+
+
+@contextmanager
+def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2, **more: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield matplotlib's figure and its rows of axes, and save what is drawn there as PNG or SVG, by the file's name.
+
+    The same input gives the same bytes, with text as text in SVG.
+    """
+    check_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, **more)
+        for axis in axes.flat:
+            axis.grid(alpha=0.3)
+        yield figure, axes
+        form = path.suffix[1:]
+        with atomic_file(path) as file:
+            figure.savefig(file, format=form, dpi=130, metadata={"Date": None} if form == "svg" else {})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""How a server holds out, and how much of an engine's speed it takes.
+
+Clients ask at once for minutes, a third of them going away at random moments: what is printed is how many requests were
+answered, broken off and wrong, and the server's memory at the start and at the end. Then tokens per second of one text after
+another, through the server and by `TextGenerator` in this process, in turns: the median, the median of the ratios, and the
+time of processors, which other work on the machine changes least. A new model has random weights: speed does not depend on
+what it says.
+
+Example: python benchmarks/server_load.py --minutes 2 --clients 64
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import Records, compare, small_model, take_turns, timed
+
+from hf_sgpe import SGPEError
+from hf_sgpe.generation import GenerationOptions, TextGenerator
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+
+PROMPT = "some words"
+KINDS = 40
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("--engine", default="transformers", help="that runs the model (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of load (default: %(default)s)")
+    parser.add_argument("--clients", type=int, default=64, help="that ask at once (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=4, help="of the model (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=256, help="of the model (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=100, help="to generate in a turn (default: %(default)s)")
+    parser.add_argument("--turns", type=int, default=9, help="of each (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("served"), help="folder for the records (default: %(default)s)")
+    args = parser.parse_args()
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    records = Records(args.out / "server_load.jsonl")
+    with (
+        small_model(8192, args, heads=4, length=512) as (folder, parameters),
+        TextGenerator.load(folder, args.engine) as generator,
+        server(folder, args.engine) as (process, host),
+    ):
+        print(f"{parameters:,} parameters on {args.engine}", flush=True)
+        if args.minutes:
+            records.add("load", load(args, process.pid, host, [generator.generate(PROMPT, asked(n)) for n in range(KINDS)]))
+        records.add("speed", speeds(args, generator, process.pid, host))
+    report(records.results)
+    if records.results.get("load", {}).get("wrong"):
+        raise SGPEError("answers differ from those of TextGenerator")
+
+
+def report(results: dict[str, Any], out: Path | None = None) -> None:
+    if one := results.get("load"):
+        counts = ", ".join(f"{one[outcome]:,} {outcome}" for outcome in ("answered", "broken off", "wrong"))
+        print(f"{one['clients']} clients, {one['minutes']:g} minutes: {counts}")
+        first, warm, last = one["megabytes"]
+        print(f"memory {first:.1f} MB at the start, {warm:.1f} after a tenth of the time, {last:.1f} at the end")
+    for name, one in results["speed"].items():
+        print(
+            f"{name:20} {one['tokens'] / one['seconds']:8.1f} tokens a second, {one['ratio']:.1%} of the engine alone; "
+            f"{1000 * one['cpu'] / one['tokens']:.2f} ms of a processor for each, "
+            f"{one['cpu'] / results['speed']['alone']['cpu']:.1%}"
+        )
+
+
+@contextmanager
+def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yield a process that serves, and its address."""
+    command = [sys.executable, "-m", "hf_sgpe", "serve", folder, "--engine", engine, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            line = process.stderr.readline()
+            if (address := re.search(r"http://([^/]+)", line)) is None:
+                raise SGPEError(f"the server did not start: {line}")
+            yield process, address[1]
+        finally:
+            process.terminate()
+
+
+def asked(kind: int) -> GenerationOptions:
+    return GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind)
+
+
+def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
+    """Ask for a completion; return the status and what the server says, or its first ``read`` bytes.
+
+    A connection is of its own: one that is idle for as long as another turn may take is closed.
+    """
+    with closing(http.client.HTTPConnection(host, timeout=timeout)) as connection:
+        body = json.dumps({"prompt": PROMPT, **options})
+        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read(read)
+
+
+def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
+    """Let many clients ask, each again and again until the time is over."""
+    megabytes = [memory(pid)]
+    end = time.monotonic() + args.minutes * 60
+    done: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def client(number: int) -> None:
+        draw = random.Random(number)
+        while time.monotonic() < end:
+            kind = draw.randrange(KINDS)
+            outcome = broken_off(kind, draw) if draw.random() < 1 / 3 else answered(kind, draw)
+            with lock:
+                done[outcome] += 1
+
+    def answered(kind: int, draw: random.Random) -> str:
+        stream = draw.random() >= 0.5
+        status, answer = request(host, 600, max_tokens=4 + kind, seed=kind, **({"stream": True} if stream else {}))
+        if stream:
+            parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]]
+        else:
+            parts = [answer.decode()] if status == 200 else ['{"choices": [{"text": "no answer"}]}']
+        said = "".join(json.loads(part)["choices"][0]["text"] for part in parts)
+        return "answered" if said == answers[kind] else "wrong"
+
+    def broken_off(kind: int, draw: random.Random) -> str:
+        timeout, stream, read = draw.uniform(0.01, 1.0), draw.random() < 0.5, draw.randrange(300)
+        with suppress(TimeoutError):
+            request(host, timeout, read, max_tokens=4 + kind, seed=kind, stream=stream)
+        return "broken off"
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(args.clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(1)
+            if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
+                megabytes.append(memory(pid))  # PyTorch and the allocator have by then what they keep
+    counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
+    megabytes = [*megabytes, memory(pid)]
+    return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
+
+
+def memory(pid: int) -> float:
+    """Return the megabytes that a process has in memory."""
+    import psutil
+
+    return float(psutil.Process(pid).memory_info().rss) / 1e6
+
+
+def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: str) -> dict[str, Any]:
+    """Compare the engine alone with the server."""
+    options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
+    served = partial(request, host, 600, max_tokens=args.tokens, temperature=0)
+    ways = {
+        "alone": timed(lambda: generator.generate(PROMPT, options)),
+        "through the server": timed(partial(served, stream=False), pid),
+        "as a stream": timed(partial(served, stream=True), pid),
+    }
+    compared = compare(take_turns(ways, args.turns))
+    return {name: {"tokens": args.tokens, **one._asdict()} for name, one in compared.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

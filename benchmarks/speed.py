@@ -1,0 +1,518 @@
+"""Compares training, encoding and decoding with other packages, if they are installed: same bytes, one run, in turns.
+
+Every package runs in its own process (`packages.py`), which reports its peak memory. Before any speed is printed, results
+are compared with a reference: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one with the
+smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
+
+    python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
+        --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
+
+A package that cannot be installed together with the others runs with an interpreter of its own, and so does another build
+of a package, as a row of its own:
+
+    … --python tokenizers-1=venv-1/bin/python --python hf_sgpe@before=venv-before/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import json
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import timeit
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import packages
+from harness import Records, beginning, machine, take_turns
+from packages import MEASURES, ONE_THREAD_ONLY, PACKAGES, TRAINERS, WITHOUT_CACHE
+from reporting import table, write_file
+
+from hf_sgpe import LinguisTrie
+from hf_sgpe.formats.tiktoken import one_pattern
+from hf_sgpe.splitting.patterns import resolve_pattern
+from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.vocabulary.codec import available_cores
+from trainers import TokenizerTrainer, TrainingConfig, find_files, read_texts
+
+ONE_REGEX = " ?[\u0d80-\u0dff\u200d]+| ?[^ \\t\\n\\r]|[ \\t\\n\\r]"
+"""A split pattern for Sinhala that keeps conjuncts whole in all packages."""
+RECIPES = {
+    "english": ("gpt2", "o200k"),
+    "code": ("cl100k",),
+    "sinhala": ("hybrid", ONE_REGEX),
+    **dict.fromkeys(("hindi", "tamil", "mixed"), ("hybrid",)),
+}
+"""How each kind of text is cut: by the recipe ``hybrid``, or by ``bpe`` with this split pattern; otherwise gpt2."""
+SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",), "mixed": ("all",)}
+PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
+PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
+OURS = "hf_sgpe"
+_TIMEOUT = 900  # seconds for one answer of a package
+_LEGEND = """Tables of encoding give MB of UTF-8 a second, first pass / again, and below how many times as fast hf_sgpe is.
+batch: many texts in the form that costs the package least; lists: the same as Python lists; 5,000 and 200 characters: single
+texts, one by one, as lists; tok(list): in transformers, or a drop-in for its class; map: `datasets.map(batched=True)`;
+decode: ids of many texts, as lists, to text. `hybrid` normalizes to NFC and tiktoken does not, so other texts differ.
+"""
+
+Docs = list[str]
+Results = dict[str, dict[str, Any]]
+"""By row of a table, which is a package or, after an @, a certain build of it: medians of ``cold`` and ``warm`` (MB/s, and
+seconds of whole processes), all turns, ``peak`` (bytes), ``differs`` (share); or ``failure``."""
+
+
+def main() -> int:
+    parser = ArgumentParser(__doc__)
+    parser.add_argument("out", type=Path, help="folder for the tables and their records")
+    parser.add_argument(
+        "--text",
+        action="append",
+        required=True,
+        metavar="NAME=FILE[,FILE…]",
+        help=f"text to measure on (repeatable); names with recipes of their own: {', '.join(RECIPES)}",
+    )
+    parser.add_argument("--megabytes", type=float, default=64, help="size of each text to use (default: %(default)s)")
+    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="turns of each package (default: %(default)s)")
+    parser.add_argument("--growth", default="1,4,16", help="more sizes to measure, in megabytes (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="threads to measure with, besides one (default: one for each core)")
+    parser.add_argument("--skip", default="", help="packages to leave out, separated by commas")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
+    parser.add_argument(
+        "--recipe", action="append", help="hybrid, or a split pattern, to use in place of those of the text (repeatable)"
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="NAME[@BUILD]=FILE",
+        help="the interpreter that has this package, or another build of it (repeatable)",
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="with one thread, count the processor's time: for machines that have other work to do",
+    )
+    parser.add_argument(
+        "--long", type=float, default=3, help="seconds after which a package gets no more turns (default: %(default)s)"
+    )
+    parser.add_argument("--pin", action="store_true", help="keep what uses one thread on one core (Linux)")
+    parser.add_argument(
+        "--processes-megabytes", type=float, default=60, help="text for training in whole processes (default: %(default)s)"
+    )
+    args = parser.parse_args()
+    known = {**PACKAGES, **TRAINERS}
+    for option in ("--text", "--python"):
+        for value in getattr(args, option[2:]):
+            name, _, path = value.partition("=")
+            if not (name and path):
+                parser.error(f"{option} takes NAME=FILE, not {value!r}")
+            if option == "--python" and package_of(name) not in known:
+                parser.error(f"--python knows no package {package_of(name)!r}, but {', '.join(known)}")
+    if args.pin and not hasattr(os, "sched_setaffinity"):
+        parser.error("--pin works on Linux only")
+    args.python = dict(value.split("=", 1) for value in args.python)
+    args.threads = args.threads or available_cores()
+    args.core = max(os.sched_getaffinity(0)) if args.pin else None
+    args.parts = args.only or PARTS
+    return exit_code(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    encoders, trainers = installed(tuple(PACKAGES), args), installed(tuple(TRAINERS), args)
+    records = Records(args.out / "speed.jsonl")
+    known = ", ".join(f"{row} {version}" for row, version in (encoders | trainers).items())
+    setting = (
+        f"{machine()}. {known}. Medians of {args.repeats} turns (one where a turn takes more than {args.long:g} s), "
+        f"{args.vocab_size:,} tokens{', one thread pinned to one core' if args.pin else ''}"
+        f"{', one thread by the time of the processor' if args.cpu_time else ''}."
+    )
+    records.add("setting", {"kind": "setting", "text": setting})
+    for title, result in measured(tuple(encoders), tuple(trainers), args):
+        records.add(title, result)
+        print(section(title, result), flush=True)
+    report(records.results, args.out)
+    print(f"written: {args.out}/speed.md, speed.jsonl")
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+def measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the title and the results of each table."""
+    texts = [value.partition("=")[::2] for value in args.text]
+    measures = [measure for measure in MEASURES if measure in args.parts]
+    for kind, path in texts:
+        docs = read_documents(path, args.megabytes)
+        size = f"{megabytes(docs):.0f} MB"
+        for recipe in recipes(kind, args) if measures else ():
+            columns = measure_encoding(encoders, docs, kind, recipe, measures, args, args.threads)
+            yield f"Encoding {kind}, {label(recipe)}, {size}", {"kind": "encoding", "columns": columns}
+        if "training" in args.parts:
+            title = f"Training on {kind}, {label(pattern_of(kind, args))}, {size}, {args.threads} threads"
+            yield title, {"kind": "training", "rows": measure_training(trainers, docs, kind, args)}
+        if "syllables" in args.parts and kind == "sinhala":
+            yield "LinguisTrie", {"kind": "syllables", "speeds": syllables_per_second(docs)}
+    kind, path = texts[0]
+    if "growth" in args.parts and args.growth:
+        # Caches and vocabularies make speed depend on the size of the text.
+        encoding, training = {}, {}
+        for size in [f"{float(size):g}" for size in args.growth.split(",")]:
+            docs = read_documents(path, float(size))
+            columns = measure_encoding(encoders, docs, kind, pattern_of(kind, args), ["batch"], args, 1)
+            encoding[f"{size} MB"] = columns["batch, 1"]
+            rows = [row for row in trainers if row != "sentencepiece"]
+            training[f"{size} MB"] = measure_training(rows, docs, kind, args)
+        yield f"Encoding {kind}, first pass, 1 thread, MB/s", {"kind": "growth", "columns": encoding}
+        yield f"Training on {kind}, {args.threads} threads, MB/s", {"kind": "growth", "columns": training}
+    if "processes" in args.parts:
+        docs, pattern = read_documents(path, args.processes_megabytes), pattern_of(kind, args)
+        results = measure_processes([row for row in trainers if package_of(row) in PROCESSES], docs, pattern, args)
+        title = f"Training on {kind}, whole process with import and reading, {label(pattern)}, "
+        yield title + f"{megabytes(docs):.0f} MB, {args.threads} threads", {"kind": "processes", "rows": results}
+
+
+class Worker:
+    """The process of one package, which answers questions.
+
+    Args:
+        job: What `packages.work` is to do; texts may be long, so they go through the pipe.
+    """
+
+    def __init__(self, row: str, args: argparse.Namespace, threads: int, **job: Any) -> None:
+        self.row, self.package, self.threads = row, package_of(row), threads
+        self.failures: dict[str, str] = {}
+        self._questions, theirs = multiprocessing.Pipe()
+        command = [python(row, args), packages.__file__, "work", str(theirs.fileno())]
+        self._process = subprocess.Popen(command, env=environment(threads), pass_fds=[theirs.fileno()])
+        theirs.close()
+        core = args.core if threads == 1 else None
+        with contextlib.suppress(OSError):  # it has ended, which the first question will show
+            self._questions.send({"name": self.package, "threads": threads, "core": core, **job})
+
+    def ask(self, what: str, measure: str) -> Any:
+        """Return the answer; None after a failure in this measure."""
+        if measure in self.failures:
+            return None
+        answer: Any = f"no answer after {_TIMEOUT} s"
+        try:
+            self._questions.send((what, measure))
+            if self._questions.poll(_TIMEOUT):
+                answer = self._questions.recv()
+        except (EOFError, OSError):
+            answer = "the process has ended"
+        if isinstance(answer, str):
+            self.failures[measure] = answer
+            return None
+        return answer
+
+    def turn(self, measure: str) -> dict[str, tuple[float, float]]:
+        """Measure a first pass and, where it may be faster, a second one."""
+        once = measure in ("train", "decode") or self.package in WITHOUT_CACHE
+        answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
+        return {how: answer for how, answer in answers.items() if answer is not None}
+
+    def close(self) -> None:
+        self._questions.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
+    """Measure in turns.
+
+    What a process has taken at its peak says something of its first measure only.
+    """
+    ways = {worker.row: partial(worker.turn, measure) for worker in workers}
+    is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731
+    taken = take_turns(ways, args.repeats, warm_up=False, enough=is_long)
+    results: Results = {}
+    outputs: dict[str, list[bytes]] = {}
+    for worker in workers:
+        peak = {"peak": worker.ask("peak", measure)} if measure in ("batch", "train") else {}
+        output = worker.ask("check", measure)
+        if measure in worker.failures:
+            results[worker.row] = {"failure": worker.failures[measure]}
+            continue
+        passes = {how: [turn[how] for turn in taken[worker.row] if how in turn] for how in ("cold", "warm")}
+        clocks = {"seconds": 0, "cpu seconds": 1}
+        turns = {name: {how: [one[n] for one in ones] for how, ones in passes.items()} for name, n in clocks.items()}
+        counted = turns["cpu seconds" if args.cpu_time and worker.threads == 1 else "seconds"]
+        speeds = {how: megabytes(docs) / median(seconds) for how, seconds in counted.items() if seconds}
+        results[worker.row] = {**speeds, **turns, **peak}
+        if output:
+            outputs[worker.row] = output
+    mark_differences(results, outputs, reference)
+    return results
+
+
+def mark_differences(results: Results, outputs: dict[str, list[bytes]], reference: str) -> None:
+    expected = outputs.get(reference) or outputs.get(OURS) or []
+    for row, output in outputs.items():
+        differing = sum(a != b for a, b in zip(output, expected, strict=False)) + abs(len(output) - len(expected))
+        results[row]["differs"] = differing / max(len(expected), 1)
+
+
+def measure_encoding(
+    rows: Sequence[str], docs: Docs, kind: str, recipe: str, measures: Sequence[str], args: argparse.Namespace, most: int
+) -> dict[str, Results]:
+    """Return the results of each column: a measure, and a number of threads, which are one and ``most``."""
+    columns: dict[str, Results] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
+        for threads in sorted({1, most}):
+            with ExitStack() as stack:
+                job = {"texts": docs, "folder": folder}
+                workers = [stack.enter_context(closing(Worker(row, args, threads, **job))) for row in rows]
+                for measure in measures:
+                    if threads == 1 or measure not in ONE_THREAD_ONLY:
+                        columns[f"{measure}, {threads}"] = compare(workers, measure, docs, args, "tokenizers")
+    return dict(sorted(columns.items(), key=lambda column: measures.index(column[0].split(",")[0])))
+
+
+def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.Namespace) -> Results:
+    with ExitStack() as stack:
+        job = {"texts": docs, "pattern": resolve_pattern(pattern_of(kind, args)), "size": args.vocab_size}
+        workers = [stack.enter_context(closing(Worker(row, args, args.threads, **job))) for row in rows]
+        return compare(workers, "train", docs, args, "rustbpe")
+
+
+def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
+    """Measure training as a whole process, from its start to its answer, in seconds."""
+
+    def train(row: str) -> dict[str, Any]:
+        started = time.perf_counter()
+        job = {"texts": file, "pattern": resolve_pattern(pattern), "size": args.vocab_size}
+        with closing(Worker(row, args, args.threads, **job)) as worker:
+            worker.ask("cold", "train")
+            seconds = time.perf_counter() - started
+            result = {"seconds": seconds, "peak": worker.ask("peak", "train"), "output": worker.ask("check", "train")}
+        return result | ({"failure": worker.failures["train"]} if worker.failures else {})
+
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "corpus.txt"
+        write_file(file, "".join(docs))
+        taken = take_turns({row: partial(train, row) for row in rows}, args.repeats, enough=lambda one: "failure" in one)
+    results: Results = {}
+    for row, turns in taken.items():
+        if failures := [turn["failure"] for turn in turns if "failure" in turn]:
+            results[row] = {"failure": failures[0]}
+        else:
+            seconds = [turn["seconds"] for turn in turns]
+            results[row] = {"cold": median(seconds), "seconds": seconds, "peak": max(turn["peak"] for turn in turns)}
+    outputs = {row: turns[0]["output"] for row, turns in taken.items() if "cold" in results[row]}
+    mark_differences(results, outputs, "rustbpe")
+    return results
+
+
+def syllables_per_second(docs: Docs) -> dict[str, float]:
+    """Return words per second of the native LinguisTrie, for the ends of syllables and for strings."""
+    trie, text = LinguisTrie(), "".join(docs)
+    ways: dict[str, Callable[[], object]] = {
+        "ends": lambda: trie.ends(text, True),
+        "tokenize": lambda: trie.tokenize(text, True),
+    }
+    return {name: len(text.split()) / median(timeit.repeat(way, number=1)) for name, way in ways.items()}
+
+
+# ---------------------------------------------------------------- texts, tokenizers and packages
+
+
+def megabytes(docs: Docs) -> float:
+    return sum(len(doc.encode()) for doc in docs) / 1e6
+
+
+def read_documents(paths: str, megabytes: float) -> Docs:
+    """Read the beginning of a corpus, in documents of a few thousand characters; of several, as much of each, in turns."""
+    names = paths.split(",")
+    mixed: list[Docs] = []
+    for name in names:
+        texts = (text for file in find_files([name]) for text in read_texts(file))
+        mixed.append(list(beginning(chain.from_iterable(map(pieces, texts)), megabytes / len(names))))
+    return [docs[n] for n in range(max(map(len, mixed))) for docs in mixed if n < len(docs)]
+
+
+def pieces(text: str, characters: int = 4000) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        cut = text.find("\n", start + characters) + 1 or len(text)
+        yield text[start:cut]
+        start = cut
+
+
+def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
+    """Save a tokenizer, also as tiktoken takes it."""
+    # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
+    hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
+    options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
+    trainer = TokenizerTrainer(TrainingConfig(vocab_size, special_tokens=(), **options), progress=False)
+    tokenizer = trainer.learn(trainer.count(iterator=docs))
+    tokenizer.save(folder)
+    ranks = {base64.b64encode(token).decode(): rank for token, rank in tokenizer.get_mergeable_ranks()}
+    write_file(folder / "tiktoken.json", json.dumps({"pattern": one_pattern(tokenizer.splitting), "ranks": ranks}))
+
+
+def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
+    return args.recipe or RECIPES.get(kind, ("gpt2",))
+
+
+def pattern_of(kind: str, args: argparse.Namespace) -> str:
+    """Return the first of the text's recipes that is a split pattern, which is what other packages train with."""
+    return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid"), "gpt2")
+
+
+def label(recipe: str) -> str:
+    """Return the name of a recipe or pattern, for titles."""
+    return recipe if re.fullmatch(r"[\w-]+", recipe) else "one regex"
+
+
+def package_of(row: str) -> str:
+    return row.partition("@")[0]
+
+
+def python(row: str, args: argparse.Namespace) -> str:
+    return str(args.python.get(row, sys.executable))
+
+
+def environment(threads: int) -> dict[str, str]:
+    several = {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": str(threads > 1).lower()}
+    return {**os.environ, **several, "TRANSFORMERS_VERBOSITY": "error"}
+
+
+def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
+    """Return the rows that can be measured, with their versions."""
+    builds = [row for row in args.python if "@" in row]
+    skipped, found = args.skip.split(","), {}
+    for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
+        if row in skipped or package_of(row) in skipped:
+            continue
+        command = [python(row, args), packages.__file__, "versions", package_of(row)]
+        version = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[package_of(row)]
+        if version:
+            found[row] = version
+        else:
+            print(f"{row} is not installed, or not for {python(row, args)}", file=sys.stderr)
+    return found
+
+
+# ---------------------------------------------------------------- tables
+
+
+def report(results: dict[str, Any], out: Path) -> None:
+    write_file(out / "speed.md", "\n".join(section(title, result) for title, result in results.items()))
+
+
+def section(title: str, result: dict[str, Any]) -> str:
+    match result["kind"]:
+        case "setting":
+            return f"{result['text']}\n\n{_LEGEND}"
+        case "encoding":
+            text = encoding_table(result["columns"])
+        case "growth":
+            text = growth_table(result["columns"])
+        case "syllables":
+            speeds = result["speeds"].items()
+            text = "\n".join(f"{name}: {speed / 1e6:.2f} million words per second" for name, speed in speeds)
+        case kind:
+            text = training_table(result["rows"], "seconds" if kind == "processes" else "MB/s")
+    return f"### {title}\n\n{text}\n"
+
+
+def encoding_table(columns: dict[str, Results]) -> str:
+    """Return a table whose cells have the first pass / again, and below how many times as fast hf_sgpe is."""
+    rows, notes = [], []
+    for row in dict.fromkeys(chain.from_iterable(columns.values())):
+        results = {column: columns[column][row] for column in columns}
+        failures = {column: result["failure"] for column, result in results.items() if "failure" in result}
+        cells = [cell(row, results[column], columns[column].get(OURS, {})) for column in columns]
+        peaks = [result["peak"] for column, result in results.items() if column.startswith("batch") and "peak" in result]
+        peak = f"{peaks[0] / 1e6:.0f} MB" if peaks else "–"
+        rows.append((row, *cells, peak, "–" if len(failures) == len(columns) else sameness(*results.values())))
+        for reason in dict.fromkeys(failures.values()):
+            where = [column for column, failure in failures.items() if failure == reason]
+            measures = dict.fromkeys(measure_label(column.split(", ")[0]) for column in where)
+            affected = "" if len(where) == len(columns) else f", {', '.join(measures)}"
+            shown = textwrap.shorten(reason.replace("|", "¦"), 160, placeholder=" …")
+            notes.append(f"- {row}{affected}: {shown}")
+    heading = ("package", *map(head, columns), "peak memory", "same result")
+    text = table(heading, rows, f"l{'r' * (len(columns) + 1)}l")
+    return "\n".join([text, "", *notes]) if notes else text
+
+
+def head(column: str) -> str:
+    measure, threads = column.split(", ")
+    name = measure_label(measure)
+    return name if measure in ONE_THREAD_ONLY else f"{name}, {threads} thread{'s' * (threads != '1')}"
+
+
+def measure_label(measure: str) -> str:
+    return f"{int(measure):,} characters" if measure.isdigit() else {"tok": "tok(list)"}.get(measure, measure)
+
+
+def cell(row: str, result: dict[str, Any], ours: dict[str, Any]) -> str:
+    ways = [how for how in ("cold", "warm") if how in result]
+    speeds = " / ".join(number(result[how]) for how in ways)
+    if row == OURS or "cold" not in ours or not ways:
+        return speeds or "–"
+    # A package that is no faster the second time has one speed, to which both of ours compare.
+    compared = ("cold", "warm") if "warm" in ours and ways == ["cold"] else ways
+    ratios = [times(ours[how] / result.get(how, result["cold"])) for how in compared if how in ours]
+    return f"{speeds}<br>{' / '.join(ratios)}"
+
+
+def number(speed: float) -> str:
+    return f"{speed:.1f}" if speed < 100 else f"{speed:.0f}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2g}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+def sameness(*results: dict[str, Any]) -> str:
+    shares = [result["differs"] for result in results if "differs" in result]
+    if not shares:
+        return "not comparable"
+    worst = max(shares)
+    return "yes" if worst == 0 else f"**no**: {worst:.2%} differ" if worst >= 0.0001 else f"**no**: {worst:.1e} differ"
+
+
+def training_table(results: Results, unit: str) -> str:
+    ours = results.get(OURS, {}).get("cold", 0)
+    rows = []
+    for row, result in results.items():
+        if "failure" in result:
+            rows.append((row, "–", "–", "–", textwrap.shorten(result["failure"].replace("|", "¦"), 80)))
+            continue
+        ratio = ours / result["cold"] if unit == "MB/s" else result["cold"] / max(ours, 1e-9)
+        speed = f"{result['cold']:.2f}" if unit == "seconds" else number(result["cold"])
+        shown = "" if row == OURS or not ours else times(ratio)
+        rows.append((row, speed, shown, f"{result['peak'] / 1e6:.0f} MB", sameness(result)))
+    return table(("package", unit, "hf_sgpe is", "peak memory", "same result"), rows, "lrrrl")
+
+
+def growth_table(columns: dict[str, Results]) -> str:
+    def speed(results: Results, row: str) -> str:
+        return f"{results[row]['cold']:.1f}" if "cold" in results.get(row, {}) else "–"
+
+    names = dict.fromkeys(chain.from_iterable(columns.values()))
+    return table(("package", *columns), [(row, *(speed(results, row) for results in columns.values())) for row in names])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

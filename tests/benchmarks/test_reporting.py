@@ -1,0 +1,40 @@
+"""Tables and charts of records."""
+
+import pytest
+from harness import Records
+from reporting import chart, write_pages
+from support.command import benchmark
+
+from hf_sgpe import SGPEError
+
+
+def test_a_table_is_written_into_its_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- measured: x -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
+    tables = {"x": ("page.md", "of {}".format)}
+    assert write_pages(tmp_path, tables, 3) == [page]
+    assert page.read_text(encoding="utf-8") == "before\n<!-- measured: x -->\n\nof 3\n\n<!-- end -->\nafter\n"
+    with pytest.raises(SGPEError, match="has no place for a table: write <!-- measured: y -->"):
+        write_pages(tmp_path, {"y": ("page.md", str)}, 3)
+
+
+def test_a_chart_is_the_same_each_time(tmp_path):
+    pytest.importorskip("matplotlib")
+    made = []
+    for _ in range(2):
+        with chart(tmp_path / "x.svg", (4, 2)) as (_, axes):
+            axes[0][0].plot([1, 2], [3, 4], label="a")
+            axes[0][0].legend()
+        made.append((tmp_path / "x.svg").read_bytes())
+    assert made[0] == made[1]
+    assert b"<text" in made[0]
+
+
+def test_records_are_reported_again(tmp_path):
+    result = {"tokens": 10, "own seconds": 1.0, "seconds": 2.0, "ratio": 0.5, "least": 0.4, "greatest": 0.6}
+    Records(tmp_path / "engine_loops.jsonl").add("mlx (1)", result)
+    done = benchmark("reporting.py", "engine_loops.jsonl", cwd=tmp_path)
+    assert "5.0 tokens a second, by its own loop     10.0: 50.0% of it (40.0% to 60.0%)" in done.stdout
+    (tmp_path / "none.jsonl").touch()
+    done = benchmark("reporting.py", "none.jsonl", cwd=tmp_path, code=2)
+    assert done.stderr == "error: none.jsonl: has no records\n"

@@ -1,0 +1,76 @@
+"""Speed compared with other packages: each gives the same, tables say so, and a small run."""
+
+import sys
+
+import pytest
+import speed
+from harness import read_records
+from packages import MEASURES, PACKAGES, TRAINERS, Encoding, digest
+from support.command import benchmark
+from support.paths import ROOT
+
+
+def test_the_page_has_the_tables_of_the_records(tmp_path):
+    speed.report({one["about"]: one["result"] for one in read_records(ROOT / "docs" / "measured" / "speed.jsonl")}, tmp_path)
+    page = (ROOT / "docs" / "measured" / "speed.md").read_text(encoding="utf-8")
+    assert (tmp_path / "speed.md").read_text(encoding="utf-8") == page
+
+
+def test_other_results_are_marked():
+    results = {"hf_sgpe": {"cold": 10.0, "peak": 5e6}, "tokenizers": {"cold": 2.0, "peak": 6e6}}
+    speed.mark_differences(results, {"hf_sgpe": [b"a", b"b"], "tokenizers": [b"a", b"c"]}, "tokenizers")
+    assert speed.training_table(results, "MB/s").splitlines()[2:] == [
+        "| hf_sgpe | 10.0 | | 5 MB | **no**: 50.00% differ |",
+        "| tokenizers | 2.0 | 5× | 6 MB | yes |",
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in ("tokenizers", "tiktoken") if name in PACKAGES])
+def test_packages_give_the_same(name, tmp_path, sample):
+    pytest.importorskip(name)
+    docs = [sample["en"][:3000], sample["en"][3000:6000]]
+    speed.save_trained(docs, tmp_path, "english", "gpt2", 400)
+    for measure in set(MEASURES) - {"tok", "map"}:
+        outputs = []
+        for package in ("hf_sgpe", name):
+            run, comparable = Encoding(package, docs, str(tmp_path), 1).task(measure)
+            outputs.append([digest(row) for row in comparable(run())])
+        assert outputs[0] == outputs[1], measure
+
+
+def test_trainers_merge_the_same(sample):
+    pytest.importorskip("rustbpe")
+    ours, theirs = (
+        TRAINERS[name]([sample["en"][:5000]], speed.resolve_pattern("gpt2"), 400, 1) for name in ("hf_sgpe", "rustbpe")
+    )
+    assert list(ours[1](ours[0]())) == list(theirs[1](theirs[0]()))
+
+
+def test_bad_options_are_refused(tmp_path):
+    done = benchmark("speed.py", "out", "--text", "english", cwd=tmp_path, code=2)
+    assert done.stderr == "error: --text takes NAME=FILE, not 'english': see --help\n"
+    done = benchmark("speed.py", "out", "--text", "english=x", "--python", "nothing=x", cwd=tmp_path, code=2)
+    assert "--python knows no package 'nothing', but hf_sgpe, tokenizers" in done.stderr
+
+
+@pytest.mark.slow
+def test_speed_is_measured(tmp_path, sample):
+    for language in ("si", "en"):
+        (tmp_path / f"{language}.txt").write_text(sample[language], encoding="utf-8")
+    known = {*PACKAGES, *TRAINERS} - {"hf_sgpe", "tokenizers", "rustbpe"}
+    options = ["--vocab-size", 1000, "--repeats", 1, "--growth", "0.01", "--threads", 2, "--skip", ",".join(known)]
+    texts = ["--text", "sinhala=si.txt", "--text", "mixed=si.txt,en.txt", "--recipe", "gpt2"]
+    builds = ["--python", f"hf_sgpe@before={sys.executable}"]
+    done = benchmark("speed.py", "out", *texts, *options, *builds, cwd=tmp_path)
+    records = {record["about"]: record["result"] for record in read_records(tmp_path / "out" / "speed.jsonl")}
+    kinds = ["setting", "encoding", "training", "syllables", "encoding", "training", "growth", "growth", "processes"]
+    assert [result["kind"] for result in records.values()] == kinds
+    encoding = list(records.values())[1]["columns"]
+    assert list(encoding)[:3] == ["batch, 1", "batch, 2", "lists, 1"]
+    for results in encoding.values():
+        assert list(results) == ["hf_sgpe", "hf_sgpe@before", "tokenizers"]
+        assert all(result["differs"] == 0 for result in results.values())
+    whole = list(records.values())[-1]["rows"]
+    assert whole["hf_sgpe"]["peak"] > 1e7
+    assert whole["hf_sgpe"]["differs"] == whole["rustbpe"]["differs"] == 0
+    assert "| hf_sgpe@before |" in done.stdout
