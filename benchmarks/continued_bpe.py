@@ -19,28 +19,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness import Records, apart, beginning, peak_bytes
+from harness import Records, apart, beginning, command, peak_bytes
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
 from hf_sgpe.evaluation.metrics import Measurable, evaluate, foreign_backend
 from hf_sgpe.evaluation.same_ids import compare_ids
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from trainers import TokenizerExtender, find_files, read_lines
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("base", help="folder with the tokenizer to extend")
-    parser.add_argument("corpus", type=Path, help="text to learn from, a document a line")
-    parser.add_argument("--script", required=True, help="script of the text")
-    parser.add_argument("--new-tokens", type=int, default=16_000)
-    parser.add_argument("--megabytes", type=float, default=12.0, help="how much of the text to take")
-    parser.add_argument("--eval", type=Path, required=True, help="held-out text in the script")
-    parser.add_argument("--other", type=Path, required=True, help="text in another script, whose ids are to stay")
-    parser.add_argument("--peer", type=Path, help="folder with tokenizer-extension; without it only ours is measured")
-    parser.add_argument("--out", type=Path, default=Path("extending"), help="folder for the records (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("base", help="folder with the tokenizer to extend")
+        option("corpus", type=Path, help="text to learn from, a document a line")
+        option("--script", required=True, help="script of the text")
+        option("--new-tokens", default=16_000)
+        option("--megabytes", default=12.0, help="how much of the text to take")
+        option("--eval", type=Path, required=True, help="held-out text in the script")
+        option("--other", type=Path, required=True, help="text in another script, whose ids are to stay")
+        option("--peer", type=Path, help="folder with tokenizer-extension; without it only ours is measured")
+        option("--out", default=Path("extending"), help="folder for the records")
 
 
 def run(args: Namespace) -> None:
@@ -121,4 +118,4 @@ def extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,20 +11,18 @@ Example: python benchmarks/cut_cost.py si.txt.xz en.txt.xz --eval ntrex_si.txt n
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from harness import Records, held_out_lines
+from harness import Records, command, held_out_lines
 from reporting import chart
 from tqdm import tqdm
 
 from hf_sgpe.cli.application import named_numbers
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.learning.unit_choice import CUT_COST
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.terminal.progress import somebody_watches
 from hub_cards.pictures.drawing import check_matplotlib
 from trainers import TokenizerTrainer, TrainingConfig
@@ -34,19 +32,21 @@ SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 PLAIN = "plain BPE"
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
-    parser.add_argument(
-        "--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE, one for each language"
-    )
-    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="script whose syllables are kept whole (repeatable; default: all)")
-    parser.add_argument("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
-    parser.add_argument("--costs", type=float, nargs="+", default=COSTS, help="cut costs to try")
-    parser.add_argument("--out", type=Path, default=Path("sweep"), help="folder to write to (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option(
+            "--eval",
+            nargs="+",
+            required=True,
+            metavar="FILE",
+            help="held-out text of each language, FILE or NAME=FILE",
+        )
+        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--script", action="append", help="script whose syllables are kept whole (repeatable; default: all)")
+        option("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
+        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to try")
+        option("--out", default=Path("sweep"), help="folder to write to")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -106,4 +106,4 @@ def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

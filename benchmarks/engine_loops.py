@@ -10,32 +10,28 @@ Example: python benchmarks/engine_loops.py --width 512 --layers 8
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import Records, compare, small_model, take_turns, timed
+from harness import Records, command, compare, small_model, take_turns, timed
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 PROMPT = list(range(20, 40))
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--engine", action="append", help="only this one (repeatable; default: all that are here)")
-    parser.add_argument("--layers", type=int, default=8, help="of the model (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=512, help="of the model (default: %(default)s)")
-    parser.add_argument("--heads", type=int, default=8, help="of the model (default: %(default)s)")
-    parser.add_argument("--vocab-size", type=int, default=32_000, help="of the model (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=100, help="to generate in a turn (default: %(default)s)")
-    parser.add_argument("--turns", type=int, default=7, help="of each (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("engines"), help="folder for the records (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("--engine", action="append", help="only this one (repeatable; default: all that are here)")
+        option("--layers", default=8, help="of the model")
+        option("--width", default=512, help="of the model")
+        option("--heads", default=8, help="of the model")
+        option("--vocab-size", default=32_000, help="of the model")
+        option("--tokens", default=100, help="to generate in a turn")
+        option("--turns", default=7, help="of each")
+        option("--out", default=Path("engines"), help="folder for the records")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,4 +105,4 @@ OWN: dict[str, Callable[[Any, int], int]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Records, apart, compare, forget_peak, peak_bytes, take_turns, timed
+from harness import Records, apart, command, compare, forget_peak, peak_bytes, take_turns, timed
 from reporting import chart, table
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError, WordCounts
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.terminal.progress import somebody_watches
 from hub_cards.pictures.drawing import check_matplotlib
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
@@ -47,21 +45,15 @@ _ENOUGH_BYTES = 50 * MEGABYTE
 """The smallest text from which to extrapolate."""
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument(
-        "corpus", nargs="*", help="files of real text, one for each language; several are also measured as a mix"
-    )
-    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
-    parser.add_argument("--synthetic", type=int, default=0, help="largest made-up text in megabytes (default: none)")
-    parser.add_argument("--exponent", type=float, default=1.35, help="exponent of Zipf's law (default: %(default)s)")
-    parser.add_argument(
-        "--memory", type=int, default=400, help="memory limit for made-up text in megabytes (default: %(default)s)"
-    )
-    parser.add_argument("--cores", type=int, help="only compare one counting thread with this many")
-    parser.add_argument("--out", type=Path, default=Path("growth"), help="folder to write to (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("corpus", nargs="*", help="files of real text, one for each language; several are also measured as a mix")
+        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--synthetic", default=0, help="largest made-up text in megabytes")
+        option("--exponent", default=1.35, help="exponent of Zipf's law")
+        option("--memory", default=400, help="memory limit for made-up text in megabytes")
+        option("--cores", type=int, help="only compare one counting thread with this many")
+        option("--out", default=Path("growth"), help="folder to write to")
 
 
 def run(args: Any) -> None:
@@ -122,11 +114,13 @@ def compare_threads(files: list[str], cores: int) -> None:
 
         threads, processes = f"{cores} threads", f"{cores} processes, each all texts"
         ways = {"1 thread": lambda: count(1), threads: lambda: count(cores), processes: by_processes}
-        compared = compare(take_turns({name: timed(way) for name, way in ways.items()}, _ROUNDS), {processes: cores})
+        compared = compare(take_turns({name: timed(way) for name, way in ways.items()}, _ROUNDS))
     megabytes = sum(len(text.encode()) for text in texts) / MEGABYTE
     for name, one in compared.items():
-        speed = (cores if name == processes else 1) * megabytes / one.seconds
-        print(f"{name}: {speed:.1f} MB/s, {one.ratio:.2f} times one thread ({one.least:.2f} to {one.greatest:.2f})")
+        times = cores if name == processes else 1
+        least, ratio, greatest = (times * number for number in (one.least, one.ratio, one.greatest))
+        speed = times * megabytes / one.seconds
+        print(f"{name}: {speed:.1f} MB/s, {ratio:.2f} times one thread ({least:.2f} to {greatest:.2f})")
 
 
 # ---------------------------------------------------------------- measurements, each in its own process
@@ -296,20 +290,15 @@ def report(results: dict[str, Any], out: Path) -> None:
     adding = results.get(ADDING)
     series = {name: result for name, result in results.items() if name != ADDING}
     fits = {name: heaps(points) for name, points in series.items()}
-    rows = [
-        (
-            name,
-            f"{point['bytes'] / 1e6:,.0f}",
-            f"{point['words'] / 1e6:,.2f}",
-            f"{point['distinct'] / 1e3:,.0f}",
-            f"{point['bytes'] / 1e6 / max(point['seconds'], 1e-3):,.0f}",
-            f"{point.get('table_bytes', point.get('peak_bytes', 0)) / 1e6:,.0f}",
-            f"{point['loading_seconds'] + point['training_seconds']:,.1f}",
-            f"{point['training_bytes'] / 1e6:,.0f}",
-        )
-        for name, points in series.items()
-        for point in points
-    ]
+    rows = []
+    for name, points in series.items():
+        for one in points:
+            speed = one["bytes"] / 1e6 / max(one["seconds"], 1e-3)
+            sizes = (one["bytes"] / 1e6, one["words"] / 1e6, one["distinct"] / 1e3, speed)
+            memory = (one.get("table_bytes", one.get("peak_bytes", 0)) / 1e6, one["training_bytes"] / 1e6)
+            cells = (f"{number:,.{digits}f}" for number, digits in zip(sizes, (0, 2, 0, 0), strict=True))
+            spent = one["loading_seconds"] + one["training_seconds"]
+            rows.append((name, *cells, f"{memory[0]:,.0f}", f"{spent:,.1f}", f"{memory[1]:,.0f}"))
     heading = ("text", "MB", "words, millions", "distinct, thousands", "counting, MB/s", "table, MB")
     print(table((*heading, "training, s", "training, MB"), rows))
     real = {name: points for name, points in series.items() if name != MADE_UP}
@@ -394,4 +383,4 @@ def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, floa
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,7 @@
 """Measures in turns and in processes apart, and keeps what was measured as lines of JSON.
 
-`packages.py` runs with interpreters that have another package and not this one, so only the standard library is imported
-before a function needs more.
+`package_worker.py` runs with interpreters that have another package and not this one, so only the standard library is
+imported before a function needs more.
 """
 
 from __future__ import annotations
@@ -32,6 +32,26 @@ _LIBRARIES = ("hf-sgpe", "numpy", "tokenizers", "transformers", "torch")
 T = TypeVar("T")
 
 
+@contextlib.contextmanager
+def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Callable[..., Any]]:
+    """Yield what adds an option in the block; then run with the options of the command line, and end the process.
+
+    What adds an option is `argparse`'s ``add_argument``, but a default has its type, and help shows it.
+    """
+    from hf_sgpe.terminal.command import ArgumentParser, exit_code
+
+    parser = ArgumentParser(description)
+
+    def option(*names: str, help: str = "", **more: Any) -> None:
+        if isinstance(more.get("default"), (int, float, str, Path)):
+            more, help = {"type": type(more["default"])} | more, f"{help} (default: %(default)s)"
+        parser.add_argument(*names, help=help, **more)
+
+    yield option
+    args = parser.parse_args()
+    sys.exit(exit_code(lambda: run(args)))
+
+
 # ---------------------------------------------------------------- time
 
 
@@ -43,13 +63,7 @@ class Sample(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Medians of the turns of one way.
-
-    Attributes:
-        ratio: How many times as fast it is as the first way, by the median of the turns' ratios.
-        least: The smallest of these ratios.
-        greatest: The largest of them.
-    """
+    """Medians of the turns of one way: times, and how many times as fast it is as the first way, with the extremes."""
 
     seconds: float
     cpu: float
@@ -97,13 +111,12 @@ def take_turns(
     return taken
 
 
-def compare(taken: Mapping[str, Sequence[Sample]], pieces: Mapping[str, int] | None = None) -> dict[str, Comparison]:
-    """Return how each way compares with the first; ``pieces`` are how many times the work of the first it does."""
+def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
+    """Return how each way compares with the first."""
     first = next(iter(taken.values()))
     compared = {}
     for name, samples in taken.items():
-        times = (pieces or {}).get(name, 1)
-        ratios = [times * one.seconds / other.seconds for one, other in zip(first, samples, strict=True)]
+        ratios = [one.seconds / other.seconds for one, other in zip(first, samples, strict=True)]
         seconds, cpu = (median(column) for column in zip(*samples, strict=True))
         compared[name] = Comparison(seconds, cpu, median(ratios), min(ratios), max(ratios))
     return compared
@@ -156,11 +169,10 @@ class Records:
     Args:
         path: The file, written whole after each result.
         keep: Add to the file; otherwise it is begun from nothing.
-        command: The command line to record; None for that of this process.
     """
 
-    def __init__(self, path: Path, *, keep: bool = False, command: str | None = None) -> None:
-        self.path, self._command = path, command
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
+        self.path = path
         self._records = {record["about"]: record for record in read_records(path)} if keep and path.exists() else {}
 
     @property
@@ -172,7 +184,7 @@ class Records:
         """Write a result, in the place of an earlier one about the same; those of ``order`` come first, as it has them."""
         from hf_sgpe.files.atomic import atomic_file
 
-        record = {"question": self.path.stem, "about": about, "result": result, **surroundings(self._command)}
+        record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
         self._records[about] = json.loads(json.dumps(record))
         names = dict.fromkeys([*(name for name in order if name in self._records), *self._records])
         self._records = {name: self._records[name] for name in names}
@@ -192,7 +204,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def surroundings(command: str | None = None) -> dict[str, Any]:
+def surroundings() -> dict[str, Any]:
     """Return when, where and with what is measured now."""
     described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
     commit = None
@@ -205,7 +217,7 @@ def surroundings(command: str | None = None) -> dict[str, Any]:
     return {
         "date": f"{date.today()}",
         "commit": commit,
-        "command": command or command_line(sys.argv),
+        "command": command_line(sys.argv),
         "machine": machine(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,19 +25,12 @@ if TYPE_CHECKING:
 _SEED = ", seed "
 
 
-def add_options(parser: ArgumentParser, out: str, **defaults: float) -> None:
+def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
     """Add the options of training, with their defaults, by name: seeds, steps, batch, length and learning_rate."""
-    about = {
-        "seeds": "runs of each",
-        "steps": "of training",
-        "batch": "tokens in a step",
-        "length": "tokens in a row of a batch",
-        "learning_rate": "at its peak",
-    }
+    about = {"seeds": "runs of each", "steps": "of training", "batch": "tokens in a step", "length": "tokens in a row"}
     for name, default in defaults.items():
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=type(default), default=default, help=f"{about[name]} (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path(out), help="folder to write to (default: %(default)s)")
+        option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "at its peak"))
+    option("--out", default=Path(out), help="folder to write to")
 
 
 def check(args: Namespace) -> None:

@@ -11,7 +11,6 @@ Example: python benchmarks/model_starts.py smollm2 smollm2-si si.txt.xz --keep e
 from __future__ import annotations
 
 import random
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import model_runs
 import numpy as np
-from harness import held_out_lines, lines_of
+from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
 from reporting import chart, table, write_file
 
 from hf_sgpe import SGPEError
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
 from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
@@ -72,25 +70,23 @@ class Texts:
             yield text
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("model", help="folder of a model with its tokenizer")
-    parser.add_argument("tokenizer", help="folder of the extended tokenizer")
-    parser.add_argument("corpus", nargs="+", help="text in the new language: files, folders or globs")
-    parser.add_argument("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-    parser.add_argument("--keep-share", type=float, default=0.2, help="of the bytes (default: %(default)s)")
-    parser.add_argument("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text a line")
-    parser.add_argument("--starts", nargs="+", choices=STARTS, help="(default: all; omp with --donor)")
-    parser.add_argument("--donor", metavar="MODEL", help="folder of a model that knows the new language, for the start omp")
-    parser.add_argument("--parts", choices=PARTS, default="all", help="what is trained (default: %(default)s)")
-    parser.add_argument("--rows-learning-rate", type=float, help="of new rows (default: the same)")
-    parser.add_argument("--distil-steps", type=int, default=300, help="before training (default: %(default)s)")
-    parser.add_argument("--distil-batch", type=int, default=32, help="texts in each of them (default: %(default)s)")
-    parser.add_argument("--bfloat16", action="store_true", help="multiply so on CPUs, too: faster where they have AMX")
-    parser.add_argument("--lines", type=int, help="of each held-out text (default: all)")
-    add_options(parser, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("model", help="folder of a model with its tokenizer")
+        option("tokenizer", help="folder of the extended tokenizer")
+        option("corpus", nargs="+", help="text in the new language: files, folders or globs")
+        option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
+        option("--keep-share", default=0.2, help="of the bytes")
+        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text a line")
+        option("--starts", nargs="+", choices=STARTS, help="(default: all; omp with --donor)")
+        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for the start omp")
+        option("--parts", choices=PARTS, default="all", help="what is trained")
+        option("--rows-learning-rate", type=float, help="of new rows (default: the same)")
+        option("--distil-steps", default=300, help="before training")
+        option("--distil-batch", default=32, help="texts in each of them")
+        option("--bfloat16", action="store_true", help="multiply so on CPUs, too: faster where they have AMX")
+        option("--lines", type=int, help="of each held-out text (default: all)")
+        add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
 
 
 def run(args: Namespace) -> None:
@@ -243,4 +239,4 @@ def draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,7 +13,6 @@ Example: python benchmarks/models_by_tokenizer.py si.txt.xz --recipe hybrid --re
 from __future__ import annotations
 
 import random
-import sys
 from argparse import Namespace
 from itertools import islice
 from math import ceil
@@ -22,13 +21,12 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import model_runs
-from harness import held_out_lines, lines_of
+from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
 from reporting import chart, table
 
 from hf_sgpe import SGPEError
 from hf_sgpe.splitting.splitting import RECIPES
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.weights.model_loading import load_tokenizer
 from trainers import TokenizerTrainer, TrainingConfig
 from trainers.language_models.language_model import pack, small_llama
@@ -44,20 +42,18 @@ POINTS = 7
 SHAPE = ("layers", "width", "heads", "length")
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("corpus", nargs="+", help="files, folders or globs to train on")
-    parser.add_argument("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
-    parser.add_argument("--tokenizer", action="append", default=[], metavar="FOLDER", help="existing tokenizer (repeatable)")
-    parser.add_argument("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
-    parser.add_argument("--vocab-size", type=int, default=16_000, help="number of tokens of a recipe (default: %(default)s)")
-    parser.add_argument("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
-    parser.add_argument("--layers", type=int, default=4, help="layers of the model (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=192, help="hidden size of the model (default: %(default)s)")
-    parser.add_argument("--heads", type=int, default=6, help="attention heads of the model (default: %(default)s)")
-    add_options(parser, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
+        option("--tokenizer", action="append", default=[], metavar="FOLDER", help="existing tokenizer (repeatable)")
+        option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
+        option("--vocab-size", default=16_000, help="number of tokens of a recipe")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option("--layers", default=4, help="layers of the model")
+        option("--width", default=192, help="hidden size of the model")
+        option("--heads", default=6, help="attention heads of the model")
+        add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)
 
 
 def run(args: Namespace) -> None:
@@ -197,4 +193,4 @@ def draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, Any
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,42 +1,22 @@
-"""What `speed.py` measures of each package, and the process in which it does.
+"""Other packages, and this one: their tokenizers, and their training.
 
-    python packages.py versions NAME…    prints the versions that this interpreter has, as JSON
-    python packages.py work DESCRIPTOR    answers questions that come through an inherited pipe
-
-Runs in other environments than `speed.py`, so it imports nothing but the standard library and, where it is used, the
-package that is measured.
+Runs with interpreters that have another package and not this one, so it imports nothing but the standard library and, where
+it is used, the package that is measured.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import gc
-import hashlib
 import importlib
 import io
 import json
-import os
-import sys
 import tempfile
-import time
-from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-from harness import forget_peak, peak_bytes
-
-MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""Batches in the form that costs least, batches as lists, single texts of so many characters as lists, a list of texts in
-transformers, `datasets.map(batched=True)`, and batches of ids to text."""
-ONE_THREAD_ONLY = ("5000", "200")
-# These have no cache across texts, so a second pass would not be faster.
-WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
 
 Texts = list[str]
 Rows = list[list[int]]
@@ -243,57 +223,6 @@ def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
     return tokenizer
 
 
-class Encoding:
-    """The measures of one package, on its texts."""
-
-    def __init__(self, name: str, texts: Texts, folder: str, threads: int) -> None:
-        self._make = partial(PACKAGES[name], folder, threads)
-        self._texts = texts
-        self._rows: Rows = []
-
-    def task(self, measure: str) -> Task:
-        """Make a tokenizer, and return what it has to do. It has done that with one letter, for what is imported then."""
-        package = self._make()
-        if measure == "decode":
-            self._rows = self._rows or package.lists(self._texts)
-            package.decode([self._rows[0][:1]])
-            return partial(package.decode, self._rows), as_it_is
-        first, _ = task_of(package, measure, ["x"])
-        first()
-        return task_of(package, measure, self._texts)
-
-
-def task_of(package: Package, measure: str, texts: Texts) -> Task:
-    if measure == "batch":
-        return partial(package.batch or package.lists, texts), package.rows
-    if measure == "lists":
-        return partial(package.lists, texts), as_it_is
-    if measure == "tok":
-        return partial(package.caller(), texts), lambda encoded: encoded["input_ids"]
-    if measure == "map":
-        return mapped(package, texts), lambda dataset: dataset["input_ids"][:]
-    text, characters = "".join(texts), int(measure)
-    singles = [text[start : start + characters] for start in range(0, len(text), characters)]
-    return lambda: [package.one(text) for text in singles], as_it_is
-
-
-def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Map a dataset in memory; with the tokenizer for transformers if there is one, otherwise with lists of ids."""
-    import datasets
-
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity_error()
-    datasets.disable_caching()
-    dataset = datasets.Dataset.from_dict({"text": texts})
-    function: Callable[[Any], Any]
-    try:
-        caller = package.caller()
-        function = lambda batch: caller(batch["text"])  # noqa: E731
-    except Lacks:
-        function = lambda batch: {"input_ids": package.lists(batch["text"])}  # noqa: E731
-    return partial(dataset.map, function, batched=True, remove_columns=["text"], keep_in_memory=True)
-
-
 # ---------------------------------------------------------------- training with each package: the tokens in order of merges
 
 
@@ -396,82 +325,3 @@ TRAINERS: dict[str, Callable[[Any, str, int, int], Task]] = {
     "bpeasy": train_bpeasy,
     "sentencepiece": train_sentencepiece,
 }
-
-
-# ---------------------------------------------------------------- the process of one package
-
-
-def work(questions: Connection) -> None:
-    """Answer ``(what, measure)``: ``cold`` and ``warm`` with seconds by the clock and the processor, ``peak`` with bytes,
-    and ``check`` with what to compare.
-
-    The first message says what to do: a dict with ``name``, ``texts`` (or a file with them, for a process that is measured
-    as a whole), ``threads``, ``core`` (the only one to run on, or None), and ``folder``, or ``pattern`` and ``size`` to
-    train. An answer that is a string says why there is none.
-    """
-    job = questions.recv()
-    if job["core"] is not None:
-        os.sched_setaffinity(0, {job["core"]})
-    make: Callable[[str], Task]
-    if "folder" in job:
-        make = Encoding(job["name"], job["texts"], job["folder"], job["threads"]).task
-    else:
-        trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
-        make = lambda _: trainer()  # noqa: E731
-    before = 0 if isinstance(job["texts"], Path) else forget_peak()
-    result: Any = None
-    run: Callable[[], Any]
-    while True:
-        try:
-            what, measure = questions.recv()
-        except EOFError:
-            return
-        try:
-            match what:
-                case "cold" | "warm":
-                    result = None
-                    if what == "cold":
-                        run, comparable = make(measure)
-                        gc.collect()
-                    started, cpu_started = time.perf_counter(), time.process_time()
-                    result = run()
-                    questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
-                case "peak":
-                    questions.send(peak_bytes() - before)
-                case "check":
-                    # After ``peak``, because it takes memory itself.
-                    questions.send([digest(row) for row in comparable(result)])
-        except KeyboardInterrupt:
-            return
-        except BaseException as error:  # panics of Rust are no Exception
-            reason = str(error) if isinstance(error, Lacks) else f"{type(error).__name__}: {error}"
-            questions.send(" ".join(reason.split())[:300])
-
-
-def digest(row: Any) -> bytes:
-    data = row.encode() if isinstance(row, str) else row if isinstance(row, bytes) else array("q", row).tobytes()
-    return hashlib.blake2b(data, digest_size=8).digest()
-
-
-def installed_version(name: str) -> str | None:
-    """Return the version of a package, or None if it is not installed here."""
-    try:
-        installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
-    except PackageNotFoundError:
-        return None
-    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
-    return None if wrong and installed.startswith(wrong) else installed
-
-
-def main(command: str, *arguments: str) -> None:
-    match command:
-        case "versions":
-            print(json.dumps({name: installed_version(name) for name in arguments}))
-        case "work":
-            os.dup2(2, 1)  # some packages print
-            with Connection(int(arguments[0])) as questions:
-                work(questions)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

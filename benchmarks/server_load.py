@@ -27,28 +27,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import Records, compare, small_model, take_turns, timed
+from harness import Records, command, compare, small_model, take_turns, timed
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 PROMPT = "some words"
 KINDS = 40
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--engine", default="transformers", help="that runs the model (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=5.0, help="of load (default: %(default)s)")
-    parser.add_argument("--clients", type=int, default=64, help="that ask at once (default: %(default)s)")
-    parser.add_argument("--layers", type=int, default=4, help="of the model (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=256, help="of the model (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=100, help="to generate in a turn (default: %(default)s)")
-    parser.add_argument("--turns", type=int, default=9, help="of each (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("served"), help="folder for the records (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("--engine", default="transformers", help="that runs the model")
+        option("--minutes", default=5.0, help="of load")
+        option("--clients", default=64, help="that ask at once")
+        option("--layers", default=4, help="of the model")
+        option("--width", default=256, help="of the model")
+        option("--tokens", default=100, help="to generate in a turn")
+        option("--turns", default=9, help="of each")
+        option("--out", default=Path("served"), help="folder for the records")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -177,4 +174,4 @@ def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: s
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

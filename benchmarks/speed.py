@@ -1,8 +1,8 @@
 """Compares training, encoding and decoding with other packages, if they are installed: same bytes, one run, in turns.
 
-Every package runs in its own process (`packages.py`), which reports its peak memory. Before any speed is printed, results
-are compared with a reference: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one with the
-smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
+Every package runs in its own process (`package_worker.py`), which reports its peak memory. Before any speed is printed,
+results are compared with a reference: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one
+with the smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
 
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
         --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import argparse
 import base64
-import contextlib
 import json
-import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -36,15 +33,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import packages
-from harness import Records, beginning, machine, take_turns
-from packages import MEASURES, ONE_THREAD_ONLY, PACKAGES, TRAINERS, WITHOUT_CACHE
+from harness import Records, beginning, command, machine, take_turns
+from package_worker import MEASURES, ONE_THREAD_ONLY, Worker, version_there
+from packages import PACKAGES, TRAINERS
 from reporting import table, write_file
 
-from hf_sgpe import LinguisTrie
+from hf_sgpe import LinguisTrie, SGPEError
 from hf_sgpe.formats.tiktoken import one_pattern
 from hf_sgpe.splitting.patterns import resolve_pattern
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.vocabulary.codec import available_cores
 from trainers import TokenizerTrainer, TrainingConfig, find_files, read_texts
 
@@ -61,7 +57,6 @@ SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
 OURS = "hf_sgpe"
-_TIMEOUT = 900  # seconds for one answer of a package
 _LEGEND = """Tables of encoding give MB of UTF-8 a second, first pass / again, and below how many times as fast hf_sgpe is.
 batch: many texts in the form that costs the package least; lists: the same as Python lists; 5,000 and 200 characters: single
 texts, one by one, as lists; tok(list): in transformers, or a drop-in for its class; map: `datasets.map(batched=True)`;
@@ -74,69 +69,48 @@ Results = dict[str, dict[str, Any]]
 seconds of whole processes), all turns, ``peak`` (bytes), ``differs`` (share); or ``failure``."""
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("out", type=Path, help="folder for the tables and their records")
-    parser.add_argument(
-        "--text",
-        action="append",
-        required=True,
-        metavar="NAME=FILE[,FILE…]",
-        help=f"text to measure on (repeatable); names with recipes of their own: {', '.join(RECIPES)}",
-    )
-    parser.add_argument("--megabytes", type=float, default=64, help="size of each text to use (default: %(default)s)")
-    parser.add_argument("--vocab-size", type=int, default=32_000, help="number of tokens (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=5, help="turns of each package (default: %(default)s)")
-    parser.add_argument("--growth", default="1,4,16", help="more sizes to measure, in megabytes (default: %(default)s)")
-    parser.add_argument("--threads", type=int, help="threads to measure with, besides one (default: one for each core)")
-    parser.add_argument("--skip", default="", help="packages to leave out, separated by commas")
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
-    parser.add_argument(
-        "--recipe", action="append", help="hybrid, or a split pattern, to use in place of those of the text (repeatable)"
-    )
-    parser.add_argument(
-        "--python",
-        action="append",
-        default=[],
-        metavar="NAME[@BUILD]=FILE",
-        help="the interpreter that has this package, or another build of it (repeatable)",
-    )
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help="with one thread, count the processor's time: for machines that have other work to do",
-    )
-    parser.add_argument(
-        "--long", type=float, default=3, help="seconds after which a package gets no more turns (default: %(default)s)"
-    )
-    parser.add_argument("--pin", action="store_true", help="keep what uses one thread on one core (Linux)")
-    parser.add_argument(
-        "--processes-megabytes", type=float, default=60, help="text for training in whole processes (default: %(default)s)"
-    )
-    args = parser.parse_args()
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("out", type=Path, help="folder for the tables and their records")
+        named = f"text to measure on (repeatable); names with recipes of their own: {', '.join(RECIPES)}"
+        option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
+        option("--megabytes", default=64.0, help="size of each text to use")
+        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--repeats", default=5, help="turns of each package")
+        option("--growth", default="1,4,16", help="more sizes to measure, in megabytes")
+        option("--threads", type=int, help="threads to measure with, besides one (default: one for each core)")
+        option("--skip", default="", help="packages to leave out, separated by commas")
+        option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
+        option("--recipe", action="append", help="hybrid, or a split pattern, in place of those of the text (repeatable)")
+        builds = "the interpreter that has this package, or another build of it (repeatable)"
+        option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
+        option(
+            "--cpu-time", action="store_true", help="with one thread, by the processor's time: for machines with other work"
+        )
+        option("--long", default=3.0, help="seconds after which a package gets no more turns")
+        option("--pin", action="store_true", help="keep what uses one thread on one core (Linux)")
+        option("--processes-megabytes", default=60.0, help="text for training in whole processes")
+
+
+def run(args: argparse.Namespace) -> None:
     known = {**PACKAGES, **TRAINERS}
-    for option in ("--text", "--python"):
-        for value in getattr(args, option[2:]):
-            name, _, path = value.partition("=")
-            if not (name and path):
-                parser.error(f"{option} takes NAME=FILE, not {value!r}")
-            if option == "--python" and package_of(name) not in known:
-                parser.error(f"--python knows no package {package_of(name)!r}, but {', '.join(known)}")
+    for name, value in [("--text", value) for value in args.text] + [("--python", value) for value in args.python]:
+        row, _, path = value.partition("=")
+        if not (row and path):
+            raise SGPEError(f"{name} takes NAME=FILE, not {value!r}")
+        if name == "--python" and package_of(row) not in known:
+            raise SGPEError(f"--python knows no package {package_of(row)!r}, but {', '.join(known)}")
     if args.pin and not hasattr(os, "sched_setaffinity"):
-        parser.error("--pin works on Linux only")
+        raise SGPEError("--pin works on Linux only")
     args.python = dict(value.split("=", 1) for value in args.python)
     args.threads = args.threads or available_cores()
     args.core = max(os.sched_getaffinity(0)) if args.pin else None
     args.parts = args.only or PARTS
-    return exit_code(lambda: run(args))
-
-
-def run(args: argparse.Namespace) -> None:
     encoders, trainers = installed(tuple(PACKAGES), args), installed(tuple(TRAINERS), args)
     records = Records(args.out / "speed.jsonl")
-    known = ", ".join(f"{row} {version}" for row, version in (encoders | trainers).items())
+    versions = ", ".join(f"{row} {version}" for row, version in (encoders | trainers).items())
     setting = (
-        f"{machine()}. {known}. Medians of {args.repeats} turns (one where a turn takes more than {args.long:g} s), "
+        f"{machine()}. {versions}. Medians of {args.repeats} turns (one where a turn takes more than {args.long:g} s), "
         f"{args.vocab_size:,} tokens{', one thread pinned to one core' if args.pin else ''}"
         f"{', one thread by the time of the processor' if args.cpu_time else ''}."
     )
@@ -185,53 +159,9 @@ def measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Na
         yield title + f"{megabytes(docs):.0f} MB, {args.threads} threads", {"kind": "processes", "rows": results}
 
 
-class Worker:
-    """The process of one package, which answers questions.
-
-    Args:
-        job: What `packages.work` is to do; texts may be long, so they go through the pipe.
-    """
-
-    def __init__(self, row: str, args: argparse.Namespace, threads: int, **job: Any) -> None:
-        self.row, self.package, self.threads = row, package_of(row), threads
-        self.failures: dict[str, str] = {}
-        self._questions, theirs = multiprocessing.Pipe()
-        command = [python(row, args), packages.__file__, "work", str(theirs.fileno())]
-        self._process = subprocess.Popen(command, env=environment(threads), pass_fds=[theirs.fileno()])
-        theirs.close()
-        core = args.core if threads == 1 else None
-        with contextlib.suppress(OSError):  # it has ended, which the first question will show
-            self._questions.send({"name": self.package, "threads": threads, "core": core, **job})
-
-    def ask(self, what: str, measure: str) -> Any:
-        """Return the answer; None after a failure in this measure."""
-        if measure in self.failures:
-            return None
-        answer: Any = f"no answer after {_TIMEOUT} s"
-        try:
-            self._questions.send((what, measure))
-            if self._questions.poll(_TIMEOUT):
-                answer = self._questions.recv()
-        except (EOFError, OSError):
-            answer = "the process has ended"
-        if isinstance(answer, str):
-            self.failures[measure] = answer
-            return None
-        return answer
-
-    def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass and, where it may be faster, a second one."""
-        once = measure in ("train", "decode") or self.package in WITHOUT_CACHE
-        answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
-        return {how: answer for how, answer in answers.items() if answer is not None}
-
-    def close(self) -> None:
-        self._questions.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worker:
+    core = args.core if threads == 1 else None
+    return Worker(row, python(row, args), name=package_of(row), threads=threads, core=core, **job)
 
 
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
@@ -279,7 +209,7 @@ def measure_encoding(
         for threads in sorted({1, most}):
             with ExitStack() as stack:
                 job = {"texts": docs, "folder": folder}
-                workers = [stack.enter_context(closing(Worker(row, args, threads, **job))) for row in rows]
+                workers = [stack.enter_context(closing(start(row, args, threads, **job))) for row in rows]
                 for measure in measures:
                     if threads == 1 or measure not in ONE_THREAD_ONLY:
                         columns[f"{measure}, {threads}"] = compare(workers, measure, docs, args, "tokenizers")
@@ -289,7 +219,7 @@ def measure_encoding(
 def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.Namespace) -> Results:
     with ExitStack() as stack:
         job = {"texts": docs, "pattern": resolve_pattern(pattern_of(kind, args)), "size": args.vocab_size}
-        workers = [stack.enter_context(closing(Worker(row, args, args.threads, **job))) for row in rows]
+        workers = [stack.enter_context(closing(start(row, args, args.threads, **job))) for row in rows]
         return compare(workers, "train", docs, args, "rustbpe")
 
 
@@ -299,7 +229,7 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
         job = {"texts": file, "pattern": resolve_pattern(pattern), "size": args.vocab_size}
-        with closing(Worker(row, args, args.threads, **job)) as worker:
+        with closing(start(row, args, args.threads, **job)) as worker:
             worker.ask("cold", "train")
             seconds = time.perf_counter() - started
             result = {"seconds": seconds, "peak": worker.ask("peak", "train"), "output": worker.ask("check", "train")}
@@ -390,11 +320,6 @@ def python(row: str, args: argparse.Namespace) -> str:
     return str(args.python.get(row, sys.executable))
 
 
-def environment(threads: int) -> dict[str, str]:
-    several = {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": str(threads > 1).lower()}
-    return {**os.environ, **several, "TRANSFORMERS_VERBOSITY": "error"}
-
-
 def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
     """Return the rows that can be measured, with their versions."""
     builds = [row for row in args.python if "@" in row]
@@ -402,9 +327,7 @@ def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
     for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
         if row in skipped or package_of(row) in skipped:
             continue
-        command = [python(row, args), packages.__file__, "versions", package_of(row)]
-        version = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[package_of(row)]
-        if version:
+        if version := version_there(package_of(row), python(row, args)):
             found[row] = version
         else:
             print(f"{row} is not installed, or not for {python(row, args)}", file=sys.stderr)
@@ -515,4 +438,4 @@ def growth_table(columns: dict[str, Results]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

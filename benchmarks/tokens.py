@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shlex
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness import ROOT, Records, beginning
+from harness import ROOT, Records, beginning, command
 from reporting import bold, in_words, signed, table, write_file, write_pages
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
@@ -37,7 +35,6 @@ from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.zawgyi import is_zawgyi, to_unicode
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 from hf_sgpe.tokenizer import train_from_counts
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from trainers import CorpusFile, TrainingConfig, count_texts, find_files, read_lines, read_texts
@@ -85,22 +82,18 @@ RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
 """Name of a tokenizer → how it is made."""
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--corpora", type=Path, required=True, help="folder with the text to learn from")
-    parser.add_argument("--held-out", type=Path, required=True, help="folder with ntrex_si.txt and so on")
-    parser.add_argument("--vocabularies", type=Path, required=True, help="folder with llama3 and so on")
-    parser.add_argument("--smollm2", type=Path, help="what scripts/fetch_smollm2.py wrote, unless --only leaves it out")
-    parser.add_argument(
-        "--only", nargs="+", choices=RECIPES, metavar="NAME", help="measure these, and keep the others' record"
-    )
-    parser.add_argument("--work", type=Path, default=Path("measure"), help="folder for counted words (default: %(default)s)")
-    parser.add_argument("--megabytes", type=float, help="of each corpus, to try (default: all)")
-    parser.add_argument("--lines", type=int, help="of each held-out text, to try (default: all)")
-    parser.add_argument("--record", type=Path, default=RECORD, help="file to write (default: %(default)s)")
-    parser.add_argument("--no-pages", action="store_true", help="write the record alone")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("--corpora", type=Path, required=True, help="folder with the text to learn from")
+        option("--held-out", type=Path, required=True, help="folder with ntrex_si.txt and so on")
+        option("--vocabularies", type=Path, required=True, help="folder with llama3 and so on")
+        option("--smollm2", type=Path, help="what scripts/fetch_smollm2.py wrote, unless --only leaves it out")
+        option("--only", nargs="+", choices=RECIPES, metavar="NAME", help="measure these, and keep the others' record")
+        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--megabytes", type=float, help="of each corpus, to try (default: all)")
+        option("--lines", type=int, help="of each held-out text, to try (default: all)")
+        option("--record", default=RECORD, help="file to write")
+        option("--no-pages", action="store_true", help="write the record alone")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
         raise SGPEError("give the folder of SmolLM2 by --smollm2: python scripts/fetch_smollm2.py smollm2")
-    records = Records(args.record, keep=True, command=command(args))
+    records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
         raise SGPEError(f"{args.record}: the pages need {', '.join(missing)}, too: leave out --only, or give --no-pages")
@@ -124,15 +117,6 @@ def run(args: argparse.Namespace) -> None:
 def report(results: dict[str, Any], out: Path | None = None) -> None:
     for page in write_pages(ROOT, TABLES, Figures(results)):
         print(f"{page.relative_to(ROOT)}: tables written")
-
-
-def command(args: argparse.Namespace) -> str:
-    """Return the command line, without where the folders are."""
-    parts = ["python", "benchmarks/tokens.py"]
-    for name in ("corpora", "held_out", "vocabularies", "smollm2", "work"):
-        path = getattr(args, name)
-        parts += [f"--{name.replace('_', '-')}", path.name] if path else []
-    return shlex.join(parts)
 
 
 # ---------------------------------------------------------------- measuring
@@ -239,14 +223,12 @@ class Figures:
     def value(self, name: str, code: str, measure: str) -> Any:
         return self.tokenizers[name]["measures"][code][measure]
 
-    def per_word(self, name: str, code: str, digits: int = 2) -> str:
-        return f"{self.value(name, code, 'tokens_per_word'):.{digits}f}"
+    def per_word(self, name: str, *codes: str, digits: int = 2) -> list[str]:
+        return [f"{self.value(name, code, 'tokens_per_word'):.{digits}f}" for code in codes]
 
-    def share(self, name: str, code: str, measure: str = "cut_syllable_share") -> str:
-        return CUT_SYLLABLES.show(self.value(name, code, measure)).replace("100.0 %", "100 %")
-
-    def letters(self, name: str, code: str) -> str:
-        return self.share(name, code, "cut_letter_share")
+    def cut(self, name: str, *codes: str, what: str = "syllable") -> list[str]:
+        shares = (self.value(name, code, f"cut_{what}_share") for code in codes)
+        return [CUT_SYLLABLES.show(share).replace("100.0 %", "100 %") for share in shares]
 
     def tokens(self, name: str, codes: Iterable[str], measure: str = "tokens") -> int:
         return sum(self.value(name, code, measure) for code in codes)
@@ -261,17 +243,17 @@ class Figures:
 
 def readme(figures: Figures) -> str:
     rows = []
-    for name, title, codes in (
-        ("llama3", "Llama 3", ("si", "hi", "ta")),
-        ("llama3-si", "**Llama 3 extended for Sinhala**", ("si", "hi", "ta")),
-        ("o200k", "o200k (GPT-4o)", ("si", "hi", "ta")),
-        ("hybrid-128k", "**hf_sgpe, ten scripts, English, code**", ("si", "hi", "ta")),
-        ("bpe-128k", "plain BPE, the same text", ("si", "hi", "ta")),
-        ("hybrid-32k", "**hf_sgpe, Sinhala and English**", ("si",)),
-        ("bpe-32k", "plain BPE, the same text", ("si",)),
+    for name, title, *codes in (
+        ("llama3", "Llama 3", "si", "hi", "ta"),
+        ("llama3-si", "**Llama 3 extended for Sinhala**", "si", "hi", "ta"),
+        ("o200k", "o200k (GPT-4o)", "si", "hi", "ta"),
+        ("hybrid-128k", "**hf_sgpe, ten scripts, English, code**", "si", "hi", "ta"),
+        ("bpe-128k", "plain BPE, the same text", "si", "hi", "ta"),
+        ("hybrid-32k", "**hf_sgpe, Sinhala and English**", "si"),
+        ("bpe-32k", "plain BPE, the same text", "si"),
     ):
-        cells = [text for code in codes for text in (figures.per_word(name, code), figures.share(name, code))]
-        rows.append([title, figures.thousands(name), *cells, *[""] * (6 - len(cells)), figures.per_word(name, "en")])
+        cells = [text for code in codes for text in figures.per_word(name, code) + figures.cut(name, code)]
+        rows.append([title, figures.thousands(name), *cells, *[""] * (6 - len(cells)), *figures.per_word(name, "en")])
     return table(("tokenizer", "tokens", "Sinhala", "cut", "Hindi", "cut", "Tamil", "cut", "English"), rows)
 
 
@@ -285,9 +267,9 @@ def two_languages(figures: Figures) -> str:
         ("hybrid-32k", "**hf_sgpe** on the same text"),
         ("hybrid-32k-cut-cost-10", "**hf_sgpe** with `--cut-cost 10`"),
     ):
-        cells = [figures.per_word(name, "si", 3), figures.share(name, "si"), figures.letters(name, "si")]
-        cells = bold(cells) if name.startswith("hybrid") else cells
-        rows.append([title, figures.thousands(name), *cells, figures.per_word(name, "en", 3)])
+        sinhala, english = ([one] for one in figures.per_word(name, "si", "en", digits=3))
+        cells = sinhala + figures.cut(name, "si") + figures.cut(name, "si", what="letter")
+        rows.append([title, figures.thousands(name), *(bold(cells) if name.startswith("hybrid") else cells), *english])
     heading = ("tokenizer", "tokens", "Sinhala tokens/word", "cut syllables", "cut letters", "English tokens/word")
     return table(heading, rows)
 
@@ -295,15 +277,15 @@ def two_languages(figures: Figures) -> str:
 def ten_scripts(figures: Figures) -> str:
     codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
     named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
-    rows = [[f"{title}, {size}", *(figures.per_word(name, code) for code in codes)] for name, title, size in named]
+    rows = [[f"{title}, {size}", *figures.per_word(name, *codes)] for name, title, size in named]
     rows.append(["tokens beside plain BPE", *(figures.beside(ours, plain, [code]) for code in codes)])
-    rows += [[f"cut syllables, {title}", *(figures.share(name, code) for code in TEN), ""] for name, title, _ in named]
-    rows.append(["cut letters, **hf_sgpe**", *(figures.letters(ours, code) for code in TEN), ""])
+    rows += [[f"cut syllables, {title}", *figures.cut(name, *TEN), ""] for name, title, _ in named]
+    rows.append(["cut letters, **hf_sgpe**", *figures.cut(ours, *TEN, what="letter"), ""])
     return (
         table(("tokens per word", *codes), rows)
         + f"\n\nAll languages together take {in_words(figures.beside(ours, plain, codes))} tokens than by plain BPE. With\n"
         f"`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(figures.beside(letters, plain, codes))}, and "
-        f"{figures.share(letters, 'hi')} of the syllables are cut in Hindi."
+        f"{figures.cut(letters, 'hi')[0]} of the syllables are cut in Hindi."
     )
 
 
@@ -317,19 +299,20 @@ def extended(figures: Figures) -> str:
     ):
         new = figures.tokenizers[name]["tokens"] - figures.tokenizers[base]["tokens"]
         text = f"{figures.tokenizers[name]['corpora'][code]['bytes'] / 1e6:.0f} MB of {language(code).english}"
-        took = f"{figures.per_word(base, code)} → **{figures.per_word(name, code, 3)}**"
+        took = f"{figures.per_word(base, code)[0]} → **{figures.per_word(name, code, digits=3)[0]}**"
         same = f"{figures.value(name, 'en', 'same_lines'):,} of {figures.value(name, 'en', 'lines'):,}"
-        rows.append([title, text, f"{new:,}", took, figures.share(name, code), figures.letters(name, code), same])
+        cut = figures.cut(name, code) + figures.cut(name, code, what="letter")
+        rows.append([title, text, f"{new:,}", took, *cut, same])
     heading = ("tokenizer", "text it learned from", "new tokens", "tokens per word, before → after", "cut syllables")
     return table((*heading, "cut letters", "lines in English with the same ids"), rows, "ll")
 
 
 def extended_ten(figures: Figures) -> str:
     rows = [
-        ["before", *(figures.per_word("o200k", code) for code in TEN)],
-        ["after", *bold(figures.per_word("o200k-ten", code) for code in TEN)],
-        ["cut syllables, after", *(figures.share("o200k-ten", code) for code in TEN)],
-        ["cut letters, after", *(figures.letters("o200k-ten", code) for code in TEN)],
+        ["before", *figures.per_word("o200k", *TEN)],
+        ["after", *bold(figures.per_word("o200k-ten", *TEN))],
+        ["cut syllables, after", *figures.cut("o200k-ten", *TEN)],
+        ["cut letters, after", *figures.cut("o200k-ten", *TEN, what="letter")],
     ]
     return table(("o200k, tokens per word", *TEN), rows)
 
@@ -337,27 +320,28 @@ def extended_ten(figures: Figures) -> str:
 def recipes(figures: Figures) -> str:
     rows = []
     for code, pattern in (("hi", "o200k"), ("bn", "o200k"), ("si", "o200k"), ("si", "bloom")):
-        names = {recipe: f"{code}-{pattern}-{recipe}" for recipe in ("hybrid", "portable", "bpe")}
-        cells = {recipe: f"{figures.per_word(name, code, 3)}, {figures.share(name, code)}" for recipe, name in names.items()}
-        written = figures.tokens(names["portable"], [code], "tokens_as_written") / figures.tokens(names["portable"], [code])
+        names = [f"{code}-{pattern}-{recipe}" for recipe in ("hybrid", "portable", "bpe")]
+        cells = [", ".join(figures.per_word(name, code, digits=3) + figures.cut(name, code)) for name in names]
+        written = figures.tokens(names[1], [code], "tokens_as_written") / figures.tokens(names[1], [code])
         if round(1000 * (written - 1)):
-            cells["portable"] += f" (text as it is written: {signed(written - 1)} tokens)"
-        rows.append([f"{language(code).english}, `{pattern}`", *cells.values()])
+            cells[1] += f" (text as it is written: {signed(written - 1)} tokens)"
+        rows.append([f"{language(code).english}, `{pattern}`", *cells])
     return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, "llll")
 
 
 def many_languages(figures: Figures) -> str:
+    ours, plain, other, codes = "hybrid-200k", "bpe-200k", "o200k", RECIPES["o200k"].languages
     rows = []
-    for code in RECIPES["o200k"].languages:
-        took = f"({figures.value('hybrid-200k', code, 'tokens_per_character'):.3f})"
-        if figures.value("hybrid-200k", code, "tokens_per_word") is not None:
-            took = figures.per_word("hybrid-200k", code)
-        cut = [figures.share(name, code, "cut_cluster_share") for name in ("hybrid-200k", "bpe-200k", "o200k")]
-        parity = [figures.tokens(name, [code]) / figures.tokens(name, ["en"]) for name in ("hybrid-200k", "o200k")]
-        beside = [figures.beside(name, "o200k", [code], 0) for name in ("hybrid-200k", "bpe-200k")]
-        rows.append([language(code).english, took, *beside, *cut, *(f"{value:.2f}" for value in parity)])
+    for code in codes:
+        took = f"({figures.value(ours, code, 'tokens_per_character'):.3f})"
+        if figures.value(ours, code, "tokens_per_word") is not None:
+            took = figures.per_word(ours, code)[0]
+        beside = [figures.beside(name, other, [code], 0) for name in (ours, plain)]
+        cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
+        parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
+        rows.append([language(code).english, took, *beside, *cut, *parity])
     heading = ("", "tokens per word (per character)", "beside o200k", "plain BPE beside o200k", "cut clusters")
-    totals = [in_words(figures.beside("hybrid-200k", name, RECIPES["o200k"].languages)) for name in ("o200k", "bpe-200k")]
+    totals = [in_words(figures.beside(ours, name, codes)) for name in (other, plain)]
     total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."
     return f"{table((*heading, 'by plain BPE', 'by o200k', 'parity', 'o200k'), rows)}\n\n{total}"
 
@@ -375,4 +359,4 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,226 @@
+"""Both ends of the pipe between `speed.py` and the process of a package, which may run with an interpreter of its own.
+
+python package_worker.py version NAME       prints the version that this interpreter has, if any
+python package_worker.py work DESCRIPTOR    answers questions that come through an inherited pipe
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness import forget_peak, peak_bytes
+from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
+
+MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
+"""Batches in the form that costs least, batches as lists, single texts of so many characters as lists, a list of texts in
+transformers, `datasets.map(batched=True)`, and batches of ids to text."""
+ONE_THREAD_ONLY = ("5000", "200")
+# These have no cache across texts, so a second pass would not be faster.
+WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
+_TIMEOUT = 900  # seconds for one answer of a package
+
+
+# ---------------------------------------------------------------- here
+
+
+class Worker:
+    """The process of one package, which answers questions.
+
+    Args:
+        row: A name for it.
+        python: The interpreter.
+        **job: What `work` is to do; texts may be long, so they go through the pipe.
+    """
+
+    def __init__(self, row: str, python: str, **job: Any) -> None:
+        self.row, self._job = row, job
+        self.threads: int = job["threads"]
+        self.failures: dict[str, str] = {}
+        self._questions, theirs = multiprocessing.Pipe()
+        several = {"RAYON_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": str(self.threads > 1).lower()}
+        environment = {**os.environ, **several, "TRANSFORMERS_VERBOSITY": "error"}
+        command = [python, __file__, "work", str(theirs.fileno())]
+        self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()])
+        theirs.close()
+        with contextlib.suppress(OSError):  # it has ended, which the first question will show
+            self._questions.send(job)
+
+    def ask(self, what: str, measure: str) -> Any:
+        """Return the answer; None after a failure in this measure."""
+        if measure in self.failures:
+            return None
+        answer: Any = f"no answer after {_TIMEOUT} s"
+        try:
+            self._questions.send((what, measure))
+            if self._questions.poll(_TIMEOUT):
+                answer = self._questions.recv()
+        except (EOFError, OSError):
+            answer = "the process has ended"
+        if isinstance(answer, str):
+            self.failures[measure] = answer
+            return None
+        return answer
+
+    def turn(self, measure: str) -> dict[str, tuple[float, float]]:
+        """Measure a first pass and, where it may be faster, a second one."""
+        once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
+        answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
+        return {how: answer for how, answer in answers.items() if answer is not None}
+
+    def close(self) -> None:
+        self._questions.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def version_there(name: str, python: str) -> str:
+    """Return the version of a package that an interpreter has; empty if it has none."""
+    command = [python, __file__, "version", name]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+# ---------------------------------------------------------------- there: the process
+
+
+def work(questions: Connection) -> None:
+    """Answer ``(what, measure)``: ``cold`` and ``warm`` with seconds by the clock and the processor, ``peak`` with bytes,
+    and ``check`` with what to compare.
+
+    The first message says what to do: a dict with ``name``, ``texts`` (or a file with them, for a process that is measured
+    as a whole), ``threads``, ``core`` (the only one to run on, or None), and ``folder``, or ``pattern`` and ``size`` to
+    train. An answer that is a string says why there is none.
+    """
+    job = questions.recv()
+    if job["core"] is not None:
+        os.sched_setaffinity(0, {job["core"]})
+    make: Callable[[str], Task]
+    if "folder" in job:
+        make = encoding(job["name"], job["texts"], job["folder"], job["threads"])
+    else:
+        trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
+        make = lambda _: trainer()  # noqa: E731
+    before = 0 if isinstance(job["texts"], Path) else forget_peak()
+    result: Any = None
+    run: Callable[[], Any]
+    while True:
+        try:
+            what, measure = questions.recv()
+        except EOFError:
+            return
+        try:
+            match what:
+                case "cold" | "warm":
+                    result = None
+                    if what == "cold":
+                        run, comparable = make(measure)
+                        gc.collect()
+                    started, cpu_started = time.perf_counter(), time.process_time()
+                    result = run()
+                    questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
+                case "peak":
+                    questions.send(peak_bytes() - before)
+                case "check":
+                    # After ``peak``, because it takes memory itself.
+                    questions.send([digest(row) for row in comparable(result)])
+        except KeyboardInterrupt:
+            return
+        except BaseException as error:  # panics of Rust are no Exception
+            reason = str(error) if isinstance(error, Lacks) else f"{type(error).__name__}: {error}"
+            questions.send(" ".join(reason.split())[:300])
+
+
+def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Task]:
+    """Return what makes a tokenizer and returns what it has to do in a measure.
+
+    It has done that with one letter, for what is imported then.
+    """
+    rows: Rows = []
+
+    def task(measure: str) -> Task:
+        package = PACKAGES[name](folder, threads)
+        if measure == "decode":
+            rows[:] = rows or package.lists(texts)
+            package.decode([rows[0][:1]])
+            return partial(package.decode, rows), as_it_is
+        first, _ = task_of(package, measure, ["x"])
+        first()
+        return task_of(package, measure, texts)
+
+    return task
+
+
+def task_of(package: Package, measure: str, texts: Texts) -> Task:
+    if measure == "batch":
+        return partial(package.batch or package.lists, texts), package.rows
+    if measure == "lists":
+        return partial(package.lists, texts), as_it_is
+    if measure == "tok":
+        return partial(package.caller(), texts), lambda encoded: encoded["input_ids"]
+    if measure == "map":
+        return mapped(package, texts), lambda dataset: dataset["input_ids"][:]
+    text, characters = "".join(texts), int(measure)
+    singles = [text[start : start + characters] for start in range(0, len(text), characters)]
+    return lambda: [package.one(text) for text in singles], as_it_is
+
+
+def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
+    """Map a dataset in memory; with the tokenizer for transformers if there is one, otherwise with lists of ids."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    datasets.disable_caching()
+    dataset = datasets.Dataset.from_dict({"text": texts})
+    function: Callable[[Any], Any]
+    try:
+        caller = package.caller()
+        function = lambda batch: caller(batch["text"])  # noqa: E731
+    except Lacks:
+        function = lambda batch: {"input_ids": package.lists(batch["text"])}  # noqa: E731
+    return partial(dataset.map, function, batched=True, remove_columns=["text"], keep_in_memory=True)
+
+
+def digest(row: Any) -> bytes:
+    data = row.encode() if isinstance(row, str) else row if isinstance(row, bytes) else array("q", row).tobytes()
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
+def installed_version(name: str) -> str:
+    """Return the version of a package; empty if it is not installed here."""
+    try:
+        installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
+    except PackageNotFoundError:
+        return ""
+    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
+    return "" if wrong and installed.startswith(wrong) else installed
+
+
+def main(command: str, *arguments: str) -> None:
+    match command:
+        case "version":
+            print(installed_version(*arguments))
+        case "work":
+            os.dup2(2, 1)  # some packages print
+            with Connection(int(arguments[0])) as questions:
+                work(questions)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
