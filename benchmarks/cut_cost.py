@@ -1,6 +1,6 @@
 """Shows what whole syllables cost: trains with several cut costs, and plain BPE, and measures both on held-out text.
 
-A cut cost says how many tokens a cut letter or syllable counts as (`TrainingConfig.cut_cost`). Plain BPE is trained on the
+A cut cost is how many tokens a cut letter or syllable counts as (`TrainingConfig.cut_cost`). Plain BPE is trained on the
 same text with the same pattern, without the words of the scripts.
 
 Writes cut_cost.jsonl with the measures of every file, and cut-cost.png: cut syllables against tokens, of plain BPE, too.
@@ -77,11 +77,11 @@ def report(results: dict[str, Any], out: Path) -> None:
     print("cut cost    tokens  beside plain BPE (most in one file)  cut syllables (worst)  cut letters (worst)")
     for name, one in shown.items():
         shares = "".join(f"     {fmean(one[share]):7.3%} ({max(one[share]):7.3%})" for share in SHARES)
-        print(f"{name:<10} {one['tokens']:>9,}  {one['beside']:+7.2%} ({one['most']:+7.2%})   {shares}")
+        print(f"{name:<10} {one['tokens']:>9,}  {one['more']:+7.2%} ({one['most']:+7.2%})   {shares}")
     plain = shown.pop(PLAIN)
     with chart(out / "cut-cost.png", (11, 4.6)) as (figure, ((*axes,),)):
         for axis, (share, title) in zip(axes, SHARES.items(), strict=True):
-            across = [100 * one["beside"] for one in shown.values()]
+            across = [100 * one["more"] for one in shown.values()]
             for color, statistic, label in (("C0", fmean, "mean of the languages"), ("C1", max, "worst language")):
                 up = [100 * statistic(one[share]) for one in shown.values()]
                 axis.plot(across, up, "o-", ms=4, color=color, label=label)
@@ -102,7 +102,7 @@ def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     tokens, others = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())
     shares = {share: [one[share] for one in files.values() if one[share] is not None] or [0.0] for share in SHARES}
-    return {"tokens": tokens, "beside": tokens / others - 1, "most": most, **shares}
+    return {"tokens": tokens, "more": tokens / others - 1, "most": most, **shares}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """How much of an engine's own speed this package takes: tokens per second through it, and by the engine's own loop.
 
 Both continue the same ids, greedily, with the same loaded model, in turns. It prints medians, and the median of the ratios,
-which is what counts on a machine that has other work to do. A new model has random weights: speed does not depend on what
-it says.
+which is what counts on a machine that has other work to do. A new model has random weights, on which speed does not depend.
 
 Example: python benchmarks/engine_loops.py --width 512 --layers 8
 """

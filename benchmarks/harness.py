@@ -287,7 +287,7 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
     """Save a small model of ``args.layers`` and ``args.width`` with random weights and a tokenizer; yield the folder and
-    the number of parameters. Speed does not depend on what it says."""
+    the number of parameters."""
     import torch
     from transformers import LlamaForCausalLM
 

@@ -106,87 +106,77 @@ def run(args: Namespace) -> None:
         "text": digest_of([*texts.new, *texts.old]),
     }
 
-    @cache
-    def batches_for(as_it_is: bool, seed: int) -> tuple[Any, list[int]]:
-        return packed(texts, old if as_it_is else new, seed, args)
-
-    def train(start: str, seed: int) -> dict[str, Any]:
-        return train_and_measure(start, seed, texts, new, old, batches_for(start == AS_IT_IS, seed), args)
-
-    report(run_all("model_starts", args.starts, train, settings, args), args.out)
+    starts = Starts(args, texts, new, old)
+    report(run_all("model_starts", args.starts, starts.train, settings, args), args.out)
 
 
-def packed(texts: Texts, tokenizer: PreTrainedTokenizerBase, seed: int, args: Namespace) -> tuple[Any, list[int]]:
-    """Return batches of ids, steps by rows by tokens, and how many bytes of text have been read after each step."""
-    import torch
+@dataclass(eq=False)
+class Starts:
+    """What trains a model from each start, with the extended tokenizer, ``new``, or the model's own."""
 
-    rows = list(islice(pack(texts.documents(seed), tokenizer, args.length), args.steps * args.batch // args.length))
-    vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
-    sizes = np.zeros(max(vocabulary.values()) + 1, int)
-    for token, id in vocabulary.items():
-        sizes[id] = 0 if token in added else len(token)  # a character of it is a byte
-    read = sizes[np.array(rows)].reshape(args.steps, -1).sum(1).cumsum()
-    return torch.tensor(rows).reshape(args.steps, -1, args.length), read.tolist()
+    args: Namespace
+    texts: Texts
+    new: PreTrainedTokenizerBase
+    old: PreTrainedTokenizerBase
 
+    @cache  # noqa: B019
+    def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
+        """Return batches of ids, steps by rows by tokens, and how many bytes of text have been read after each step."""
+        import torch
 
-def train_and_measure(
-    start: str,
-    seed: int,
-    texts: Texts,
-    new: PreTrainedTokenizerBase,
-    old: PreTrainedTokenizerBase,
-    batches: tuple[torch.Tensor, list[int]],
-    args: Namespace,
-) -> dict[str, Any]:
-    import torch
-    from transformers import AutoModelForCausalLM
+        steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
+        rows = list(islice(pack(self.texts.documents(seed), tokenizer, length), steps * self.args.batch // length))
+        vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
+        sizes = np.zeros(max(vocabulary.values()) + 1, int)
+        for token, id in vocabulary.items():
+            sizes[id] = 0 if token in added else len(token)  # a character of it is a byte
+        read = sizes[np.array(rows)].reshape(steps, -1).sum(1).cumsum()
+        return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
-    torch.manual_seed(seed)
-    torch.set_float32_matmul_precision("high")
-    model = load_model(AutoModelForCausalLM, args.model).to("cuda" if torch.cuda.is_available() else "cpu")
-    ids = begin(start, model, new, old, texts, seed, args)
-    rates = {"learning_rate": args.learning_rate, "rows_learning_rate": args.rows_learning_rate if ids else None}
-    groups, rows = parameter_groups(model, args.parts, ids, **rates)
-    optimizer = adamw(groups, learning_rate=args.learning_rate)
-    if rows is not None:
-        rows.attach(optimizer)
-    ends = {0, *(ceil(args.steps * (point / POINTS) ** 2) for point in range(1, POINTS + 1))}
-    how = {"mixed": args.bfloat16 or None, "length": args.length, "watched": ids}
-    title, used = f"{start}, seed {seed}", old if start == AS_IT_IS else new
-    points = model_runs.train(model, used, batches[0], optimizer, texts.held_out, ends, title, **how)
-    return {"points": [point | {"bytes": batches[1][point["step"] - 1] if point["step"] else 0} for point in points]}
+    def train(self, start: str, seed: int) -> dict[str, Any]:
+        """Train from a start, and return what was measured."""
+        import torch
+        from transformers import AutoModelForCausalLM
 
+        args, tokenizer = self.args, self.old if start == AS_IT_IS else self.new
+        batches, read = self.batches(start == AS_IT_IS, seed)
+        torch.manual_seed(seed)
+        torch.set_float32_matmul_precision("high")
+        model = load_model(AutoModelForCausalLM, args.model).to("cuda" if torch.cuda.is_available() else "cpu")
+        ids = [] if start == AS_IT_IS else self.begin(start, model, seed)
+        rates = {"learning_rate": args.learning_rate, "rows_learning_rate": args.rows_learning_rate if ids else None}
+        groups, rows = parameter_groups(model, args.parts, ids, **rates)
+        optimizer = adamw(groups, learning_rate=args.learning_rate)
+        if rows is not None:
+            rows.attach(optimizer)
+        ends = {0, *(ceil(args.steps * (point / POINTS) ** 2) for point in range(1, POINTS + 1))}
+        how = {"mixed": args.bfloat16 or None, "length": args.length, "watched": ids}
+        title, held_out = f"{start}, seed {seed}", self.texts.held_out
+        points = model_runs.train(model, tokenizer, batches, optimizer, held_out, ends, title, **how)
+        return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
-def begin(
-    start: str,
-    model: PreTrainedModel,
-    new: PreTrainedTokenizerBase,
-    old: PreTrainedTokenizerBase,
-    texts: Texts,
-    seed: int,
-    args: Namespace,
-) -> list[int]:
-    """Fit a model to the extended tokenizer, and return the ids of the new rows."""
-    import torch
+    def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
+        """Fit a model to the extended tokenizer, and return the ids of the new rows."""
+        import torch
 
-    from trainers.model_rows.distillation import distil
-    from trainers.model_rows.row_starts import by_position, by_pursuit
-    from trainers.model_rows.transplanting import embedding_of
+        from trainers.model_rows.distillation import distil
+        from trainers.model_rows.row_starts import by_position, by_pursuit
+        from trainers.model_rows.transplanting import embedding_of
 
-    if start == AS_IT_IS:
-        return []
-    how: Callable[[RowMap], RowMap] | None = by_position if start in ("weighted", "distilled") else None
-    if start == "omp":
-        how = partial(by_pursuit, tokenizer=new, donor=load_tokenizer(args.donor), donor_rows=embedding_of(args.donor))
-    row_map = fit_embeddings(model, new, old, start=how)
-    with torch.no_grad():
-        for rows in tables_of(model) if start == "random" else ():
-            rows[row_map.new] = torch.randn_like(rows[row_map.new]) * getattr(model.config, "initializer_range", 0.02)
-    if start == "distilled":
-        sample = list(islice(texts.documents(seed), args.distil_steps * args.distil_batch))
-        size = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length}
-        distil(model, new, old, row_map.new, sample, seed=seed, **size)
-    return row_map.new
+        args, new, old = self.args, self.new, self.old
+        how: Callable[[RowMap], RowMap] | None = by_position if start in ("weighted", "distilled") else None
+        if start == "omp":
+            donor = {"donor": load_tokenizer(args.donor), "donor_rows": embedding_of(args.donor)}
+            how = partial(by_pursuit, tokenizer=new, **donor)
+        row_map = fit_embeddings(model, new, old, start=how)
+        with torch.no_grad():
+            for rows in tables_of(model) if start == "random" else ():
+                rows[row_map.new] = torch.randn_like(rows[row_map.new]) * getattr(model.config, "initializer_range", 0.02)
+        if start == "distilled":
+            sample = list(islice(self.texts.documents(seed), args.distil_steps * args.distil_batch))
+            size = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length}
+            distil(model, new, old, row_map.new, sample, seed=seed, **size)
+        return row_map.new
 
 
 def report(results: dict[str, Any], out: Path) -> None:

@@ -26,7 +26,7 @@ from harness import forget_peak, peak_bytes
 from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""Batches in the form that costs least, batches as lists, single texts of so many characters as lists, a list of texts in
+"""Batches in the form that costs least, batches as lists, single texts of that many characters as lists, a list of texts in
 transformers, `datasets.map(batched=True)`, and batches of ids to text."""
 ONE_THREAD_ONLY = ("5000", "200")
 # These have no cache across texts, so a second pass would not be faster.
@@ -103,9 +103,9 @@ def work(questions: Connection) -> None:
     """Answer ``(what, measure)``: ``cold`` and ``warm`` with seconds by the clock and the processor, ``peak`` with bytes,
     and ``check`` with what to compare.
 
-    The first message says what to do: a dict with ``name``, ``texts`` (or a file with them, for a process that is measured
+    The first message is the job: a dict with ``name``, ``texts`` (or a file with them, for a process that is measured
     as a whole), ``threads``, ``core`` (the only one to run on, or None), and ``folder``, or ``pattern`` and ``size`` to
-    train. An answer that is a string says why there is none.
+    train. An answer that is a string is the reason why there is none.
     """
     job = questions.recv()
     if job["core"] is not None:

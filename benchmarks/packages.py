@@ -141,7 +141,7 @@ def fastokens(folder: str, threads: int) -> Package:
         return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
 
     def caller() -> Callable[[Texts], Any]:
-        with contextlib.redirect_stdout(io.StringIO()):  # it says so where it was done before
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints that it was done before
             fastokens.patch_transformers()
         return standard_tokenizer(folder)
 

@@ -3,8 +3,8 @@
 Clients ask at once for minutes, a third of them going away at random moments: what is printed is how many requests were
 answered, broken off and wrong, and the server's memory at the start and at the end. Then tokens per second of one text after
 another, through the server and by `TextGenerator` in this process, in turns: the median, the median of the ratios, and the
-time of processors, which other work on the machine changes least. A new model has random weights: speed does not depend on
-what it says.
+time of processors, which other work on the machine changes least. A new model has random weights, on which speed does not
+depend.
 
 Example: python benchmarks/server_load.py --minutes 2 --clients 64
 """
@@ -98,7 +98,7 @@ def asked(kind: int) -> GenerationOptions:
 
 
 def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
-    """Ask for a completion; return the status and what the server says, or its first ``read`` bytes.
+    """Ask for a completion; return the status and the answer, or its first ``read`` bytes.
 
     A connection is of its own: one that is idle for as long as another turn may take is closed.
     """

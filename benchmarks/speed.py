@@ -78,7 +78,7 @@ def main() -> None:
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--repeats", default=5, help="turns of each package")
         option("--growth", default="1,4,16", help="more sizes to measure, in megabytes")
-        option("--threads", type=int, help="threads to measure with, besides one (default: one for each core)")
+        option("--threads", type=int, help="threads to measure with, in addition to one (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
         option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
         option("--recipe", action="append", help="hybrid, or a split pattern, in place of those of the text (repeatable)")
@@ -167,7 +167,7 @@ def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worke
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
     """Measure in turns.
 
-    What a process has taken at its peak says something of its first measure only.
+    The peak of a process is known for its first measure only.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731

@@ -62,7 +62,7 @@ class Recipe:
         base: Name of the tokenizer that exists; its ids are compared with those of the extended one.
         corpora: Language → megabytes that its text counts as; None for as many as there are.
         settings: Of `TrainingConfig` or, where there is a ``base``, of `ExtensionConfig`.
-        first: Measure the extended tokenizer with so many of its new tokens only.
+        first: Measure the extended tokenizer with that many of its new tokens only.
     """
 
     languages: tuple[str, ...]
@@ -123,7 +123,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
-    """Make a tokenizer, and return what its record says."""
+    """Make a tokenizer, and return its record."""
     base = BPETokenizer.of(existing(recipe.base, args)) if recipe.base else None
     if recipe.corpora:
         tokenizer, how = learned(recipe, args)
@@ -233,7 +233,7 @@ class Figures:
     def tokens(self, name: str, codes: Iterable[str], measure: str = "tokens") -> int:
         return sum(self.value(name, code, measure) for code in codes)
 
-    def beside(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
+    def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
         """Return how many more tokens a tokenizer takes than another for some languages together."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
@@ -278,13 +278,13 @@ def ten_scripts(figures: Figures) -> str:
     codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
     named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
     rows = [[f"{title}, {size}", *figures.per_word(name, *codes)] for name, title, size in named]
-    rows.append(["tokens beside plain BPE", *(figures.beside(ours, plain, [code]) for code in codes)])
+    rows.append(["tokens beside plain BPE", *(figures.more(ours, plain, [code]) for code in codes)])
     rows += [[f"cut syllables, {title}", *figures.cut(name, *TEN), ""] for name, title, _ in named]
     rows.append(["cut letters, **hf_sgpe**", *figures.cut(ours, *TEN, what="letter"), ""])
     return (
         table(("tokens per word", *codes), rows)
-        + f"\n\nAll languages together take {in_words(figures.beside(ours, plain, codes))} tokens than by plain BPE. With\n"
-        f"`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(figures.beside(letters, plain, codes))}, and "
+        + f"\n\nAll languages together take {in_words(figures.more(ours, plain, codes))} tokens than by plain BPE. With\n"
+        f"`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(figures.more(letters, plain, codes))}, and "
         f"{figures.cut(letters, 'hi')[0]} of the syllables are cut in Hindi."
     )
 
@@ -336,12 +336,12 @@ def many_languages(figures: Figures) -> str:
         took = f"({figures.value(ours, code, 'tokens_per_character'):.3f})"
         if figures.value(ours, code, "tokens_per_word") is not None:
             took = figures.per_word(ours, code)[0]
-        beside = [figures.beside(name, other, [code], 0) for name in (ours, plain)]
+        beside = [figures.more(name, other, [code], 0) for name in (ours, plain)]
         cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
         parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
         rows.append([language(code).english, took, *beside, *cut, *parity])
     heading = ("", "tokens per word (per character)", "beside o200k", "plain BPE beside o200k", "cut clusters")
-    totals = [in_words(figures.beside(ours, name, codes)) for name in (other, plain)]
+    totals = [in_words(figures.more(ours, name, codes)) for name in (other, plain)]
     total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."
     return f"{table((*heading, 'by plain BPE', 'by o200k', 'parity', 'o200k'), rows)}\n\n{total}"
 
