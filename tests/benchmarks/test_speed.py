@@ -26,17 +26,27 @@ def test_other_results_are_marked():
     ]
 
 
+def same(measures, names, folder, docs):
+    """Whether packages give the same in each measure."""
+    speed.save_trained(docs, folder, "english", "gpt2", 400)
+    for measure in measures:
+        outputs = []
+        for name in names:
+            run, comparable = encoding(name, docs, str(folder), 1)(measure)
+            outputs.append([digest(row) for row in comparable(run())])
+        assert outputs[0] == outputs[1], measure
+
+
 @pytest.mark.parametrize("name", ["tokenizers", "tiktoken"])
 def test_packages_give_the_same(name, tmp_path, sample):
     pytest.importorskip(name)
-    docs = [sample["en"][:3000], sample["en"][3000:6000]]
-    speed.save_trained(docs, tmp_path, "english", "gpt2", 400)
-    for measure in set(MEASURES) - {"tok", "map"}:
-        outputs = []
-        for package in ("hf_sgpe", name):
-            run, comparable = encoding(package, docs, str(tmp_path), 1)(measure)
-            outputs.append([digest(row) for row in comparable(run())])
-        assert outputs[0] == outputs[1], measure
+    same(set(MEASURES) - {"tok", "map"}, ("hf_sgpe", name), tmp_path, [sample["en"][:3000], sample["en"][3000:6000]])
+
+
+@pytest.mark.slow
+def test_tokenizers_of_transformers_give_the_same(tmp_path, sample):
+    pytest.importorskip("datasets")
+    same(("tok", "map"), ("hf_sgpe", "tokenizers"), tmp_path, [sample["en"][:3000], sample["en"][3000:6000]])
 
 
 def test_trainers_merge_the_same(sample):
@@ -62,12 +72,14 @@ def test_speed_is_measured(tmp_path, sample):
     options = ["--vocab-size", 1000, "--repeats", 1, "--growth", "0.01", "--threads", 2, "--skip", ",".join(known)]
     texts = ["--text", "sinhala=si.txt", "--text", "mixed=si.txt,en.txt", "--recipe", "gpt2"]
     builds = ["--python", f"hf_sgpe@before={sys.executable}"]
+    parts = ("batch", "200", "decode", "training", "processes", "growth", "syllables")
+    options += [word for part in parts for word in ("--only", part)]
     done = benchmark("speed.py", "out", *texts, *options, *builds, cwd=tmp_path)
     records = {record["about"]: record["result"] for record in read_records(tmp_path / "out" / "speed.jsonl")}
     kinds = ["setting", "encoding", "training", "syllables", "encoding", "training", "growth", "growth", "processes"]
     assert [result["kind"] for result in records.values()] == kinds
     encoding = list(records.values())[1]["columns"]
-    assert list(encoding)[:3] == ["batch, 1", "batch, 2", "lists, 1"]
+    assert list(encoding)[:3] == ["batch, 1", "batch, 2", "200, 1"]
     for results in encoding.values():
         assert list(results) == ["hf_sgpe", "hf_sgpe@before", "tokenizers"]
         assert all(result["differs"] == 0 for result in results.values())
