@@ -21,10 +21,10 @@ from reporting import chart
 from tqdm import tqdm
 
 from hf_sgpe.cli.application import named_numbers
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.learning.unit_choice import CUT_COST
 from hf_sgpe.terminal.progress import somebody_watches
-from hub_cards.pictures.drawing import check_matplotlib
 from trainers import TokenizerTrainer, TrainingConfig
 
 COSTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_matplotlib()  # a missing package should show now, not after an hour
+    check_matplotlib()
     lines = held_out_lines(args.eval)
     weights = named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float)
     hybrid = TrainingConfig(vocab_size=args.vocab_size, scripts=tuple(args.script or ("all",)), weights=weights)

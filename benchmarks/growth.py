@@ -27,9 +27,9 @@ from tqdm import tqdm
 
 from hf_sgpe import SGPEError, WordCounts
 from hf_sgpe.counts.counters import make_word_counter
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import somebody_watches
-from hub_cards.pictures.drawing import check_matplotlib
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts
 
 MEGABYTE = 1_000_000

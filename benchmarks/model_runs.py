@@ -12,8 +12,8 @@ from harness import Records
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.terminal.progress import somebody_watches
-from hub_cards.pictures.drawing import check_matplotlib
 from trainers.language_models.scoring import score_texts
 from trainers.language_models.training_loop import train_on
 from trainers.language_models.training_runs import check_settings, keep_settings, require_pytorch

@@ -15,9 +15,9 @@ from typing import Any
 from harness import read_records
 
 from hf_sgpe import SGPEError
+from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
-from hub_cards.pictures.drawing import check_matplotlib
 
 
 def main() -> int:
