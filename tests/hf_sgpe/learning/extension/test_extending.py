@@ -24,8 +24,9 @@ from hf_sgpe import (
 )
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, unreached_words
 from hf_sgpe.formats import gpt2_files, tokenizer_json
-from hf_sgpe.learning.extension.extending import check_promise, extend_from_counts, free_ids_of
+from hf_sgpe.learning.extension.extending import extend_from_counts, free_ids_of
 from hf_sgpe.learning.extension.extension_config import keeps_words
+from hf_sgpe.learning.extension.promise import check_promise
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, resolve_script
 from hf_sgpe.vocabulary.confinement import Confinement
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
