@@ -13,10 +13,11 @@ from tqdm import tqdm
 
 from hf_sgpe import SGPEError
 from hf_sgpe.errors import check_matplotlib
+from hf_sgpe.files.resuming import check_settings, keep_settings
 from hf_sgpe.terminal.progress import somebody_watches
 from trainers.language_models.scoring import score_texts
 from trainers.language_models.training_loop import train_on
-from trainers.language_models.training_runs import check_settings, keep_settings, require_pytorch
+from trainers.language_models.training_runs import require_pytorch
 
 if TYPE_CHECKING:
     import torch

@@ -26,12 +26,13 @@ from model_runs import add_options, by_name, check, places_of, run_all
 from reporting import chart, table
 
 from hf_sgpe import SGPEError
+from hf_sgpe.files.resuming import SETTINGS_FILE
 from hf_sgpe.splitting.splitting import RECIPES
 from hf_sgpe.weights.model_loading import load_tokenizer
 from trainers import TokenizerTrainer, TrainingConfig
 from trainers.language_models.language_model import pack, small_llama
 from trainers.language_models.training_loop import adamw
-from trainers.language_models.training_runs import SETTINGS_FILE, digest, digest_of
+from trainers.language_models.training_runs import digest, digest_of
 from trainers.model_rows.token_tables import embedding_rows
 
 if TYPE_CHECKING:

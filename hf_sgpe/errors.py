@@ -1,6 +1,7 @@
-"""The errors that bad input raises."""
+"""The errors that bad input raises, and optional modules, whose absence is one."""
 
-from importlib.util import find_spec
+from importlib import import_module
+from typing import Any
 
 
 class SGPEError(ValueError):
@@ -34,11 +35,26 @@ def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledErr
     return NotInstalledError(f"{need}: pip install {' '.join(packages)}" + (f" (or the extra [{extra}])" if extra else ""))
 
 
+def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
+    """Import a module that need not be installed.
+
+    Args:
+        need: As for `not_installed`, as is ``extra``.
+        packages: The same; none for one that is called like the module.
+
+    Raises:
+        NotInstalledError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise not_installed(need, *(packages or (module,)), extra=extra) from None
+
+
 def check_matplotlib() -> None:
     """Make sure that a script can draw, before it takes an hour.
 
     Raises:
         NotInstalledError: matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise not_installed("pictures need matplotlib", "matplotlib", extra="plots")
+    optional("matplotlib", "pictures need matplotlib", extra="plots")

@@ -16,7 +16,7 @@ from hf_sgpe.chat import templates
 from hf_sgpe.chat.marked_text import Finder, parts
 from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
 from hf_sgpe.learning.assembling import Languages
 from hf_sgpe.learning.learn import learn_tokenizer
@@ -560,10 +560,7 @@ class BPETokenizer:
         Raises:
             SGPEError: pyarrow is not installed.
         """
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise not_installed("arrays of Arrow need pyarrow", "pyarrow", extra="corpora") from None
+        pa = optional("pyarrow", "arrays of Arrow need pyarrow", extra="corpora")
         import numpy as np
 
         ids, ends = self.encode_batch_to_numpy(texts, allowed_special=allowed_special, threads=threads)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.corpora.text_files import no_such
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
 from hf_sgpe.terminal.progress import somebody_watches
 
@@ -107,10 +107,7 @@ def read_dataset(
 
         trainer.count(iterator=read_dataset("wikimedia/wikipedia:20231101.si", streaming=True))
     """
-    try:
-        import datasets
-    except ImportError:
-        raise not_installed("reading datasets needs the package datasets", "datasets", extra="datasets") from None
+    datasets = optional("datasets", "reading datasets needs the package datasets", extra="datasets")
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():

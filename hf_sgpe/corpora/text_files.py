@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, AnyStr
 
 from hf_sgpe.corpora.hub_files import PREFIX, HubFile, find_hub_files
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer, why_not_text
 from hf_sgpe.splitting.streams import cut_stream
 
@@ -284,11 +284,9 @@ def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) ->
 
 
 def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise not_installed(f"{path}: reading Parquet needs pyarrow", "pyarrow", extra="corpora") from None
+    pq = optional("pyarrow.parquet", f"{path}: reading Parquet needs pyarrow", "pyarrow", extra="corpora")
+    import pyarrow as pa
+
     size, reported = size_of(path), 0
     with tempfile.TemporaryFile() as unpacked, path.open("rb") as opened:
         source: IO[bytes] = opened
@@ -397,10 +395,7 @@ def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") ->
 
 
 def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise not_installed(f"{path}: reading .zst needs zstandard", "zstandard", extra="corpora") from None
+    zstandard = optional("zstandard", f"{path}: reading .zst needs zstandard", extra="corpora")
     frame = None
     try:
         # Read little at a time: one call unpacks everything into memory, and four bytes can become 128 kB.

@@ -20,7 +20,7 @@ import regex
 
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.text_files import JSON_LINES, PARQUET, CorpusFile, find_files, kind_of, read_json_lines, read_lines
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file, check_file
 from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
 
@@ -228,10 +228,7 @@ def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":
-            try:
-                import zstandard
-            except ImportError:
-                raise not_installed("writing .zst needs zstandard", "zstandard", extra="corpora") from None
+            zstandard = optional("zstandard", "writing .zst needs zstandard", extra="corpora")
             raw = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
         elif suffix == ".gz":
             # Without the time, so that the same text is the same file.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hf_sgpe.counts.word_arrays import BUCKETS, Words, bucket_of
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
@@ -115,11 +115,8 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
     Raises:
         SGPEError: pyarrow is not installed.
     """
-    try:
-        import pyarrow.compute
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise not_installed(f"{os.fspath(path)}: files of counts need pyarrow", "pyarrow", extra="corpora") from None
+    for module in ("pyarrow.compute", "pyarrow.parquet"):
+        optional(module, f"{os.fspath(path)}: files of counts need pyarrow", "pyarrow", extra="corpora")
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:

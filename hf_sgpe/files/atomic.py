@@ -1,24 +1,21 @@
 """Atomic writes: files are written under a temporary name and then renamed, so a failure leaves nothing half-written.
 
-A process locks the temporary files it writes, and the lock ends with the process. The next process that writes into the
-same folder removes temporary files without a lock, which a killed process left behind. On Windows and on some network file
-systems there are no such locks, and leftovers stay.
+A process locks the temporary files it writes by a file next to them, and the lock ends with the process. The next process
+that writes into the same folder removes temporary files whose lock is free, which a killed process left behind.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _SUFFIX = ".hf_sgpe"
 
@@ -64,9 +61,19 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     check_file(path)
     target = Path(path).resolve()
-    with _errors_name(target), _parents(target), _temporary(target.parent, target.name, _make_file) as temporary:
+    with _errors_name(target), _parents(target), _temporary(target.parent, target.name, Path.touch) as temporary:
         yield temporary
         temporary.replace(target)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file in UTF-8, with ``\\n`` at the ends of lines on every system.
+
+    Raises:
+        OSError: as for `check_file`.
+    """
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
@@ -80,33 +87,6 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path).resolve()
     with _errors_name(target), _parents(target), _temporary(target.parent, target.name, _make_folder) as folder:
         yield folder
-
-
-@contextmanager
-def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Iterator[None]:
-    """A block that one process at a time runs for a folder, which exists. Processes forked in it are one with it.
-
-    Args:
-        patience: Seconds to wait for another: the workers of a process that was killed are gone in a moment.
-
-    Raises:
-        BlockingIOError: another process is in such a block.
-    """
-    until = time.monotonic() + patience
-    while True:
-        try:
-            lock = _try_lock(Path(directory))
-            break
-        except BlockingIOError:
-            if time.monotonic() > until:
-                message = f"{directory}: another process writes to this folder: wait for it, or give another one"
-                raise BlockingIOError(message) from None
-            time.sleep(0.1)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
@@ -181,15 +161,20 @@ def _parents(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Gives a locked temporary file or folder in ``place``, named after ``name``; it is removed after the block."""
+    """Give a locked temporary file or folder in ``place``, named after ``name``; it is removed after the block."""
+    from filelock import FileLock
+
     _remove_leftovers(place)
-    path, lock = _make_locked(place, name, make)
+    path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
+    lock = FileLock(f"{path}.lock")
     try:
+        with suppress(OSError, NotImplementedError):  # a file system without locks, where leftovers stay
+            lock.acquire(timeout=0)
+        make(path)
         yield path
     finally:
         _remove(path)
-        if lock is not None:
-            os.close(lock)
+        _release(lock)
 
 
 def _make_folder(path: Path) -> None:
@@ -197,53 +182,22 @@ def _make_folder(path: Path) -> None:
     path.mkdir() if os.name == "nt" else path.mkdir(0o700)
 
 
-def _make_file(path: Path) -> None:
-    path.touch(exist_ok=False)
-
-
-def _make_locked(place: Path, name: str, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """Creates a file or folder for ``name`` and returns it with the open file that holds its lock, or None without locks."""
-    while True:
-        path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
-        make(path)
-        try:
-            lock = _try_lock(path)
-        except (FileNotFoundError, BlockingIOError):
-            continue  # another process took it for a leftover before it was locked
-        if lock is None or path.exists():
-            return path, lock
-        os.close(lock)
-
-
-def _try_lock(path: Path) -> int | None:
-    """Locks a file or folder and returns the open file that holds the lock, or None where there are no locks.
-
-    Raises:
-        FileNotFoundError: it does not exist any more.
-        BlockingIOError: another process has the lock.
-    """
-    if fcntl is None:
-        return None
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(opened)
-        raise
-    except OSError:
-        os.close(opened)
-        return None
-    return opened
-
-
 def _remove_leftovers(place: Path) -> None:
-    """Removes the temporary files that killed processes left in a folder."""
-    for path in place.glob(f".*-????????{_SUFFIX}"):
-        with suppress(OSError):  # another process is writing it, or we may not remove it
-            lock = _try_lock(path)
-            if lock is not None:
-                _remove(path)
-                os.close(lock)
+    """Remove the temporary files that killed processes left in a folder."""
+    from filelock import FileLock
+
+    for file in place.glob(f".*-????????{_SUFFIX}.lock"):
+        lock = FileLock(file)
+        with suppress(OSError, NotImplementedError):  # another process is writing it, or we may not remove it
+            lock.acquire(timeout=0)
+            _remove(file.with_suffix(""))
+            _release(lock)
+
+
+def _release(lock: BaseFileLock) -> None:
+    with suppress(OSError):  # Windows removes it after the release
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
 
 
 def _remove(path: Path) -> None:

@@ -1,12 +1,14 @@
-"""Reading JSON files, with errors in one line that name the file."""
+"""JSON files: read with errors in one line that name the file, and written whole or not at all."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.unreadable import start_of, why_not_text
 
 
@@ -24,3 +26,12 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SGPEError(f"{path}: holds no JSON object")
     return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object to a file, one value a line.
+
+    Raises:
+        OSError: as for `hf_sgpe.files.atomic.write_text`.
+    """
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
@@ -91,10 +91,7 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     Raises:
         SGPEError: tiktoken is not installed, or would give other ids.
     """
-    try:
-        import tiktoken
-    except ImportError:
-        raise not_installed("this needs the package tiktoken", "tiktoken", extra="tiktoken") from None
+    tiktoken = optional("tiktoken", "this needs the package tiktoken", extra="tiktoken")
     ranks = _ranks(tokenizer)
     _check(tokenizer, ranks)
     specials = tokenizer.added_ids

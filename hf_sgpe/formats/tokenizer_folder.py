@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import NotByteLevelError, SGPEError, not_installed
+from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files import hub
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
@@ -128,14 +128,11 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     name = settings.get("tokenizer_class")
     if name in _WITHOUT_DEFAULTS:
         return {}
-    try:
-        from transformers import AutoTokenizer
-    except ModuleNotFoundError:
-        what = f"{folder}: what {name or 'the tokenizer'} has from its class is known to transformers"
-        raise not_installed(what, "transformers", extra="transformers") from None
+    what = f"{folder}: what {name or 'the tokenizer'} has from its class is known to transformers"
+    transformers = optional("transformers", what, extra="transformers")
     try:
         with without_remarks():
-            loaded = AutoTokenizer.from_pretrained(folder)
+            loaded = transformers.AutoTokenizer.from_pretrained(folder)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # whatever keeps transformers from loading it (a panic is no Exception), the files say the rest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, not_installed, optional
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -41,16 +41,13 @@ def load(content: str) -> Tokenizer:
         SGPEError: the library is not installed.
         Exception: the bare class: it cannot read it.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise not_installed("other tokenizers than byte-level BPE need tokenizers", "tokenizers") from None
-    if hasattr(Tokenizer, "from_str"):
-        return Tokenizer.from_str(content)
+    kind: type[Tokenizer] = optional("tokenizers", "other tokenizers than byte-level BPE need tokenizers").Tokenizer
+    if hasattr(kind, "from_str"):
+        return kind.from_str(content)
     with TemporaryDirectory() as folder:  # from 1.0 on it takes files only
         path = Path(folder, "tokenizer.json")
         path.write_text(content, encoding="utf-8", newline="\n")
-        return Tokenizer.from_file(str(path))
+        return kind.from_file(str(path))
 
 
 def check_regex(pattern: str) -> None:

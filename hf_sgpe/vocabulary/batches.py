@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 
 Padding = bool | Literal["longest", "max_length"]
 """Whether to fill up rows: True or ``longest`` for up to the longest row, ``max_length`` for up to that length."""
@@ -92,8 +92,4 @@ def _tensor(rows: list[list[int]], kind: str | None) -> Any:
     array = np.array(rows, dtype=np.int64).reshape(len(rows), -1 if rows else 0)
     if kind == "np":
         return array
-    try:
-        import torch
-    except ImportError:
-        raise not_installed("return_tensors='pt' needs PyTorch", "torch") from None
-    return torch.from_numpy(array)
+    return optional("torch", "return_tensors='pt' needs PyTorch").from_numpy(array)

@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hf_sgpe.bpe.merging import unreached_words
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file, scratch_directory
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.formats import gguf_tokenizer, model_vocab, tokenizer_json
@@ -78,10 +78,7 @@ def write(
             come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows; llama.cpp
             has no pre-tokenizer of the name, or none for the tokenizer's split.
     """
-    try:
-        import gguf
-    except ImportError:
-        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
+    gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
         raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
@@ -149,10 +146,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
     Raises:
         SGPEError: gguf is not installed, the tokenizer has no merges, or as `pre_to_write`.
     """
-    try:
-        import gguf
-    except ImportError:
-        raise not_installed("writing GGUF needs gguf", "gguf", extra="gguf") from None
+    gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.added_ids.values())
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
         _add_tokenizer(writer, tokenizer, pre_to_write(tokenizer, pre_tokenizer), {"vocab_size": rows}, path.parent)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.llama_log import silence
 
@@ -26,11 +26,8 @@ def check_installed() -> None:
     Raises:
         NotInstalledError: llama-cpp-python is missing.
     """
-    try:
-        import llama_cpp  # noqa: F401
-    except ImportError:
-        need = f"weights in {', '.join(QUANTIZED_TYPES)} are made by llama.cpp"
-        raise not_installed(need, "llama-cpp-python", extra="llama-cpp") from None
+    need = f"weights in {', '.join(QUANTIZED_TYPES)} are made by llama.cpp"
+    optional("llama_cpp", need, "llama-cpp-python", extra="llama-cpp")
 
 
 def quantize(source: Path, target: Path, weight_type: str) -> None:

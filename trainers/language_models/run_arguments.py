@@ -15,9 +15,10 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import check_name
 from hf_sgpe.files.overwriting import check_new_folder
+from hf_sgpe.files.resuming import check_settings
 from hf_sgpe.terminal.command import ArgumentParser
 from hf_sgpe.weights.model_loading import load_tokenizer
-from trainers.language_models.training_runs import check_numbers, check_settings, checkpoint_to_resume, train
+from trainers.language_models.training_runs import check_numbers, checkpoint_to_resume, train
 from trainers.model_rows.token_tables import fit_embeddings
 
 if TYPE_CHECKING:

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.files.atomic import atomic_directory, atomic_file
+from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
+from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, keep_settings
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.training_loop import adamw
 from trainers.model_rows.token_tables import parameter_groups
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-SETTINGS_FILE = "settings.json"
-"""Holds the settings of the results beside it, so that no run with other settings resumes from them."""
 
 
 def train(
@@ -284,27 +282,3 @@ def digest_of(values: Iterable[Any]) -> str:
     for value in values:
         hashed.update(json.dumps(value).encode() + b"\n")
     return hashed.hexdigest()
-
-
-def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Writes the settings of the results in ``folder`` beside them."""
-    with atomic_file(folder / SETTINGS_FILE) as temporary:
-        temporary.write_text(json.dumps(dict(settings), indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
-
-
-def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Makes sure that results that are in ``folder`` already were made with the same settings.
-
-    Raises:
-        SGPEError: it was made with others; the message names them.
-    """
-    file = folder / SETTINGS_FILE
-    if not file.exists():
-        return
-    try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        raise SGPEError(f"{file}: damaged: remove it, and the results beside it") from None
-    now = json.loads(json.dumps(dict(settings)))  # where lists and tuples are the same
-    if different := [name for name in now if now[name] != kept.get(name)]:
-        raise SGPEError(f"{folder} was begun with other settings ({', '.join(different)}): give the same, or another folder")

@@ -24,8 +24,9 @@ import numpy as np
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import atomic_directory, atomic_file
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.files.json_files import read_json, write_json
+from hf_sgpe.files.resuming import differing
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.counting.parallel_counting import in_turn
@@ -205,7 +206,7 @@ class TokenizingJob:
         if not manifest.exists():
             if has_files:
                 raise SGPEError(f"{self.out}: has other files: give an empty or a new folder")
-            self._write(manifest, {"settings": self.settings, "complete": False})
+            write_json(manifest, {"settings": self.settings, "complete": False})
         there = read_json(manifest)
         try:
             self._check_settings(there["settings"])
@@ -220,7 +221,7 @@ class TokenizingJob:
         if not all(part.complete for part in parts):  # somebody has removed a file
             for number, part in enumerate(parts):
                 self._note(number, part)
-            self._write(manifest, {"settings": self.settings, "complete": False})
+            write_json(manifest, {"settings": self.settings, "complete": False})
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
@@ -228,7 +229,7 @@ class TokenizingJob:
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
-        self._write(self.out / MANIFEST, content)
+        write_json(self.out / MANIFEST, content)
         shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
         return totals
 
@@ -239,12 +240,11 @@ class TokenizingJob:
             (self.out / MANIFEST).unlink(missing_ok=True)
 
     def _check_settings(self, there: Any) -> None:
-        for name, wanted in json.loads(json.dumps(self.settings)).items():
-            if (found := there.get(name)) == wanted:
-                continue
+        for name, found in differing(self.settings, there).items():
+            wanted = self.settings[name]
             if name == "sources":
-                differing = next(one or other for one, other in zip_longest(wanted, found) if one != other)
-                said = f"of another corpus ({differing['name']} is another file, or has changed)"
+                other = next(one or other for one, other in zip_longest(wanted, found) if one != other)
+                said = f"of another corpus ({other['name']} is another file, or has changed)"
             elif name == "tokenizer":
                 said = "by another tokenizer"
             else:
@@ -259,7 +259,7 @@ class TokenizingJob:
         return self._there_is(noted["shards"], noted["complete"])
 
     def _note(self, part: int, progress: PartProgress) -> None:
-        self._write(self._note_of(part), asdict(progress))
+        write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
         """The shards up to the first that has lost a file, or a part of one."""
@@ -275,10 +275,6 @@ class TokenizingJob:
 
     def _note_of(self, part: int) -> Path:
         return self.out / _PROGRESS / f"{part:05d}.json"
-
-    def _write(self, path: Path, content: Mapping[str, Any]) -> None:
-        with atomic_file(path) as file:
-            file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
     # ---------------------------------------------------------------- a part
 

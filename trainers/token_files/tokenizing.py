@@ -18,7 +18,7 @@ from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Files
 from hf_sgpe.corpora.text_files import size_of
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import alone_in
+from hf_sgpe.files.resuming import alone_in
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import available_cores
 from trainers.counting.parallel_counting import (

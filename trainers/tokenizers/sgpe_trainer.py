@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -14,8 +13,9 @@ from tqdm import tqdm
 
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.atomic import atomic_directory, check_directory
+from hf_sgpe.files.json_files import read_json, write_json
+from hf_sgpe.files.resuming import differing
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.learning.assembling import assemble, check_counts
 from hf_sgpe.learning.observer import Observer
@@ -137,8 +137,7 @@ class SGPETrainer:
                     write_checkpoint(merges)
 
             def write_checkpoint(merges: Merges) -> None:
-                with atomic_file(folder / SETTINGS_FILE) as temporary:
-                    temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8", newline="\n")
+                write_json(folder / SETTINGS_FILE, settings)
                 elapsed = before + time.monotonic() - began
                 content = {
                     "step": len(merges),
@@ -170,10 +169,9 @@ class SGPETrainer:
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
     """Make sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
-    for name, value in read_json(path).items() if path.exists() else ():
-        if settings.get(name) != value:
-            what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-            raise SGPEError(f"{path}: the run to go on with differs: {what}")
+    for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
+        what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
+        raise SGPEError(f"{path}: the run to go on with differs: {what}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:

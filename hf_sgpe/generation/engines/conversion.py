@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_file
+from hf_sgpe.files.atomic import atomic_directory, check_file
+from hf_sgpe.files.json_files import write_json
 from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import somebody_watches
 
@@ -73,5 +74,4 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
         print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
     with atomic_directory(target) as folder:
         convert(source, folder)
-    with atomic_file(target / DONE_FILE) as file:
-        file.write_text(json.dumps({"source": str(source.resolve()), "kind": kind}), encoding="utf-8", newline="\n")
+    write_json(target / DONE_FILE, {"source": str(source.resolve()), "kind": kind})

@@ -1,6 +1,5 @@
 """Training a model: the files of a run, and resuming after a break."""
 
-import json
 import shutil
 
 import pytest
@@ -19,9 +18,7 @@ from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.generation import TextGenerator  # noqa: E402
 from trainers.language_models.language_model import collate, pack  # noqa: E402
 from trainers.language_models.training_runs import (  # noqa: E402
-    check_settings,
     checkpoint_to_resume,
-    keep_settings,
     require_pytorch,
     train,
 )
@@ -161,15 +158,3 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(monkey
     )
     with pytest.raises(SGPEError, match=r"needs accelerate: pip install torch accelerate "):
         require_pytorch()
-
-
-def test_results_are_not_gone_on_with_under_other_settings(tmp_path):
-    check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
-    keep_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
-    check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
-    with pytest.raises(SGPEError, match=r"other settings \(steps\)"):
-        check_settings(tmp_path / "new", {"steps": 6, "files": [("a", 1)]})
-    assert json.loads((tmp_path / "new" / "settings.json").read_text())["steps"] == 5
-    (tmp_path / "new" / "settings.json").write_text("{")
-    with pytest.raises(SGPEError, match="damaged"):
-        check_settings(tmp_path / "new", {})

@@ -17,7 +17,7 @@ import pytest
 
 from hf_sgpe import BPETokenizer, kernels
 from hf_sgpe.corpora.text_files import read_documents
-from hf_sgpe.files.atomic import alone_in
+from hf_sgpe.files.resuming import alone_in
 from trainers import SGPEError, tokenize_corpus
 from trainers.token_files import token_shards, tokenizing
 
@@ -365,7 +365,6 @@ def test_a_folder_inside_the_corpus_is_not_part_of_it(tokenizer, tmp_path):
 
 
 def test_one_run_at_a_time(tokenizer, tmp_path, monkeypatch):
-    pytest.importorskip("fcntl", reason="folders are locked by fcntl, which Windows lacks")
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "out").mkdir()
     monkeypatch.setattr(tokenizing, "alone_in", partial(alone_in, patience=0.2))
