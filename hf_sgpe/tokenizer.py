@@ -508,10 +508,10 @@ class BPETokenizer:
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """Return the answer of a model to a conversation; takes the arguments of `hf_sgpe.generation.tutorial_chat.chat`.
+        """Return the answer of a model to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.tutorial_chat.chat`.
+            SGPEError: as `hf_sgpe.generation.text_generator.chat_once`.
         """
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer

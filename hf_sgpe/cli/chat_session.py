@@ -15,8 +15,9 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.text_generator import Chat, TextGenerator
+from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.terminal.command import one_line
 

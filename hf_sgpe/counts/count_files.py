@@ -39,7 +39,7 @@ and ``pair``, the most occurrences that any pair of tokens can have lost."""
 MOST = 1 << 60
 """The most running words that there can be: counts of pairs, and of several files, are added up in 64 bits."""
 
-_KEY = "hf_sgpe.word_counts"  # in every file since the first
+_KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Rows that are read and written together; a megabyte or two.
@@ -172,7 +172,7 @@ def write(
             words, lengths, counts = columns(table)
             digest.update(words, lengths, counts)
             distinct += len(counts)
-            total += _total(counts)
+            total += total_of(counts)
             writer.write_table(table, row_group_size=_ROWS)
             first_buckets += [bucket_of(table["word"][row].as_py()) for row in range(0, len(counts), _ROWS)]
         check_total(total)
@@ -229,7 +229,7 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             table["word"].cast(pa.large_utf8())  # fails where a word is not UTF-8
             digest.update(words, lengths, counts)
             distinct += len(counts)
-            total += _total(counts)
+            total += total_of(counts)
             if total > info.total:
                 raise ValueError("its words are not those that its hash is of")
             listed = table["word"].to_pylist()
@@ -270,8 +270,8 @@ def check_total(total: int) -> None:
         raise SGPEError(f"{total:,} running words are too many to be added up: give fewer files, or smaller weights")
 
 
-def _total(counts: Any) -> int:
-    """The sum of an array of counts, each of which may be as large as 64 bits allow."""
+def total_of(counts: Any) -> int:
+    """Return the sum of an array of counts, each of which may be as large as 64 bits allow."""
     return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())
 
 
@@ -307,7 +307,7 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
     schema = file.schema_arrow
     if [(field.name, field.type) for field in schema] != [("word", pa.large_binary()), ("count", pa.int64())]:
         raise ValueError("its columns are not word and count")
-    first_buckets = facts.pop("first_buckets", [])
+    first_buckets = facts.pop("first_buckets")
     if not _are(first_buckets, list, int) or not all(0 <= number < BUCKETS for number in first_buckets):
         raise ValueError("its metadata is not as it must be")
     sources = facts.get("sources", ())

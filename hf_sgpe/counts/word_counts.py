@@ -21,6 +21,7 @@ from hf_sgpe.counts.count_files import (
     read_info,
     release_unused,
     table_of,
+    total_of,
     write,
 )
 from hf_sgpe.counts.counters import WordCounter, in_batches, make_word_counter, only_texts
@@ -73,7 +74,7 @@ class WordCounts:
         self.scale = scale // common
         if common > 1:
             counts = counts // common
-        self._total = _sum(counts)
+        self._total = total_of(counts)
         if self._total > MOST:
             raise SGPEError(
                 "there are too many running words to be added up: give fewer files, smaller weights, or weights with fewer "
@@ -261,8 +262,3 @@ class _Items(Collection[tuple[bytes, int]]):
             case (bytes() as word, count):
                 return word in self._counts.words() and self._counts[word] == count
         return False
-
-
-def _sum(counts: NDArray[Any]) -> int:
-    """The sum of counts, each of which may be as large as 64 bits allow."""
-    return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())

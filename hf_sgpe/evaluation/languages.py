@@ -13,7 +13,8 @@ from typing import NamedTuple
 import regex
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts.script_registry import Script, every_script, runs
+from hf_sgpe.splitting.scripts.script import Script, runs
+from hf_sgpe.splitting.scripts.script_registry import every_script
 
 # What CLDR lacks, or calls otherwise than speakers do: English name, own name.
 _OWN_NAMES = {

@@ -31,7 +31,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(directory)
     _check_folder(target)
-    with _errors_name(target), _parents(target):
+    with _errors_name(target), parents_of(target):
         # A rename is atomic only within a file system, so the temporary folder is inside the target, or beside a new one.
         place = target if target.is_dir() else target.parent
         _remove_leftovers(target.parent)
@@ -59,11 +59,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         OSError: as for `check_file`.
     """
-    check_file(path)
-    target = Path(path).resolve()
-    with _errors_name(target), _parents(target), _temporary(target.parent, target.name, Path.touch) as temporary:
+    with _next_to(path, Path.touch) as temporary:
         yield temporary
-        temporary.replace(target)
+        temporary.replace(Path(path).resolve())
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -78,15 +76,32 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a temporary folder beside ``path``, for data that does not fit into memory; it is removed after the block.
+    """Gives a temporary folder next to ``path``, for data that does not fit into memory; it is removed after the block.
 
     Raises:
         OSError: as for `check_file`.
     """
-    check_file(path)
-    target = Path(path).resolve()
-    with _errors_name(target), _parents(target), _temporary(target.parent, target.name, _make_folder) as folder:
+    with _next_to(path, _make_folder) as folder:
         yield folder
+
+
+@contextmanager
+def parents_of(target: Path) -> Iterator[None]:
+    """Create the folders above ``target``; those that it created are removed if the block fails, unless they hold something.
+
+    Raises:
+        OSError: one of them is a file, or cannot be created.
+    """
+    _folder_above(target)
+    created = [parent for parent in target.parents if not parent.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for parent in created:
+            with suppress(OSError):  # it holds something
+                parent.rmdir()
+        raise
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
@@ -145,18 +160,11 @@ def _errors_name(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _parents(target: Path) -> Iterator[None]:
-    """Creates the parents of ``target``, and removes those it created if the block fails."""
-    _folder_above(target)
-    created = [parent for parent in target.parents if not parent.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        for parent in created:
-            with suppress(OSError):  # another process has put something there
-                parent.rmdir()
-        raise
+def _next_to(path: str | os.PathLike[str], make: Callable[[Path], None]) -> Iterator[Path]:
+    check_file(path)
+    target = Path(path).resolve()
+    with _errors_name(target), parents_of(target), _temporary(target.parent, target.name, make) as temporary:
+        yield temporary
 
 
 @contextmanager

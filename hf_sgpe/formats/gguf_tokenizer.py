@@ -18,7 +18,8 @@ TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
 """The keys under which `hf_sgpe.weights.gguf` keeps a tokenizer, besides those that llama.cpp needs."""
 
-# Types of values by their numbers: those of a fixed size, then texts and arrays.
+# The reader of the package gguf makes arrays of each text: for 150,000 tokens and as many merges it takes 8 s and 510 MB,
+# this 0.25 s and 40 MB. Types of values by their numbers: those of a fixed size, then texts and arrays.
 _SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 _LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more memory

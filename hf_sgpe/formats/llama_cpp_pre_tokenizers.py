@@ -48,21 +48,6 @@ class PreTokenizer:
         return (self.name, *self.also.split())
 
 
-def known_to_llama_cpp(patterns: str | Sequence[str]) -> PreTokenizer | None:
-    r"""Return the first record by which llama.cpp cuts ordinary text as patterns do, one after another; None without one.
-
-    Args:
-        patterns: Names of split patterns, or regexes.
-
-    Raises:
-        SGPEError: as `hf_sgpe.splitting.patterns.resolve_pattern`.
-
-    >>> known_to_llama_cpp("o200k").name, known_to_llama_cpp([r"\p{N}", "gpt2"]).name, known_to_llama_cpp("tekken")
-    ('granite-embed-multi-97m', 'smollm', None)
-    """
-    return next((one for one in of_patterns(patterns) if not one.differs), None)
-
-
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
     """Return the records of all pre-tokenizers that are for these patterns, the most exact first.
 

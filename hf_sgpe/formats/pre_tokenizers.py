@@ -11,7 +11,7 @@ from hf_sgpe.errors import NotByteLevelError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.character_classes import every_character, members
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
-from hf_sgpe.splitting.scripts.script_registry import runs
+from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
 

@@ -125,16 +125,12 @@ def one_pattern(splitting: Splitting) -> str:
         guarded = _MATCHES_SOME_CHARACTER.sub(lambda atom: f"(?:(?!{words}){atom[0]})", splitting.patterns[0])
         pattern = f"{words}|{guarded}"
     last = len(splitting.regexes) - 1
-    return pattern if splitting.covers_all(last) else _with_gaps(pattern)
+    # Or else also the text between two matches.
+    return pattern if splitting.covers_all(last) else rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
 # The parts of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
 _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| ")
-
-
-def _with_gaps(pattern: str) -> str:
-    """A pattern that matches also the text between two matches."""
-    return rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from hf_sgpe.package import lazily
 
 if TYPE_CHECKING:
+    from hf_sgpe.generation.conversation import Chat
     from hf_sgpe.generation.engines.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
     from hf_sgpe.generation.engines.engine import Engine, ScoredToken
     from hf_sgpe.generation.engines.engine_registry import add_engine
     from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-    from hf_sgpe.generation.text_generator import Chat, Score, TextGenerator
+    from hf_sgpe.generation.pieces import Score
+    from hf_sgpe.generation.text_generator import TextGenerator
 
 __all__ = [
     "Chat",
@@ -38,6 +40,8 @@ __getattr__, __dir__ = lazily(
         "hf_sgpe.generation.engines.engine": "Engine ScoredToken",
         "hf_sgpe.generation.engines.engine_registry": "add_engine",
         "hf_sgpe.generation.engines.sampling_options": "GenerationOptions",
-        "hf_sgpe.generation.text_generator": "Chat Score TextGenerator",
+        "hf_sgpe.generation.conversation": "Chat",
+        "hf_sgpe.generation.pieces": "Score",
+        "hf_sgpe.generation.text_generator": "TextGenerator",
     },
 )

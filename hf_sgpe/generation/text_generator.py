@@ -7,110 +7,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from math import fsum, log
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.chat.marked_text import Finder
-from hf_sgpe.chat.templates import render
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_tokenizer import check_tokenizer
+from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
+from hf_sgpe.generation.stop_texts import until_stop, without_beginning
 from hf_sgpe.generation.token_healing import Healer, Healing
 from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
-
-
-@dataclass
-class Progress:
-    """What a generation has done so far.
-
-    Attributes:
-        prompt_tokens: Tokens in the prompt.
-        tokens: Tokens generated, without one that stopped.
-        first: Seconds until the first of them, which is how long the prompt took; None before there is one.
-        seconds: Since the beginning.
-    """
-
-    prompt_tokens: int
-    tokens: int = 0
-    first: float | None = None
-    seconds: float = 0.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Of what was generated, without the time that the prompt took."""
-        spent = self.seconds - (self.first or 0.0)
-        return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
-
-
-class PlacedToken(NamedTuple):
-    """A token of an answer, how probable it was, and where it is.
-
-    Attributes:
-        token: With its log-probability.
-        place: Characters of the answer before it, or before the character that it is a part of.
-    """
-
-    token: ScoredToken
-    place: int
-
-
-class Piece(NamedTuple):
-    """A part of an answer.
-
-    Attributes:
-        text: Whole characters; none in the last piece.
-        generated: Tokens of the answer until now, with those that a text to stop at was made of.
-        finish_reason: In the last piece: ``stop`` where a token or a text ended the answer, ``length`` where
-            ``max_new_tokens`` or the context did.
-        tokens: Where they are asked for, those whose text has begun to come, each in one piece. What is only a part of a
-            text to stop at is in none.
-    """
-
-    text: str
-    generated: int
-    finish_reason: Literal["stop", "length"] | None = None
-    tokens: tuple[PlacedToken, ...] = ()
-
-
-@dataclass(frozen=True)
-class Score:
-    """How probable a text is to a model.
-
-    Where the tokenizer puts a special token before a text, all of the text is predicted. Otherwise nothing says how probable
-    its first token is: that is given, and the rest is predicted from it.
-
-    Attributes:
-        ids: Of the tokens that were predicted.
-        tokens: Their bytes; a character may be spread over several.
-        logprobs: Their log-probabilities, to the base e, each given all tokens before it.
-        given: The bytes of the first token, or none where it was predicted, too.
-        bytes: In UTF-8, of the whole text as it came or, where its first token is given, of the tokens that were predicted.
-    """
-
-    ids: tuple[int, ...]
-    tokens: tuple[bytes, ...]
-    logprobs: tuple[float, ...]
-    given: bytes
-    bytes: int
-
-    @property
-    def total(self) -> float:
-        """The log-probability of all that was predicted."""
-        return fsum(self.logprobs)
-
-    @property
-    def bits_per_byte(self) -> float:
-        """How many bits the model needs for a byte, as ``hf-sgpe evaluate --model`` counts them."""
-        return -self.total / log(2) / self.bytes
 
 
 class TextGenerator:
@@ -326,7 +241,7 @@ class TextGenerator:
         Raises:
             SGPEError: the tokenizer has no chat template, and none is given.
         """
-        return Chat(self, system_prompt, template)
+        return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str) -> list[int]:
         """The ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
@@ -350,7 +265,7 @@ class TextGenerator:
     ) -> Iterator[str]:
         """The text that follows ids, without as many characters at its beginning as are in the prompt already."""
         tokens = self.engine.generate(ids, options, watch=watch)
-        pieces = until_stop(_without(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
+        pieces = until_stop(without_beginning(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
@@ -369,166 +284,42 @@ class TextGenerator:
                 yield id
 
 
-class Chat:
-    """A conversation with a model: what was said, and what is said next. Made by `TextGenerator.chat`.
+def chat_once(
+    tokenizer: BPETokenizer,
+    messages: Sequence[Mapping[str, Any]],
+    model_path: str | os.PathLike[str],
+    template: str | None = None,
+    system_prompt: str | None = None,
+    max_new_tokens: int = 512,
+    temperature: float = 0.7,
+    top_p: float = 0.9,
+    backend: str | None = None,
+    verbose: bool = False,
+    **settings: Any,
+) -> str:
+    """Return the answer of a model to a conversation: `BPETokenizer.chat`.
 
-    Attributes:
-        messages: What was said, each with ``role`` and ``content``; the system prompt is not among it.
-        system_prompt: What to put first, or None.
-        stop_ids: The token that the template writes after an answer, where it ends.
+    The model is loaded for the answer and closed again. For more than one answer use `TextGenerator`.
+
+    Args:
+        tokenizer: The tokenizer of the model.
+        messages: As for `BPETokenizer.apply_chat_template`; so are ``template`` and ``system_prompt``.
+        model_path: As for `TextGenerator.load`, as are ``backend``, its engine, and ``settings``, such as ``n_gpu_layers``
+            and ``n_ctx``.
+        max_new_tokens: As for `GenerationOptions`, as are ``temperature`` and ``top_p``.
+        verbose: Print the engine and its speed.
+
+    Raises:
+        SGPEError: as `TextGenerator.load` and `BPETokenizer.apply_chat_template`, or the conversation is too long.
     """
-
-    def __init__(self, generator: TextGenerator, system_prompt: str | None, template: str | None) -> None:
-        self.generator = generator
-        self.system_prompt = system_prompt
-        self.messages: list[dict[str, str]] = []
-        chosen = template or generator.tokenizer.chat_template
-        if not chosen:
-            raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
-        self._template = chosen
-        self.stop_ids = tuple(end_of_turn(generator.tokenizer, chosen))
-
-    def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
-
-        Both are remembered when the answer is at its end or is broken off; after an error neither is.
-
-        Raises:
-            SGPEError: before anything runs: the conversation is too long by now.
-        """
-        messages = [*self.messages, {"role": "user", "content": text}]
-        return self._answered(messages, self.answer(messages, options))
-
-    def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """The answer to any messages, piece by piece, after the system prompt; nothing of it is remembered.
-
-        Raises:
-            SGPEError: before anything runs: a message is incomplete, or they are too long.
-        """
-        options = options or GenerationOptions()
-        options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
-        return self.generator._stream(self.encode(messages), options)
-
-    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """The ids of any messages, after the system prompt: what is written in them is ordinary text.
-
-        Args:
-            add_generation_prompt: End with what the assistant's answer begins with.
-
-        Raises:
-            SGPEError: a message is incomplete, or the template rejects it.
-        """
-        ids = self.generator.tokenizer.apply_chat_template(
-            messages, self._template, add_generation_prompt=add_generation_prompt, system_prompt=self.system_prompt
-        )
-        assert not isinstance(ids, str)
-        return ids
-
-    def _answered(self, messages: list[dict[str, str]], pieces: Iterator[str]) -> Iterator[str]:
-        answer: list[str] = []
-        try:
-            with closing(pieces):  # type: ignore[type-var]
-                for piece in pieces:
-                    answer.append(piece)
-                    yield piece
-        except (GeneratorExit, KeyboardInterrupt):
-            self._remember(messages, answer)
-            raise
-        self._remember(messages, answer)
-
-    def _remember(self, messages: list[dict[str, str]], answer: list[str]) -> None:
-        self.messages = [*messages, {"role": "assistant", "content": "".join(answer)}]
-
-    def reset(self) -> None:
-        """Forgets what was said, but for the system prompt."""
-        self.messages = []
-
-
-def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
-    """The special token that a template writes after what the assistant says: there its answer ends.
-
-    >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-    >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")
-    >>> tokenizer = train_from_counts(WordCounts.from_texts(["a"], config), config)
-    >>> tokenizer.convert_ids_to_tokens(end_of_turn(tokenizer, "chatml"))
-    ['<|im_end|>']
-    """
-    messages: list[Mapping[str, str]] = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": _ANSWER}]
-    try:
-        text = str(render(messages, template, add_generation_prompt=False, special_tokens=tokenizer.roles))
-    except SGPEError:
-        return []  # a template that takes other messages
-    answered = text.rfind(_ANSWER)
-    if answered < 0:
-        return []
-    spans = Finder(tokenizer.special_tokens).spans(text, answered + len(_ANSWER))
-    return [tokenizer.special_tokens[text[start:stop]] for start, stop in spans][:1]
-
-
-_ANSWER = "ANSWER"
-
-
-def _without(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """Text without so many characters at its beginning."""
-    with closing(pieces):  # type: ignore[type-var]
-        for piece in pieces:
-            if text := piece[characters:]:
-                yield text
-            characters = max(characters - len(piece), 0)
-
-
-def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
-    """Text up to where one of ``stops`` is first complete, without it; nothing that may be its beginning comes out early.
-
-    Takes as many steps for each character as there are stops, on average, however they repeat themselves (Knuth, Morris,
-    Pratt 1977).
-
-    >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
-    ['ab', 'c', '<en']
-    """
-    seekers = [_Seeker(stop) for stop in stops]
-    held = ""
-    try:
-        for piece in pieces:
-            for place, character in enumerate(piece if seekers else ""):
-                completed = [seeker.stop for seeker in seekers if seeker.found(character)]
-                if completed:
-                    text = held + piece[: place + 1]
-                    if text := text[: len(text) - max(map(len, completed))]:
-                        yield text
-                    return
-            held += piece
-            safe = len(held) - max((seeker.matched for seeker in seekers), default=0)
-            if safe > 0:
-                yield held[:safe]
-                held = held[safe:]
-        if held:
-            yield held
-    finally:
-        if hasattr(pieces, "close"):
-            pieces.close()
-
-
-class _Seeker:
-    """Looks for one text in characters that come one by one; ``matched`` of its own are the last that came."""
-
-    def __init__(self, stop: str) -> None:
-        self.stop = stop
-        self.matched = 0
-        # After how many characters to go on where the next one does not fit.
-        self._back = [0]
-        length = 0
-        for character in stop[1:]:
-            while length and stop[length] != character:
-                length = self._back[length - 1]
-            length += stop[length] == character
-            self._back.append(length)
-
-    def found(self, character: str) -> bool:
-        while self.matched and self.stop[self.matched] != character:
-            self.matched = self._back[self.matched - 1]
-        self.matched += self.stop[self.matched] == character
-        return self.matched == len(self.stop)
+    options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
+    with TextGenerator.load(model_path, backend, tokenizer=tokenizer, **settings) as generator:
+        conversation = generator.chat(system_prompt, template=template or tokenizer.chat_template or "llama3")
+        answer = "".join(conversation.answer(messages, options))
+        if verbose and (progress := generator.progress):
+            speed = f"{progress.tokens} tokens, {progress.tokens_per_second:.1f} a second"
+            print(f"{generator.engine.name}: {progress.prompt_tokens} tokens in the prompt, {speed}")
+        return answer
 
 
 def _as_bpe(tokenizer: Any) -> BPETokenizer:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.text_generator import Piece, PlacedToken
+from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
 
 _LEAST = -9999.0

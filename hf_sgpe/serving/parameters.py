@@ -37,6 +37,8 @@ class RequestError(Exception):
         self.body = {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
+# Not by pydantic: of a wrong prompt it tells an error for each alternative of the union, none of which names the parameter
+# as OpenAI does, true passes for 1, and what a server refuses by its limits would still be looked at here.
 class Parameters:
     """The parameters of a request.
 

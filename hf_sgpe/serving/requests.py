@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.text_generator import Chat, TextGenerator
+from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
 from hf_sgpe.splitting.normalization import well_formed

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.text_generator import Piece
+from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket

@@ -281,7 +281,7 @@ class Splitting:
             names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
             recipe, scripts, pattern, normalization, special_tokens = (values[name] for name in names)
             splitting = cls(recipe, tuple(scripts), pattern, normalization, tuple(special_tokens))
-            if (regexes := tuple(values.get("patterns", splitting.regexes))) != splitting.regexes:
+            if (regexes := tuple(values["patterns"])) != splitting.regexes:
                 splitting = cls.from_regexes(regexes, normalization, special_tokens)
         except (KeyError, TypeError, AttributeError) as error:
             raise SGPEError(f"how its words were cut is damaged ({type(error).__name__}: {error})") from None

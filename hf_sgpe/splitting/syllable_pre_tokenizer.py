@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
 if TYPE_CHECKING:
-    from tokenizers import PreTokenizedString
     from tokenizers.pre_tokenizers import PreTokenizer
 
 
@@ -83,14 +82,6 @@ class LinguisTriePreTokenizer:
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
         return self._other.segment(word)
-
-    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """The words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
-        return with_offsets(self.split(text))
-
-    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """The protocol of ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
-        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
         """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""

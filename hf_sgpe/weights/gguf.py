@@ -26,8 +26,9 @@ from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenize
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
-from hf_sgpe.weights.gguf_models import FAMILIES, describe, tensors, usual, why_not
+from hf_sgpe.weights.gguf_models import FAMILIES, usual, why_not
 from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
+from hf_sgpe.weights.gguf_tensors import describe, tensors
 from hf_sgpe.weights.model_config import end_ids, transformers_config
 from hf_sgpe.weights.safetensors_files import Weights, check_head, stored
 
@@ -163,12 +164,6 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
         raise
     except (struct.error, TypeError, ValueError, ArithmeticError) as error:
         raise SGPEError(f"{config_file}: one of its numbers is of a wrong type or too large ({error})") from None
-
-
-def pre_of(tokenizer: TokenizerData) -> str | None:
-    """Return the name of llama.cpp's pre-tokenizer with which it gives exactly a tokenizer's tokens, or None."""
-    known = pre_tokenizer_of(tokenizer)
-    return known.name if known and is_exact(tokenizer, known.name) else None
 
 
 def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:

@@ -1,29 +1,20 @@
-"""The models that are written for llama.cpp, each type as one record: its tensors, what becomes of them, and its numbers.
+"""The types of models that are written for llama.cpp, each as one record, and the sizes that a configuration gives them.
 
-The names in a file are those of the `gguf` package. What is written is no more than a test has compared with transformers.
+What is written is no more than a test has compared with transformers. `hf_sgpe.weights.gguf_tensors` makes it of a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import pi
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.weights.model_config import Compared, Like, rope, uncompared
-from hf_sgpe.weights.safetensors_files import Stored, Weights
-
-if TYPE_CHECKING:
-    from gguf import GGUFWriter
+from hf_sgpe.weights.model_config import Compared, Like, uncompared
 
 Config = Mapping[str, Any]
 
-# Module of each layer → the shape of its weight, by the names of `_sizes`. One that holds {expert} is there for each
+# Module of each layer → the shape of its weight, by the names of `sizes`. One that holds {expert} is there for each
 # expert, and llama.cpp has all of them in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
 _FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
@@ -37,14 +28,6 @@ _HEAD_NORMS = {"self_attn.q_norm": "head", "self_attn.k_norm": "head"}
 _GATED = {"mlp.gate_proj": "inner width", "mlp.up_proj": "inner width", "mlp.down_proj": "width inner"}
 
 # Method of GGUFWriter, without add_ → field of the configuration.
-_NUMBERS = {
-    "context_length": "max_position_embeddings",
-    "embedding_length": "hidden_size",
-    "block_count": "num_hidden_layers",
-    "feed_forward_length": "intermediate_size",
-    "head_count": "num_attention_heads",
-    "vocab_size": "vocab_size",
-}
 _RMS_NORM = {"layer_norm_rms_eps": "rms_norm_eps"}
 
 
@@ -83,19 +66,11 @@ class Family:
     why_not: Callable[[Config], str] = lambda config: ""
 
 
-class Tensor(NamedTuple):
-    """A tensor to write: its name in transformers, how to read it in llama.cpp's order, and its shape then."""
-
-    name: str
-    read: Callable[[], Weights]
-    shape: tuple[int, ...]
-
-
 # ---------------------------------------------------------------- the records
 
 
 def _other_heads(config: Config) -> str:
-    is_usual = _head(config) * config["num_attention_heads"] == config["hidden_size"]
+    is_usual = head_size(config) * config["num_attention_heads"] == config["hidden_size"]
     return "" if is_usual else "has no heads here of another size than hidden_size / num_attention_heads"
 
 
@@ -108,7 +83,7 @@ def _other_layers_without_positions(config: Config) -> str:
 def _other_scale(config: Config, layers_of_27b: int) -> str:
     # By which llama.cpp knows the model of that size.
     is_27b = config["num_hidden_layers"] == layers_of_27b
-    expected = config["hidden_size"] // config["num_attention_heads"] if is_27b else _head(config)
+    expected = config["hidden_size"] // config["num_attention_heads"] if is_27b else head_size(config)
     return "" if config["query_pre_attn_scalar"] == expected else f"takes {expected} for query_pre_attn_scalar"
 
 
@@ -313,179 +288,34 @@ def usual(config: Config) -> dict[str, Any]:
     return named
 
 
-def _heads(config: Config) -> tuple[int, int]:
+def heads_of(config: Config) -> tuple[int, int]:
     """Numbers of heads: of queries, and of keys and values."""
     queries = config["num_attention_heads"]
     return queries, config.get("num_key_value_heads") or queries
 
 
-def _head(config: Config) -> int:
+def head_size(config: Config) -> int:
     """The size of a head."""
     size: int = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return size
 
 
-def _rotated(config: Config) -> int:
-    """How many of the numbers of a head are rotated."""
-    return int(_head(config) * (rope(config).get("partial_rotary_factor") or 1))
-
-
-def _sizes(config: Config) -> dict[str, int]:
-    queries, keys = _heads(config)
+def sizes(config: Config) -> dict[str, int]:
+    queries, keys = heads_of(config)
     return {
         "rows": config["vocab_size"],
         "positions": config["max_position_embeddings"],
         "width": config["hidden_size"],
         "inner": config["intermediate_size"],
         "expert_inner": config.get("moe_intermediate_size") or 0,
-        "experts": _experts(config),
-        "head": _head(config),
-        "queries": queries * _head(config),
-        "keys": keys * _head(config),
+        "experts": experts_of(config),
+        "head": head_size(config),
+        "queries": queries * head_size(config),
+        "keys": keys * head_size(config),
     }
 
 
-def _experts(config: Config) -> int:
+def experts_of(config: Config) -> int:
     """How many experts a layer has, which no model has whose record names none."""
     has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
     return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0
-
-
-# ---------------------------------------------------------------- tensors
-
-
-def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
-    """What to write of a model's weights.
-
-    Args:
-        weights: As `hf_sgpe.weights.safetensors_files.stored` gives them.
-        config: As `usual` gives it.
-        folder: Of the model, for errors.
-
-    Raises:
-        SGPEError: the weights are not those that the configuration asks for: llama.cpp would find out only when it loads the
-            file, or never.
-    """
-    family = FAMILIES[config["model_type"]]
-    left = {name.removeprefix("transformer."): one for name, one in weights.items()}  # with which GPT-2's begin
-    if config["tie_word_embeddings"]:
-        left.pop("lm_head.weight", None)
-    for name, shape in _expected(family, config):
-        names = [name.format(expert=expert) for expert in range(_experts(config))] if "{expert}" in name else [name]
-        parts = []
-        for one_name in names:
-            if one_name not in left:
-                raise SGPEError(f"{folder}: the weights lack {one_name}, which config.json asks for")
-            one = left.pop(one_name)
-            if one.shape != shape:
-                raise SGPEError(f"{folder}: {one_name} is {_times(one.shape)}, but config.json makes it {_times(shape)}")
-            parts.append(one)
-        change = _change(family, config, name, shape)
-        if family.transposes and name.startswith(family.layers_at):
-            shape = shape[::-1]
-        if "{expert}" in name:
-            yield Tensor(name.replace(".{expert}", ""), partial(_stacked, parts, change), (len(parts), *shape))
-        else:
-            yield Tensor(name, partial(_changed, parts[0], change), shape)
-    for name in left:
-        if not name.endswith((".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")):  # which are constants
-            raise SGPEError(f"{folder}: the weights hold {name}, which config.json does not ask for")
-    if (factors := _rope_factors(config)) is not None:
-        yield Tensor("rope_freqs.weight", factors.copy, factors.shape)
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape)) or "one number"
-
-
-def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
-    sizes = _sizes(config)
-    modules = dict(family.around)
-    if not config["tie_word_embeddings"]:
-        modules["lm_head"] = "rows width"
-    for layer in range(config["num_hidden_layers"]):
-        modules |= {f"{family.layers_at}.{layer}.{name}": shape for name, shape in family.layer.items()}
-    biased = tuple(name for field, names in family.biases.items() if not field or config[field] for name in names)
-    for name, text in modules.items():
-        shape = tuple(sum(sizes[part] for part in size.split("+")) for size in text.split())
-        yield f"{name}.weight", shape
-        if name.endswith(biased):
-            yield f"{name}.bias", (shape[-1] if family.transposes else shape[0],)
-
-
-def _change(family: Family, config: Config, name: str, shape: tuple[int, ...]) -> Callable[[Weights], Weights] | None:
-    queries, keys = _heads(config)
-    if family.adds_one and name.endswith("norm.weight"):
-        return lambda weights: weights + 1
-    if family.transposes and len(shape) == 2 and name.startswith(family.layers_at):
-        return np.transpose
-    if family.pairs_neighbours and ".q_proj." in name:
-        return partial(_interleaved, heads=queries)
-    if family.pairs_neighbours and ".k_proj." in name:
-        return partial(_interleaved, heads=keys)
-    return None
-
-
-def _changed(one: Stored, change: Callable[[Weights], Weights] | None) -> Weights:
-    weights = one.read()
-    return np.ascontiguousarray(change(weights)) if change else weights
-
-
-def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -> Weights:
-    return np.stack([_changed(one, change) for one in parts])
-
-
-def _interleaved(weights: Weights, heads: int) -> Weights:
-    """transformers rotates the first half of a head with the second, llama.cpp each number with its neighbour."""
-    halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
-    return halves.swapaxes(1, 2).reshape(weights.shape)
-
-
-def _rope_factors(config: Config) -> Weights | None:
-    """The divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
-    positions = rope(config)
-    if positions["rope_type"] != "llama3":
-        return None
-    dim = _head(config)
-    frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
-    turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
-    low, high = positions["low_freq_factor"], positions["high_freq_factor"]
-    share = np.clip((turns - low) / (high - low), 0, 1)
-    factors: Weights = (1 / (share + (1 - share) / positions["factor"])).astype(np.float32)
-    return factors
-
-
-# ---------------------------------------------------------------- metadata
-
-
-def describe(writer: GGUFWriter, config: Config) -> None:
-    """Writes a model's numbers.
-
-    Args:
-        config: As `usual` gives it.
-    """
-    for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
-        getattr(writer, f"add_{method}")(config[name])
-    if experts := _experts(config):
-        writer.add_expert_count(experts)
-        writer.add_expert_used_count(config["num_experts_per_tok"])
-    writer.add_head_count_kv(_heads(config)[1])
-    writer.add_key_length(_head(config))
-    writer.add_value_length(_head(config))
-    if "rope_parameters" in config:
-        _describe_positions(writer, config)
-
-
-def _describe_positions(writer: GGUFWriter, config: Config) -> None:
-    from gguf import RopeScalingType
-
-    positions = rope(config)
-    writer.add_rope_dimension_count(_rotated(config))
-    writer.add_rope_freq_base(positions["rope_theta"])
-    if "sliding_attention" in positions:
-        writer.add_rope_freq_base_swa(positions["sliding_attention"]["rope_theta"])
-    if positions["rope_type"] in ("linear", "yarn"):
-        writer.add_rope_scaling_type(RopeScalingType[positions["rope_type"].upper()])
-        writer.add_rope_scaling_factor(positions["factor"])
-    if positions["rope_type"] == "yarn":
-        writer.add_rope_scaling_orig_ctx_len(positions["original_max_position_embeddings"])

@@ -18,6 +18,8 @@ from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import check_no_pointer
 
 Weights = NDArray[np.float32]
+# The package safetensors does not tell where the bytes of a tensor begin, reads no BF16 without PyTorch, and writes only
+# what is in memory as a whole: here a tensor is mapped, and what is written is made part by part.
 KNOWN_TYPES = ("F32", "F16", "BF16")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 

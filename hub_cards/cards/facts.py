@@ -10,7 +10,7 @@ from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.generation.text_generator import end_of_turn
+from hf_sgpe.generation.conversation import end_of_turn
 from hf_sgpe.splitting.scripts.script_registry import every_script
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed

@@ -15,7 +15,7 @@ from support.small_tokenizers import with_parts
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engines, best_engine, load_engine
-from hf_sgpe.generation.text_generator import until_stop
+from hf_sgpe.generation.stop_texts import until_stop
 from hf_sgpe.vocabulary.special_tokens import Template
 
 torch = pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 from support.data import DATA, corpus, needs_data
+from support.llama_cpp import known_to_llama_cpp
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.cli.export import ExportOptions, export
 from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
-from hf_sgpe.formats.llama_cpp_pre_tokenizers import known_to_llama_cpp
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS

@@ -8,6 +8,7 @@ import sys
 from zipfile import ZipFile
 
 import pytest
+from support.llama_cpp import pre_of
 from support.notebooks import printed, run_notebook
 from support.paths import ROOT
 
@@ -116,7 +117,7 @@ def test_the_file_for_llama_cpp_cuts_text_as_the_tokenizer_does(smollm2, texts, 
     from llama_cpp import Llama
 
     tokenizer = BPETokenizer.from_pretrained(smollm2)
-    assert gguf.pre_of(tokenizer) == "smollm"
+    assert pre_of(tokenizer) == "smollm"
     gguf.write_vocabulary(tokenizer, tmp_path / "vocabulary.gguf", None)
     llama = Llama(str(tmp_path / "vocabulary.gguf"), vocab_only=True, verbose=False)
     for line in [line for some in texts.values() for line in some[:1000] if line]:

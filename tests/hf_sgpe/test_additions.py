@@ -11,7 +11,8 @@ PROGRAM = """
 import sys
 from hf_sgpe.formats.format_registry import Format, Written, add_format
 from hf_sgpe.splitting.patterns import SplitPattern, add_pattern
-from hf_sgpe.splitting.scripts.script_registry import Script, add_script
+from hf_sgpe.splitting.scripts.script import Script
+from hf_sgpe.splitting.scripts.script_registry import add_script
 
 add_script(
     Script(

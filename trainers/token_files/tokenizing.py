@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Files
 from hf_sgpe.corpora.text_files import size_of
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import parents_of
 from hf_sgpe.files.resuming import alone_in
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import available_cores
@@ -28,7 +28,7 @@ from trainers.counting.parallel_counting import (
     reading_bar,
     start_worker,
 )
-from trainers.token_files.token_shards import SHARD_TOKENS, PartProgress, TokenizingJob
+from trainers.token_files.token_shards import MANIFEST, SHARD_TOKENS, PartProgress, TokenizingJob
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -117,26 +117,18 @@ def tokenize_corpus(
         shard_tokens=shard_tokens,
     )
     workers = check_workers(available_cores() if workers is None else workers)
-    new = [folder for folder in (job.out, *job.out.parents) if not folder.exists()]
-    job.out.mkdir(parents=True, exist_ok=True)
-    try:
-        with alone_in(job.out):
-            parts = job.begin()
-            try:
-                before = _text_bytes(parts)
-                parts = _run(job, parts, workers, progress)
-                if not any(part.shards for part in parts):
-                    files = job.corpus.files
-                    raise SGPEError(f"{files[0]}{' and the others' * (len(files) > 1)}: no text to tokenize")
-                totals = job.finish(parts)
-            except BaseException:
-                job.give_up()
-                raise
-    except BaseException:
-        for folder in new:
-            with suppress(OSError):  # it has shards, which another run goes on with
-                folder.rmdir()
-        raise
+    with parents_of(job.out / MANIFEST), alone_in(job.out):
+        parts = job.begin()
+        try:
+            before = _text_bytes(parts)
+            parts = _run(job, parts, workers, progress)
+            if not any(part.shards for part in parts):
+                files = job.corpus.files
+                raise SGPEError(f"{files[0]}{' and the others' * (len(files) > 1)}: no text to tokenize")
+            totals = job.finish(parts)
+        except BaseException:
+            job.give_up()
+            raise
     return Tokenized(
         out=job.out,
         format=job.form.name,

@@ -11,7 +11,8 @@ from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import check_cut_cost
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
-from hf_sgpe.splitting.scripts.script_registry import Script, resolve_script, resolve_scripts
+from hf_sgpe.splitting.scripts.script import Script
+from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData

@@ -10,22 +10,8 @@ from difflib import get_close_matches
 import regex
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, Ranges, Script, characters_in, runs, shared_marks
+from hf_sgpe.splitting.scripts.script import Script, characters_in, shared_marks
 from hf_sgpe.splitting.scripts.script_tables import TEN, abugidas, others
-
-__all__ = [
-    "SCRIPTS",
-    "ZWJ",
-    "ZWNJ",
-    "Ranges",
-    "Script",
-    "add_script",
-    "names_of",
-    "resolve_script",
-    "resolve_scripts",
-    "runs",
-    "scripts_in",
-]
 
 _MARKED = 0.01
 _MANY = 20

@@ -10,7 +10,8 @@ from hf_sgpe import LinguisTrie
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, apply_merges_by_rescan
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.learning.unit_choice import choose_units
-from hf_sgpe.splitting.scripts.script_registry import ZWJ, ZWNJ, resolve_script
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ
+from hf_sgpe.splitting.scripts.script_registry import resolve_script
 
 pytestmark = pytest.mark.kernels
 

@@ -1,13 +1,12 @@
 """Files of counted words: equal counts make equal files, and reading gives back what was written."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from support.texts import COUNTS
 
-from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import SGPEError, TrainingConfig, WordCounts
 from hf_sgpe.counts import count_files
 from hf_sgpe.counts.word_arrays import bucket_of
 
@@ -30,16 +29,6 @@ def words_of(path):
         for _, table in count_files.read(path)
         for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)
     }
-
-
-@pytest.mark.parametrize("recipe", ["hybrid", "sgpe"])
-def test_what_version_0_1_0_counted_is_read_and_trained_on(recipe):
-    text = "ශ්‍රී ලංකාව low low lower<|endoftext|>नमस्ते दुनिया [UNK] 12 e\u0301\n" * 3
-    config = TrainingConfig(600, recipe, ("sinhala", "devanagari") if recipe == "hybrid" else ("sinhala",))
-    counts = WordCounts.load(Path(__file__).with_name(f"{recipe}-0.1.0.parquet"))
-    assert counts == WordCounts.from_texts([text], config)
-    assert counts.digest() == WordCounts.from_texts([text], config).digest()
-    assert train_from_counts(counts, config).splitting == config.splitting
 
 
 @given(counts=COUNTS)

@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import few_examples
+from support.llama_cpp import known_to_llama_cpp, pre_of
 from support.small_tokenizers import BYTES
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
-from hf_sgpe.formats.llama_cpp_pre_tokenizers import _SPELLINGS, PRE_TOKENIZERS, known_to_llama_cpp, of_patterns, plain
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import _SPELLINGS, PRE_TOKENIZERS, of_patterns, plain
 from hf_sgpe.formats.pre_tokenizers import punctuation, regexes_of
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
@@ -118,7 +119,7 @@ def test_models_are_recognised(model):
     known = gguf.pre_tokenizer_of(tokenizer)
     assert known is not None
     assert known.name == name == gguf.pre_to_write(tokenizer)
-    assert gguf.pre_of(tokenizer) == (None if known.differs else name)
+    assert pre_of(tokenizer) == (None if known.differs else name)
     assert gguf.is_exact(tokenizer, known.names[-1]) == (not known.differs)
 
 
@@ -138,7 +139,7 @@ def test_models_are_recognised(model):
 )
 def test_what_llama_does_not_know_is_not_written_in_silence(parts):
     tokenizer = tokenizer_of(parts)
-    assert gguf.pre_tokenizer_of(tokenizer) is gguf.pre_of(tokenizer) is None
+    assert gguf.pre_tokenizer_of(tokenizer) is pre_of(tokenizer) is None
     with pytest.raises(
         SGPEError, match=r"^llama\.cpp has no pre-tokenizer that cuts text as this .*: add --pre-tokenizer nearest"
     ):
@@ -155,7 +156,7 @@ def test_what_llama_does_not_know_is_not_written_in_silence(parts):
 def test_a_hybrid_has_a_near_one_only():
     for pattern, near in (("bloom", "bloom"), ((r"\p{N}", SPLIT_PATTERNS["gpt2"]), "smollm"), (r"\p{N}+", "default")):
         tokenizer = BPETokenizer(BYTES, [], splitting=Splitting(pattern=pattern))
-        assert gguf.pre_of(tokenizer) is None
+        assert pre_of(tokenizer) is None
         assert gguf.pre_to_write(tokenizer, "nearest") == near
         with pytest.raises(SGPEError, match="has no pre-tokenizer that cuts text as this tokenizer does"):
             gguf.pre_to_write(tokenizer)
@@ -165,9 +166,7 @@ def test_a_hybrid_has_a_near_one_only():
 def test_whether_words_are_taken_counts_where_merges_do_not_make_them():
     vocab = BYTES | {b"word": 256}
     names = {
-        (pattern, takes): gguf.pre_of(
-            BPETokenizer(vocab, [], splitting=Splitting("bpe", pattern=pattern), ignore_merges=takes)
-        )
+        (pattern, takes): pre_of(BPETokenizer(vocab, [], splitting=Splitting("bpe", pattern=pattern), ignore_merges=takes))
         for pattern in ("llama3", "qwen2", "o200k")
         for takes in (True, False)
     }

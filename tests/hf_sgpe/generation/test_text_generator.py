@@ -8,57 +8,10 @@ from support.small_tokenizers import with_parts, with_specials
 
 from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, ScoredToken, TextGenerator
-from hf_sgpe.generation.text_generator import end_of_turn, until_stop
 from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.vocabulary.special_tokens import Template
 
 BYTEWISE = with_specials([])
-
-# ---------------------------------------------------------------- stopping at texts
-
-
-def first_end(text, stops):
-    """Where to cut, found by looking at every beginning of the text: the first in which a stop is complete."""
-    for end in range(len(text) + 1):
-        complete = [stop for stop in stops if text[:end].endswith(stop)]
-        if complete:
-            return end - max(map(len, complete))
-    return len(text)
-
-
-@given(st.text("ab<", max_size=30), st.lists(st.text("ab<", min_size=1, max_size=5), max_size=3), st.data())
-def test_text_ends_where_a_stop_is_first_complete(text, stops, data):
-    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    pieces = [text[start:stop] for start, stop in zip([0, *places], [*places, len(text)], strict=True)]
-    found = list(until_stop(pieces, stops))
-    assert "".join(found) == text[: first_end(text, stops)]
-    assert all(found)
-
-
-@given(st.permutations(["<end>", "end>", "d>", ">"]))
-def test_of_stops_that_end_together_the_longest_counts(stops):
-    assert "".join(until_stop(["one <e", "nd> two"], stops)) == "one "
-    assert "".join(until_stop(["one end", "> two"], stops)) == "one "
-
-
-def test_what_cannot_be_the_beginning_of_a_stop_comes_out_at_once():
-    came = []
-
-    def pieces():
-        for piece in ("one ", "<e", "n", "d of", "it"):
-            yield piece
-            came.append(piece)
-
-    stream = until_stop(pieces(), ["<end>"])
-    assert next(stream) == "one "
-    assert came == []
-    assert next(stream) == "<end of"
-    assert list(stream) == ["it"]
-
-
-def test_long_stops_that_repeat_themselves_take_no_longer():
-    stop = "a" * 20_000 + "b"
-    assert "".join(until_stop(["a" * 50] * 2000, [stop])) == "a" * 100_000
 
 
 def test_the_engine_stops_when_the_text_does(chatty):
@@ -275,44 +228,6 @@ def test_progress_is_counted(chatty):
     assert progress.tokens_per_second > 0
 
 
-# ---------------------------------------------------------------- conversations
-
-
-def test_the_end_of_a_turn_is_read_off_the_template(chatty):
-    end = chatty.special_tokens["<|im_end|>"]
-    assert end_of_turn(chatty, "chatml") == [end]
-    assert end_of_turn(chatty, "alpaca") == [chatty.eos_token_id]
-    own = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|endoftext|>{% endfor %}"
-    assert end_of_turn(chatty, own) == [chatty.special_tokens["<|endoftext|>"]]
-    assert end_of_turn(chatty, "{{ raise_exception('no') }}") == []
-
-
-def test_answers_end_with_the_turn_and_are_remembered(chatty):
-    end = chatty.special_tokens["<|im_end|>"]
-    engine = Parrot([*chatty.encode("Yes."), end, *chatty.encode("never said")])
-    chat = TextGenerator(chatty, engine).chat("Be brief.")
-    assert "".join(chat.say("Hello?")) == "Yes."
-    assert chat.messages == [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
-    "".join(chat.say("Again?"))
-    written = chatty.apply_chat_template([*chat.messages[:3]], "chatml", system_prompt="Be brief.")
-    assert engine.asked[1] == written
-
-
-def test_an_answer_that_is_broken_off_is_remembered_as_far_as_it_came(chatty):
-    chat = TextGenerator(chatty, Parrot(chatty.encode("one two three"))).chat()
-    answer = chat.say("Count!")
-    first = next(answer)
-    answer.close()
-    assert chat.messages[-1] == {"role": "assistant", "content": first}
-
-
-def test_a_turn_that_failed_is_forgotten(chatty):
-    chat = TextGenerator(chatty, Parrot([65], error=RuntimeError("out of memory"))).chat()
-    with pytest.raises(SGPEError, match=r"^parrot cannot go on with this model \(out of memory\)$"):
-        list(chat.say("Hi"))
-    assert chat.messages == []
-
-
 def test_wrong_arguments_are_named(chatty):
     engine = Parrot()
     with pytest.raises(TypeError, match=r"expected an engine of load_engine, not str: or use TextGenerator.load"):
@@ -321,8 +236,3 @@ def test_wrong_arguments_are_named(chatty):
         engine.generate([1], {"temperature": 0})
     with pytest.raises(TypeError, match="expected token ids, not str: encode the text first"):
         engine.generate("text")
-
-
-def test_a_tokenizer_without_a_template_has_no_conversations(tokenizer):
-    with pytest.raises(SGPEError, match="has no chat template: name one, llama3, chatml, alpaca or your own"):
-        TextGenerator(tokenizer, Parrot()).chat()

@@ -230,7 +230,8 @@ def test_a_failure_between_a_shard_and_its_note_blocks_no_other_run(tokenizer, t
 def test_kill_9_loses_only_what_was_not_complete(sample, saved, tmp_path, workers):
     for number in range(3):
         (tmp_path / f"{number}.txt").write_text(sample["si"] * 60 + sample["en"] * 60, encoding="utf-8")
-    code = "import sys; from trainers import token_shards, tokenize_corpus; token_shards._PART_BYTES = 1 << 20;"
+    code = "import sys; from trainers import tokenize_corpus; from trainers.token_files import token_shards;"
+    code += "token_shards._PART_BYTES = 1 << 20;"
     code += f"tokenize_corpus(sys.argv[3:], sys.argv[1], sys.argv[2], lines=True, shard_tokens=50_000, workers={workers})"
     files = [str(tmp_path / f"{number}.txt") for number in range(3)]
 
@@ -262,7 +263,8 @@ def test_kill_9_loses_only_what_was_not_complete(sample, saved, tmp_path, worker
 def test_workers_end_with_the_process_that_started_them(sample, saved, tmp_path):
     for number in range(2):
         (tmp_path / f"{number}.txt").write_text(sample["en"] * 4000, encoding="utf-8")
-    code = "import sys; from trainers import token_shards, tokenize_corpus; token_shards._PART_BYTES = 1 << 20;"
+    code = "import sys; from trainers import tokenize_corpus; from trainers.token_files import token_shards;"
+    code += "token_shards._PART_BYTES = 1 << 20;"
     code += "tokenize_corpus(sys.argv[3:], sys.argv[1], sys.argv[2], workers=2)"
     out = tmp_path / "out"
     process = subprocess.Popen([sys.executable, "-c", code, saved, out, tmp_path / "0.txt", tmp_path / "1.txt"])

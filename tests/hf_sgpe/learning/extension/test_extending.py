@@ -8,6 +8,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.data import DATA, corpus, needs_data
+from support.llama_cpp import pre_of
 from support.small_tokenizers import with_parts
 from support.texts import texts
 from tokenizers import Tokenizer
@@ -30,7 +31,6 @@ from hf_sgpe.learning.extension.promise import check_promise
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, resolve_script
 from hf_sgpe.vocabulary.confinement import Confinement
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
-from hf_sgpe.weights import gguf
 
 SINHALA = "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය විද්‍යාලය ක්ෂණික ලංකාවේ ශ්‍රී ක්‍රම " * 3 + "ක’ක “ලංකා”"
 HINDI = "नमस्ते दुनिया विद्यालय। क्षेत्र हिन्दी में की ० के लिए क़लम ॐ " * 3
@@ -215,12 +215,12 @@ def test_old_tokens_are_reached_where_llama_cpp_splits_alone():
     new = extended(base, config, HINDI, "हिन्दुस्तान निवेशक सुझाया " * 3).tokenizer
     assert new.splitting == base.splitting
     assert unreached_words(base.vocab, base.merges) == unreached_words(new.vocab, new.merges) == []
-    assert gguf.pre_of(new) == gguf.pre_of(base) == "granite-embed-multi-97m"
+    assert pre_of(new) == pre_of(base) == "granite-embed-multi-97m"
     own = extended(base, replace(config, own_split=True), HINDI).tokenizer
-    assert gguf.pre_of(own) is None
+    assert pre_of(own) is None
     left_out = BPETokenizer({**base.vocab, b"zzz": 5000}, base.merges, splitting=base.splitting)
-    assert gguf.pre_of(left_out) is None
-    assert gguf.pre_of(with_parts(left_out, ignore_merges=True)) == "granite-embed-multi-97m"
+    assert pre_of(left_out) is None
+    assert pre_of(with_parts(left_out, ignore_merges=True)) == "granite-embed-multi-97m"
 
 
 def test_what_was_extended_can_be_extended(base, extension):

@@ -1,0 +1,177 @@
+"""What is written of a model for llama.cpp: its tensors in llama.cpp's form, and the numbers of its configuration.
+
+The names in a file are those of the `gguf` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from math import pi
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.weights.gguf_models import FAMILIES, Config, Family, experts_of, head_size, heads_of, sizes
+from hf_sgpe.weights.model_config import rope
+from hf_sgpe.weights.safetensors_files import Stored, Weights
+
+if TYPE_CHECKING:
+    from gguf import GGUFWriter
+
+# Method of GGUFWriter, without add_ → field of the configuration.
+_NUMBERS = {
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers",
+    "feed_forward_length": "intermediate_size",
+    "head_count": "num_attention_heads",
+    "vocab_size": "vocab_size",
+}
+
+
+class Tensor(NamedTuple):
+    """A tensor to write: its name in transformers, how to read it in llama.cpp's order, and its shape then."""
+
+    name: str
+    read: Callable[[], Weights]
+    shape: tuple[int, ...]
+
+
+def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
+    """What to write of a model's weights.
+
+    Args:
+        weights: As `hf_sgpe.weights.safetensors_files.stored` gives them.
+        config: As `usual` gives it.
+        folder: Of the model, for errors.
+
+    Raises:
+        SGPEError: the weights are not those that the configuration asks for: llama.cpp would find out only when it loads the
+            file, or never.
+    """
+    family = FAMILIES[config["model_type"]]
+    left = {name.removeprefix("transformer."): one for name, one in weights.items()}  # with which GPT-2's begin
+    if config["tie_word_embeddings"]:
+        left.pop("lm_head.weight", None)
+    for name, shape in _expected(family, config):
+        names = [name.format(expert=expert) for expert in range(experts_of(config))] if "{expert}" in name else [name]
+        parts = []
+        for one_name in names:
+            if one_name not in left:
+                raise SGPEError(f"{folder}: the weights lack {one_name}, which config.json asks for")
+            one = left.pop(one_name)
+            if one.shape != shape:
+                raise SGPEError(f"{folder}: {one_name} is {_times(one.shape)}, but config.json makes it {_times(shape)}")
+            parts.append(one)
+        change = _change(family, config, name, shape)
+        if family.transposes and name.startswith(family.layers_at):
+            shape = shape[::-1]
+        if "{expert}" in name:
+            yield Tensor(name.replace(".{expert}", ""), partial(_stacked, parts, change), (len(parts), *shape))
+        else:
+            yield Tensor(name, partial(_changed, parts[0], change), shape)
+    for name in left:
+        if not name.endswith((".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")):  # which are constants
+            raise SGPEError(f"{folder}: the weights hold {name}, which config.json does not ask for")
+    if (factors := _rope_factors(config)) is not None:
+        yield Tensor("rope_freqs.weight", factors.copy, factors.shape)
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape)) or "one number"
+
+
+def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
+    known = sizes(config)
+    modules = dict(family.around)
+    if not config["tie_word_embeddings"]:
+        modules["lm_head"] = "rows width"
+    for layer in range(config["num_hidden_layers"]):
+        modules |= {f"{family.layers_at}.{layer}.{name}": shape for name, shape in family.layer.items()}
+    biased = tuple(name for field, names in family.biases.items() if not field or config[field] for name in names)
+    for name, text in modules.items():
+        shape = tuple(sum(known[part] for part in size.split("+")) for size in text.split())
+        yield f"{name}.weight", shape
+        if name.endswith(biased):
+            yield f"{name}.bias", (shape[-1] if family.transposes else shape[0],)
+
+
+def _change(family: Family, config: Config, name: str, shape: tuple[int, ...]) -> Callable[[Weights], Weights] | None:
+    queries, keys = heads_of(config)
+    if family.adds_one and name.endswith("norm.weight"):
+        return lambda weights: weights + 1
+    if family.transposes and len(shape) == 2 and name.startswith(family.layers_at):
+        return np.transpose
+    if family.pairs_neighbours and ".q_proj." in name:
+        return partial(_interleaved, heads=queries)
+    if family.pairs_neighbours and ".k_proj." in name:
+        return partial(_interleaved, heads=keys)
+    return None
+
+
+def _changed(one: Stored, change: Callable[[Weights], Weights] | None) -> Weights:
+    weights = one.read()
+    return np.ascontiguousarray(change(weights)) if change else weights
+
+
+def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -> Weights:
+    return np.stack([_changed(one, change) for one in parts])
+
+
+def _interleaved(weights: Weights, heads: int) -> Weights:
+    """transformers rotates the first half of a head with the second, llama.cpp each number with its neighbour."""
+    halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
+    return halves.swapaxes(1, 2).reshape(weights.shape)
+
+
+def _rope_factors(config: Config) -> Weights | None:
+    """The divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
+    positions = rope(config)
+    if positions["rope_type"] != "llama3":
+        return None
+    dim = head_size(config)
+    frequencies = positions["rope_theta"] ** -(np.arange(0, dim, 2, dtype=np.float32) / dim)
+    turns = positions["original_max_position_embeddings"] * frequencies / (2 * pi)
+    low, high = positions["low_freq_factor"], positions["high_freq_factor"]
+    share = np.clip((turns - low) / (high - low), 0, 1)
+    factors: Weights = (1 / (share + (1 - share) / positions["factor"])).astype(np.float32)
+    return factors
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def describe(writer: GGUFWriter, config: Config) -> None:
+    """Writes a model's numbers.
+
+    Args:
+        config: As `usual` gives it.
+    """
+    for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
+        getattr(writer, f"add_{method}")(config[name])
+    if experts := experts_of(config):
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_head_count_kv(heads_of(config)[1])
+    writer.add_key_length(head_size(config))
+    writer.add_value_length(head_size(config))
+    if "rope_parameters" in config:
+        _describe_positions(writer, config)
+
+
+def _describe_positions(writer: GGUFWriter, config: Config) -> None:
+    from gguf import RopeScalingType
+
+    positions = rope(config)
+    writer.add_rope_dimension_count(int(head_size(config) * (positions.get("partial_rotary_factor") or 1)))
+    writer.add_rope_freq_base(positions["rope_theta"])
+    if "sliding_attention" in positions:
+        writer.add_rope_freq_base_swa(positions["sliding_attention"]["rope_theta"])
+    if positions["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(RopeScalingType[positions["rope_type"].upper()])
+        writer.add_rope_scaling_factor(positions["factor"])
+    if positions["rope_type"] == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(positions["original_max_position_embeddings"])
