@@ -16,7 +16,7 @@ except PackageNotFoundError:  # the source is imported where it is, without an i
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+    """Return ``__getattr__`` and ``__dir__`` of a package.
 
     Args:
         names: Module → its names that are public in the package, with spaces between.

@@ -36,15 +36,6 @@ def config():
 
 
 @pytest.fixture(scope="session")
-def lm_tokenizer(sample):
-    """A tokenizer for language models, with a token of its own for padding."""
-    from trainers import TokenizerTrainer, TrainingConfig
-
-    config = TrainingConfig(700, "bpe", special_tokens=("<|endoftext|>", "<|pad|>"))
-    return TokenizerTrainer(config).train(iterator=[sample["si"][:20_000], sample["en"][:20_000]])
-
-
-@pytest.fixture(scope="session")
 def tokenizer(sample, config):
     """A hybrid BPETokenizer trained on the sample."""
     from hf_sgpe import WordCounts, train_from_counts

@@ -132,7 +132,7 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Adds marks to pieces of this text, in order and ``between`` characters apart (0: none or white space)."""
+        """Add marks to pieces of this text, in order and ``between`` characters apart (0: none or white space)."""
         marked: list[str] = []
         place = 0
         for piece in pieces:
@@ -170,22 +170,22 @@ class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
 
 
 def by_template(text: str) -> Written:
-    """A text that the template wrote as a whole."""
+    """Return a text that the template wrote as a whole."""
     return Written(text, bytes([TEMPLATE]) * len(text))
 
 
 def as_answer(text: str) -> Written:
-    """The same text, marked as part of an answer of the assistant."""
+    """Return the same text, marked as part of an answer of the assistant."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
 def text_of(value: object) -> str:
-    """``str(value)``, with the marks of the texts in it."""
+    """Return ``str(value)``, with the marks of the texts in it."""
     return str(value) if isinstance(value, str) else spelled(value, str(value), repr)
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Adds the marks of the strings in ``value`` to ``text``, which is its ``repr`` or JSON.
+    """Add the marks of the strings in ``value`` to ``text``, which is its ``repr`` or JSON.
 
     Args:
         spell: Gives the ``repr`` or JSON of a single string, with quotes.
@@ -215,7 +215,7 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Adds marks to ``result``, if it is a string: an operation without marks has made it from ``text`` and ``others``.
+    """Add marks to ``result``, if it is a string: an operation without marks has made it from ``text`` and ``others``.
 
     If the template wrote all arguments, the result counts as written by it. If it wrote only ``others``, the characters of
     ``text`` keep their marks where the result has all of them, once, with other text around or with only case and white
@@ -238,7 +238,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """The marks of ``result`` if it has all characters of ``text``, and otherwise None; see `follow`."""
+    """Return the marks of ``result`` if it has all characters of ``text``, and otherwise None; see `follow`."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
@@ -266,7 +266,7 @@ def _is_unmarked(text: str) -> bool:
 
 
 def _is_by_template(value: object) -> bool:
-    """Whether ``value`` has only numbers and strings that the template wrote."""
+    """Return whether ``value`` has only numbers and strings that the template wrote."""
     return all(
         not marks_of(leaf).translate(None, _TEMPLATE_MARKS)
         if isinstance(leaf, str)
@@ -276,7 +276,7 @@ def _is_by_template(value: object) -> bool:
 
 
 def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
-    """The strings, numbers and other values in nested lists and dictionaries, in the order of ``repr``."""
+    """Yield the strings, numbers and other values in nested lists and dictionaries, in the order of ``repr``."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -289,13 +289,13 @@ def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
 
 
 def join(texts: Iterable[str]) -> Written:
-    """Joins texts and their marks into one text."""
+    """Join texts and their marks into one text."""
     texts = list(texts)
     return Written("".join(texts), b"".join(map(marks_of, texts)))
 
 
 def marks_of(text: str) -> bytes:
-    """The marks of a text, one byte for each character: a sum of `TEMPLATE` and `ANSWER`; zeros if it is not `Written`."""
+    """Return the marks of a text, one byte for each character: sums of `TEMPLATE` and `ANSWER`, zeros if it has none."""
     return text._marks if isinstance(text, Written) else bytes(len(text))
 
 
@@ -359,7 +359,7 @@ class Part(NamedTuple):
 
 
 def parts(text: Written, special: Finder) -> Iterator[Part]:
-    """Splits ``text`` at the special tokens that the template itself wrote; all others stay ordinary text.
+    """Split ``text`` at the special tokens that the template itself wrote; all others stay ordinary text.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
@@ -375,7 +375,7 @@ def parts(text: Written, special: Finder) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Whether encoding ``text`` as it is finds the special tokens that the template wrote, and no others."""
+    """Return whether encoding ``text`` as it is finds the special tokens that the template wrote, and no others."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

@@ -68,7 +68,7 @@ ROLES = frozenset(
 
 
 def load_template(name: str) -> str:
-    """The Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
+    """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
 
     Raises:
         SGPEError: ``name`` is not Jinja source and not in `SPECIAL_TOKENS`.
@@ -82,7 +82,7 @@ def load_template(name: str) -> str:
 
 
 def check_template(source: str) -> None:
-    """Checks that Jinja source can be compiled.
+    """Check that Jinja source can be compiled.
 
     Raises:
         SGPEError: it is empty or has an error; the message names the line.
@@ -103,7 +103,7 @@ def render(
     system_prompt: str | None = None,
     special_tokens: Mapping[str, str] | None = None,
 ) -> Written:
-    """Writes a conversation as text with marks that say which characters the template wrote.
+    """Write a conversation as text with marks that say which characters the template wrote.
 
     Args:
         messages: Each with a ``role`` and a ``content``.
@@ -141,7 +141,7 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Renders a template without checking the messages; errors of the template are raised as they are.
+    """Render a template without checking the messages; errors of the template are raised as they are.
 
     Args:
         source: Jinja source.
@@ -167,7 +167,7 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A copy of ``value`` from JSON's types only, so that a template cannot call methods of other objects."""
+    """Return a copy of ``value`` from JSON's types only, so that a template cannot call methods of other objects."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -69,17 +69,17 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """The number of words, their hash, and what was left out; in one line, or two."""
+        """Return the number of words, their hash, and what was left out; in one line, or two."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         values = {name: value for name, value in vars(self).items() if name != "splitting"}
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """What was left out, and what that can change; empty if nothing was."""
+        """Return what was left out, and what that can change; empty if nothing was."""
         dropped = self.dropped
         if not dropped:
             return ""
@@ -100,17 +100,17 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Adds words: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
+        """Add words: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
     def hexdigest(self) -> str:
-        """The hash of the words so far."""
+        """Return the hash of the words so far."""
         return hashlib.sha256(b"".join([self._settings, *(column.digest() for column in self._columns)])).hexdigest()
 
 
 def require_pyarrow(path: str | os.PathLike[str]) -> None:
-    """Makes sure that files of counts can be read and written.
+    """Make sure that files of counts can be read and written.
 
     Raises:
         SGPEError: pyarrow is not installed.
@@ -120,7 +120,7 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Two columns, ``word`` and ``count``, of words and an array of int64; without a copy."""
+    """Return two columns, ``word`` and ``count``, of words and an array of int64; without a copy."""
     import pyarrow as pa
 
     blob, starts = words.arrays()
@@ -143,7 +143,7 @@ def write(
     versions: Mapping[str, str] | None = None,
     dropped: Callable[[], Dropped | None] = lambda: None,
 ) -> CountsInfo:
-    """Writes a file, the same bytes for the same counts and sources.
+    """Write a file, the same bytes for the same counts and sources.
 
     Args:
         tables: Columns ``word`` and ``count``, in the order of a file.
@@ -191,7 +191,7 @@ def write(
 
 
 def read_info(path: str | os.PathLike[str]) -> CountsInfo:
-    """The metadata of a file; its words are not read.
+    """Return the metadata of a file; its words are not read.
 
     Raises:
         SGPEError: the file holds no counts, or damaged ones.
@@ -202,7 +202,7 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """The words of a file, one bucket after another: (number of the bucket, columns ``word`` and ``count``).
+    """Yield the words of a file, one bucket after another: (number of the bucket, columns ``word`` and ``count``).
 
     One bucket is in memory at a time, and what is read at once. Of a file that is read whole, the hash is checked.
 
@@ -254,14 +254,14 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
 
 
 def release_unused() -> None:
-    """Gives back the memory that pyarrow keeps to read more."""
+    """Give back the memory that pyarrow keeps to read more."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
 
 
 def check_total(total: int) -> None:
-    """Makes sure that so many running words can be added up.
+    """Make sure that a number of running words can be added up.
 
     Raises:
         SGPEError: there are more than `MOST`.
@@ -295,7 +295,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
-    """The metadata of a file, and the bucket of the first word in each of its row groups."""
+    """Return the metadata of a file, and the bucket of the first word in each of its row groups."""
     import pyarrow as pa
 
     metadata = file.metadata.metadata or {}
@@ -337,14 +337,14 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Whether something from JSON is a list, or a dictionary, of values of one kind."""
+    """Return whether something from JSON is a list, or a dictionary, of values of one kind."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     # True and False are not numbers here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of no fewer than `_ROWS`, and not many more, so that their groups depend on nothing else."""
+    """Yield the same rows in tables of `_ROWS` or not many more, so that their groups depend on nothing else."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
@@ -362,7 +362,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """The words of a table one after another, their lengths in bytes, and their counts (both int64)."""
+    """Return the words of a table one after another, their lengths in bytes, and their counts (both int64)."""
     import pyarrow.compute as pc
 
     words = table["word"]
@@ -371,7 +371,7 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
 
 def array_of(column: pa.ChunkedArray) -> Any:
-    """A column of int64 as an array; pyarrow's own method would import pandas, which takes a second."""
+    """Return a column of int64 as an array; pyarrow's own method would import pandas, which takes a second."""
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

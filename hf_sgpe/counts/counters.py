@@ -35,7 +35,7 @@ _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """``texts`` as they are.
+    """Yield ``texts`` as they are.
 
     Raises:
         SGPEError: it is a single text, whose characters would be taken for texts, or an item is not text.
@@ -49,7 +49,7 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """The texts in lists of at least this many characters, except the last."""
+    """Yield the texts in lists of at least this many characters, except the last."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -63,7 +63,7 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """A word as it is counted: whole, or in pieces of at most ``longest`` bytes of UTF-8, between characters.
+    """Yield a word as it is counted: whole, or in pieces of at most ``longest`` bytes of UTF-8, between characters.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']
@@ -101,7 +101,7 @@ class WordCounter:
         self._counts: Counter[str] = Counter()
 
     def add(self, texts: Sequence[str]) -> None:
-        """Counts the words of texts, each by itself."""
+        """Count the words of texts, each by itself."""
         kernels.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
@@ -115,21 +115,21 @@ class WordCounter:
                 self._counts.update(words)
 
     def counts(self) -> dict[bytes, int]:
-        """Each word (UTF-8) that was met so far, and how often."""
+        """Return each word (UTF-8) that was met so far, and how often."""
         return {word.encode(): count for word, count in self._counts.items()}
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """The same as words in the order of a file, and an array of how often each was met."""
+        """Return the same as words in the order of a file, and an array of how often each was met."""
         counts = self.counts()
         words = in_order(counts)
         return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
 
     def peak(self, size: int) -> int:
-        """How many bytes of memory this takes, roughly and at the most, while texts of ``size`` bytes are added."""
+        """Return how many bytes of memory this takes, roughly and at the most, while texts of ``size`` bytes are added."""
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yields the counts so far as `hf_sgpe.counts.count_files.read` does, and starts anew in the end.
+        """Yield the counts so far as `hf_sgpe.counts.count_files.read` does, and start again in the end.
 
         Args:
             threads: To sort words by, if the kernel can; 1 for none besides the caller's.
@@ -141,7 +141,7 @@ class WordCounter:
         self._counts.clear()
 
     def _prepared(self, text: str) -> list[str]:
-        """The parts of a text between special tokens, normalized."""
+        """Return the parts of a text between special tokens, normalized."""
         pattern = self._special_pattern
         parts = pattern.split(text) if pattern and pattern.search(text) else [text]
         return [prepare(part, self._normalization) for part in parts]
@@ -159,7 +159,7 @@ class NativeWordCounter(WordCounter):
         self._native = _native.WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Counts the words of texts, each by itself."""
+        """Count the words of texts, each by itself."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
         if self._native.has_cut:
@@ -169,19 +169,19 @@ class NativeWordCounter(WordCounter):
         return len(self._native)
 
     def update(self, other: NativeWordCounter) -> None:
-        """Adds what ``other``, of the same configuration, has counted."""
+        """Add what ``other``, of the same configuration, has counted."""
         self._native.merge(other._native)
 
     def counts(self) -> dict[bytes, int]:
-        """Each word (UTF-8) that was met so far, and how often."""
+        """Return each word (UTF-8) that was met so far, and how often."""
         return self._native.counts()
 
     def peak(self, size: int) -> int:
-        """How many bytes of memory this takes, at the most, while texts of ``size`` bytes are added."""
+        """Return how many bytes of memory this takes, at the most, while texts of ``size`` bytes are added."""
         return int(self._native.peak(size))
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yields the counts so far; see `WordCounter.take`."""
+        """Yield the counts so far; see `WordCounter.take`."""
         for first, words, counts, bucket_ends in self._parts(threads):
             start = 0
             for bucket, stop in enumerate(bucket_ends.tolist(), first):
@@ -191,13 +191,13 @@ class NativeWordCounter(WordCounter):
         self._native.clear()
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """The same as arrays; see `WordCounter.columns`."""
+        """Return the same as arrays; see `WordCounter.columns`."""
         parts = [(words, counts) for _, words, counts, _ in self._parts()]
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """The words of some buckets at a time: (the first bucket, words, their counts, after how many of them each bucket
-        ends). Each thread is one part ahead."""
+        """Yield the words of some buckets at a time: (the first bucket, words, their counts, after how many of them each
+        bucket ends). Each thread is one part ahead."""
         # The words of a part are in memory twice, so many words come in several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
@@ -220,6 +220,6 @@ class NativeWordCounter(WordCounter):
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
-    """The word counter of the kernel in use; the readable one where no native scanner cuts text as ``config`` says."""
+    """Return the word counter of the kernel in use, or the readable one where no scanner cuts text as ``config`` does."""
     has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
     return NativeWordCounter(config) if has_scanner else WordCounter(config)

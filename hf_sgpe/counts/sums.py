@@ -25,7 +25,7 @@ MOST_FILES = 64
 
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """The sum of several streams of buckets, as `read` gives them, in the order of a file.
+    """Yield the sum of several streams of buckets, as `read` gives them, in the order of a file.
 
     Memory: one bucket of each stream, and their sum.
     """
@@ -50,9 +50,9 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """The sum of files, in the order of a file, with at most ``most`` of them open at a time.
+    """Yield the sum of files, in the order of a file, with at most ``most`` of them open at a time.
 
-    Of more files, sums of some lie in ``folder`` in between. Files that lie there are removed when they are added up.
+    Of more files, sums of some are in ``folder`` meanwhile. Files in it are removed when they are added up.
     """
     waiting = deque(files)
     for number in count():
@@ -69,7 +69,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """The most that was left out of several counts that are added up.
+    """Return the most that was left out of several counts that are added up.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -82,7 +82,7 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """The versions that the words of several files were cut with."""
+    """Return the versions that the words of several files were cut with."""
     known: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():
@@ -91,7 +91,7 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Makes sure that the words of files were cut alike, and as ``splitting`` says if it is given.
+    """Make sure that the words of files were cut alike, and as ``splitting`` says if it is given.
 
     Raises:
         SGPEError: they were not; the message says which setting differs. Or they hold too many running words together.

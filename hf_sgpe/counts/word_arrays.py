@@ -25,7 +25,7 @@ _ROWS = 1 << 16
 
 
 def bucket_of(word: bytes) -> int:
-    """Which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
+    """Return which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
 
     >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
     (930, 648)
@@ -34,7 +34,7 @@ def bucket_of(word: bytes) -> int:
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Words in the order of a file."""
+    """Return words in the order of a file."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
@@ -60,18 +60,18 @@ class Words(Sequence[bytes]):
 
     @classmethod
     def of(cls, words: Iterable[bytes]) -> Words:
-        """Distinct words that are in order already."""
+        """Return distinct words that are in order already."""
         listed = list(words)
         return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """The same from words one after another, and the length of each in bytes."""
+        """Return the same from words one after another, and the length of each in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
     def joined(cls, parts: Iterable[Words]) -> Words:
-        """The words of several, one after another."""
+        """Return the words of several, one after another."""
         parts = list(parts)
         blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
         lengths = [part.lengths() for part in parts]
@@ -80,30 +80,30 @@ class Words(Sequence[bytes]):
         return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The two arrays, which cannot be written to."""
+        """Return the two arrays, which cannot be written to."""
         return self._blob, self._starts
 
     def lengths(self) -> NDArray[np.int64]:
-        """The number of bytes of each word."""
+        """Return the number of bytes of each word."""
         return np.diff(self._starts)
 
     def joined_bytes(self) -> bytes:
-        """The words, one after another."""
+        """Return the words, one after another."""
         return self._blob[self._starts[0] : self._starts[-1]].tobytes()
 
     def blocks(self) -> Iterator[slice]:
-        """Slices that hold all words, some at a time."""
+        """Return slices that hold all words, some at a time."""
         return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
 
     def find(self, word: bytes) -> int | None:
-        """The place of a word; None if it is not there."""
+        """Return the place of a word; None if it is not there."""
         blob, starts = self._blob, self._starts
         first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
         place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
         return place if place < last and self[place] == word else None
 
     def bucket_starts(self) -> NDArray[np.int64]:
-        """The place of the first word of each bucket, and the number of words."""
+        """Return the place of the first word of each bucket, and the number of words."""
         if self._bucket_starts is None:
             if len(self) <= _ROWS:
                 sizes = np.bincount(np.fromiter(map(bucket_of, self), np.int64, len(self)), minlength=BUCKETS)
@@ -157,7 +157,7 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """The words of several counts, and the sum of each word's. Most of the memory it takes is the result's.
+    """Return the words of several counts, and the sum of each word's. Most of the memory it takes is the result's.
 
     Args:
         parts: Words, and how often each occurs: int64, or Python's numbers where these may be too small.

@@ -66,7 +66,7 @@ class WordCounts:
         self._set(Words.of(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
 
     def _set(self, words: Words, counts: NDArray[Any], splitting: Splitting, scale: int, sources: Iterable[Source]) -> None:
-        """``counts``: int64, or Python's numbers where these may be too small."""
+        """Set all attributes; ``counts`` are int64, or Python's numbers where these may be too small."""
         self.splitting = splitting
         self.sources = tuple(dict(source) for source in sources)
         # In lowest terms, so that equal counts are equally written.
@@ -93,12 +93,12 @@ class WordCounts:
 
     @classmethod
     def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
-        """The words that a counter has met, which was made for ``config``."""
+        """Return the words that a counter has met, which was made for ``config``."""
         return cls._of(*counter.columns(), config.splitting)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: HasSplitting) -> WordCounts:
-        """Counts the words of ``texts``, each text by itself, without its special tokens.
+        """Count the words of ``texts``, each text by itself, without its special tokens.
 
         Args:
             config: A `TrainingConfig`, a `Splitting`, or whatever else says how text is cut.
@@ -113,7 +113,7 @@ class WordCounts:
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
-        """Adds up counts as ``+`` does, in one go: time grows with the words of all parts.
+        """Add up counts as ``+`` does, in one go: time grows with the words of all parts.
 
         Raises:
             SGPEError: there are none, or they were cut in different ways.
@@ -136,7 +136,7 @@ class WordCounts:
         return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
-        """The same words, each ``weight`` times as often; any number above 0 with up to six decimals.
+        """Return the same words, each ``weight`` times as often; any number above 0 with up to six decimals.
 
         Raises:
             SGPEError: the weight is not such a number.
@@ -148,7 +148,7 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """The counts, each so many times: as Python's numbers if 64 bits are too few for them or their sum."""
+        """Return the counts, each ``factor`` times: as Python's numbers if 64 bits are too few for them or their sum."""
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
@@ -167,11 +167,11 @@ class WordCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
-        """The number of distinct words."""
+        """Return the number of distinct words."""
         return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
-        """How often a word occurs, in parts of 1 / ``scale``, as `items` has it; 0 if it does not.
+        """Return how often a word occurs, in parts of 1 / ``scale``, as `items` has it; 0 if it does not.
 
         Raises:
             TypeError: the word is not bytes: it is the UTF-8 that counts.
@@ -188,27 +188,26 @@ class WordCounts:
         return self[word] > 0
 
     def words(self) -> Words:
-        """The words, in the order of a file."""
+        """Return the words, in the order of a file."""
         return self._words
 
     def items(self) -> Collection[tuple[bytes, int]]:
-        """(word, count in parts of 1 / ``scale``), in the order of `words`."""
+        """Return (word, count in parts of 1 / ``scale``), in the order of `words`."""
         return _Items(self)
 
     def values(self) -> Sequence[int]:
-        """The counts in parts of 1 / ``scale``, in the order of `words`: a view of an array of 64 bits, which the native
-        kernels read where it lies."""
+        """Return the counts in parts of 1 / ``scale``, in the order of `words`: 64 bits each, which the kernels read."""
         return self._counts.data
 
     def total(self) -> int | float:
-        """The number of running words, weighted."""
+        """Return the number of running words, weighted."""
         return self._total if self.scale == 1 else self._total / self.scale
 
     def __repr__(self) -> str:
         return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
 
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
+        """Return SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
         digest = Digest(self.splitting, self.scale)
         for block in self._words.blocks():
             words = self._words[block]
@@ -216,7 +215,7 @@ class WordCounts:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> CountsInfo:
-        """Writes one Parquet file, the same bytes for the same counts of the same sources.
+        """Write one Parquet file, the same bytes for the same counts of the same sources.
 
         Raises:
             SGPEError: the counts are weighted, or pyarrow is not installed.
@@ -228,7 +227,7 @@ class WordCounts:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Reads a file that `save`, or counting on disk, wrote.
+        """Read a file that `save`, or counting on disk, wrote.
 
         Raises:
             SGPEError: the file holds no word counts, or damaged ones.

@@ -22,7 +22,7 @@ _SUFFIX = ".hf_sgpe"
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a temporary folder; its files move into ``directory`` when the block succeeds, each by one rename.
+    """Give a temporary folder; its files move into ``directory`` when the block succeeds, each by one rename.
 
     ``directory`` is created if it does not exist; other files in it stay. After a failure nothing is left behind.
 
@@ -52,7 +52,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a temporary path; it becomes ``path`` when the block succeeds and is removed otherwise.
+    """Give a temporary path; it becomes ``path`` when the block succeeds and is removed otherwise.
 
     If ``path`` is a link, its target is replaced and the link stays.
 
@@ -76,7 +76,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a temporary folder next to ``path``, for data that does not fit into memory; it is removed after the block.
+    """Give a temporary folder next to ``path``, for data that does not fit into memory; it is removed after the block.
 
     Raises:
         OSError: as for `check_file`.
@@ -105,7 +105,7 @@ def parents_of(target: Path) -> Iterator[None]:
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Checks, without changing anything, that files called ``names`` can be written into ``directory``.
+    """Check, without changing anything, that files called ``names`` can be written into ``directory``.
 
     Raises:
         OSError: one of the names is a folder or a device, or there is no permission to write.
@@ -125,7 +125,7 @@ def _check_folder(target: Path) -> None:
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Checks, without changing anything, that ``path`` can be written as a file.
+    """Check, without changing anything, that ``path`` can be written as a file.
 
     Raises:
         OSError: it is a folder or a device, one of its parents is a file, or there is no permission to write.
@@ -139,7 +139,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def _folder_above(target: Path) -> Path:
-    """The nearest parent of ``target`` that exists."""
+    """Return the nearest parent of ``target`` that exists."""
     above = next(parent for parent in target.absolute().parents if parent.exists())
     if not above.is_dir():
         raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
@@ -148,7 +148,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Makes errors of the file system name ``target`` instead of its temporary files."""
+    """Make errors of the file system name ``target`` instead of its temporary files."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Splits a name from the command line into repository and revision.
+    """Split a name from the command line into repository and revision.
 
     >>> split_name("user/name@v1"), split_name("user/name")
     (('user/name', 'v1'), ('user/name', None))
@@ -40,7 +40,7 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 
 def check_name(name: str) -> None:
-    """Checks, without asking the Hub, that ``name`` is a valid repository name: ``user/name`` or ``name``.
+    """Check, without asking the Hub, that ``name`` is a valid repository name: ``user/name`` or ``name``.
 
     Raises:
         SGPEError: it is not.
@@ -60,7 +60,7 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Downloads a file of a model repository, or takes it from the cache if it has not changed.
+    """Download a file of a model repository, or take it from the cache if it has not changed.
 
     Args:
         repo: ``user/name``.
@@ -112,7 +112,7 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Downloads the weights, configuration and tokenizer of a model, unless they are in the cache, and returns their folder.
+    """Download the weights, configuration and tokenizer of a model, unless they are in the cache, and return their folder.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
@@ -139,7 +139,7 @@ PUBLISHED_MODEL_FILES = (
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """Turns the errors of a block that uses the Hub into an `SGPEError`, one line that begins with ``start``.
+    """Turn the errors of a block that uses the Hub into an `SGPEError`, one line that begins with ``start``.
 
     Raises:
         SGPEError: the Hub refused something, or the connection failed.
@@ -162,7 +162,7 @@ class Patience:
         self._failures = 0
 
     def wait_after(self, error: Exception) -> None:
-        """Waits before the next try.
+        """Wait before the next try.
 
         Raises:
             Exception: ``error`` itself, if a retry cannot help or there were too many.
@@ -173,12 +173,12 @@ class Patience:
         time.sleep(2**self._failures)
 
     def renew(self) -> None:
-        """Starts the count of failures again, after a success."""
+        """Start the count of failures again, after a success."""
         self._failures = 0
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Whether the network failed, or a server is down for now."""
+    """Return whether the network failed, or a server is down for now."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):
@@ -198,7 +198,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """The original error, which uploads of large files and the cache wrap in others."""
+    """Return the original error, which uploads of large files and the cache wrap in others."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:

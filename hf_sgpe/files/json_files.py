@@ -13,7 +13,7 @@ from hf_sgpe.files.unreadable import start_of, why_not_text
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Return the JSON object in a file.
 
     Raises:
         SGPEError: the file does not hold one.

@@ -26,7 +26,7 @@ _MORE_TEMPLATES = "additional_chat_templates/*.jinja"
 
 
 def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
-    """Makes sure that a tokenizer which was loaded can be used.
+    """Make sure that a tokenizer which was loaded can be used.
 
     Args:
         gapless: What this package saves has no holes; some versions of the backend turn a repeated id into one.
@@ -48,7 +48,7 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 
 
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
-    """The error that keeps transformers from loading a ``tokenizer.json`` and the files beside it; None if there is none.
+    """Return the error that keeps transformers from loading a ``tokenizer.json`` and the files beside it, or None.
 
     The file at fault is found by trying: the tokenizer alone, then with one other file at a time.
 
@@ -87,7 +87,7 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
 
 
 def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
-    """The error that transformers raises with only these files."""
+    """Return the error that transformers raises with only these files."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in beside:

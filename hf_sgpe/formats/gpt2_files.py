@@ -20,7 +20,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 def read(
     vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
 ) -> TokenizerData:
-    """The tokenizer of two files.
+    """Return the tokenizer of two files.
 
     Args:
         vocab: JSON object: vocabulary string → id.

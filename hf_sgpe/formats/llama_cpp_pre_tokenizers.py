@@ -102,7 +102,7 @@ def plain(regex: str) -> str:
     """
     for spelling, other in _SPELLINGS.items():
         regex = regex.replace(spelling, other)
-    # A white space before a word is one, whether it is matched or lies between two matches.
+    # A white space before a word is one, whether it is matched or is between two matches.
     for ending in (r"|\s+(?!\S)", r"|\s+(?!\S)|\s"):
         if regex.endswith(ending) and regex.removesuffix(ending) + r"|\s+(?!\S)|\s+" in SPLIT_PATTERNS.values():
             regex = regex.removesuffix(ending) + r"|\s+(?!\S)|\s+"

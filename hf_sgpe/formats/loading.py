@@ -12,7 +12,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, **hub_options: Any) -> TokenizerData:
-    """Reads a ``tokenizer.json``, a folder with one, a repository on the Hub, or a model's GGUF file.
+    """Read a ``tokenizer.json``, a folder with one, a repository on the Hub, or a model's GGUF file.
 
     Args:
         hub_options: ``token`` and ``cache_dir``, as `hf_sgpe.files.hub.download` takes them.

@@ -16,7 +16,7 @@ from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
-    """The regexes that split text as these pre-tokenizers do, one after another, before the merges of a tokenizer.
+    """Return the regexes that split text as these pre-tokenizers do, one after another, before the merges of a tokenizer.
 
     Falcon looks for digits after ByteLevel, where some bytes of other characters are written as ``²`` or ``¼`` and count as
     digits, too. It was trained so, and no merge of its joins a digit with another byte: such a cut changes no token.
@@ -55,7 +55,7 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a merge joins a byte that is written as a digit with one that is not."""
+    """Return whether a merge joins a byte that is written as a digit with one that is not."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
@@ -66,7 +66,7 @@ def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _regex(part: Mapping[str, Any]) -> str:
-    """The regex whose matches, and what lies between them, are the pieces that a pre-tokenizer cuts."""
+    """Return the regex whose matches, and what is between them, are the pieces that a pre-tokenizer cuts."""
     if part["type"] == "Digits":
         return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
     if part["type"] == "Punctuation":
@@ -95,7 +95,7 @@ def punctuation() -> str:
 
 @cache
 def _class(kind: str, nearly: str) -> str:
-    """The regex class of the characters that a pre-tokenizer splits at.
+    """Return the regex class of the characters that a pre-tokenizer splits at.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.

@@ -23,7 +23,7 @@ _OF_LOADING = ("is_local", "local_files_only", "backend", "files_loaded")
 
 
 def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = None) -> dict[str, Any]:
-    """Return settings of a tokenizer, whoever wrote them, as every loader reads them.
+    """Return settings of a tokenizer, of whatever origin, as every loader reads them.
 
     Args:
         settings: Content of a ``tokenizer_config.json``; its tokenizer is in a ``tokenizer.json``.

@@ -23,7 +23,7 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 
 def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The content of a ``tokenizer.json`` that loads everywhere and gives the ids of the tutorial's ``encode``.
+    """Return the content of a ``tokenizer.json`` that loads everywhere and gives the ids of the tutorial's ``encode``.
 
     Raises:
         SGPEError: a special token has the id of another token, which the tutorial lets it overwrite: what that other token

@@ -41,7 +41,7 @@ class Chat:
         self.stop_ids = tuple(end_of_turn(tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Says something, and gives the answer piece by piece, as `TextGenerator.stream` does.
+        """Say something, and give the answer piece by piece, as `TextGenerator.stream` does.
 
         Both are remembered when the answer is at its end or is broken off; after an error neither is.
 
@@ -52,7 +52,7 @@ class Chat:
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """The answer to any messages, piece by piece, after the system prompt; nothing of it is remembered.
+        """Return the answer to any messages, piece by piece, after the system prompt; nothing of it is remembered.
 
         Raises:
             SGPEError: before anything runs: a message is incomplete, or they are too long.
@@ -62,7 +62,7 @@ class Chat:
         return self._stream(self.encode(messages), options)
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """The ids of any messages, after the system prompt: what is written in them is ordinary text.
+        """Return the ids of any messages, after the system prompt: what is written in them is ordinary text.
 
         Args:
             add_generation_prompt: End with what the assistant's answer begins with.
@@ -92,7 +92,7 @@ class Chat:
         self.messages = [*messages, {"role": "assistant", "content": "".join(answer)}]
 
     def reset(self) -> None:
-        """Forgets what was said, but for the system prompt."""
+        """Forget what was said, but for the system prompt."""
         self.messages = []
 
 

@@ -75,7 +75,7 @@ class TextGenerator:
         exact: bool = False,
         **settings: Any,
     ) -> TextGenerator:
-        """Loads a model and its tokenizer.
+        """Load a model and its tokenizer.
 
         Args:
             model: As for `hf_sgpe.generation.load_engine`, as ``engine``, ``exact`` and ``settings``.
@@ -96,7 +96,7 @@ class TextGenerator:
             raise
 
     def close(self) -> None:
-        """Gives the model's memory back."""
+        """Give the model's memory back."""
         self.engine.close()
 
     def __enter__(self) -> TextGenerator:
@@ -106,7 +106,7 @@ class TextGenerator:
         self.close()
 
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
-        """What follows a prompt, without it.
+        """Return what follows a prompt, without it.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty or too long.
@@ -114,7 +114,7 @@ class TextGenerator:
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
-        """What follows each of several prompts, all at once where the engine can: there a seed is for all of them together.
+        """Return what follows each of several prompts, all at once where the engine can: with one seed for all of them.
 
         Raises:
             SGPEError: before anything runs: a prompt is empty or too long.
@@ -128,7 +128,7 @@ class TextGenerator:
         return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """What follows a prompt, piece by piece: as soon as all bytes of a character are there, and never part of one.
+        """Return what follows a prompt, piece by piece: as soon as all bytes of a character are there, never part of one.
 
         The pieces join to what decoding all tokens at once gives, but for bytes at the end that are only part of a
         character. Closing the iterator, or Ctrl-C, ends the generation. With ``whole_syllables`` among the options no piece
@@ -144,13 +144,13 @@ class TextGenerator:
         if not count:
             return self._stream(ids, options)
         kept, taken = ids[:-count], ids[-count:]
-        # What is chosen anew is no part of the answer.
+        # What is chosen again is no part of the answer.
         options = replace(options, max_new_tokens=options.max_new_tokens + count)
         again = len(self.tokenizer.decode(taken))
         return self._stream(kept, options, Healing(self._healer, taken), again)
 
     def score(self, text: str) -> Score:
-        """How probable a text is to the model, token by token.
+        """Return how probable a text is to the model, token by token.
 
         Raises:
             SGPEError: the text is empty, has too many tokens for the model's context, or is a single token with nothing
@@ -181,8 +181,8 @@ class TextGenerator:
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        """What follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not kept, and
-        ``heal`` is for prompts of text.
+        """Return what follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not
+        kept, and ``heal`` is for prompts of text.
 
         Args:
             top: Give the tokens with their log-probabilities, and as many as this of the most probable ones; None for no
@@ -232,7 +232,7 @@ class TextGenerator:
         yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
-        """A conversation, which remembers what was said.
+        """Return a conversation, which remembers what was said.
 
         Args:
             system_prompt: What to put first.
@@ -244,7 +244,7 @@ class TextGenerator:
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str) -> list[int]:
-        """The ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
+        """Return the ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
         if not isinstance(prompt, str):
             raise TypeError(f"expected a text to go on from, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode(prompt)
@@ -263,7 +263,7 @@ class TextGenerator:
     def _stream(
         self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
     ) -> Iterator[str]:
-        """The text that follows ids, without as many characters at its beginning as are in the prompt already."""
+        """Return the text that follows ids, without as many characters at its beginning as are in the prompt already."""
         tokens = self.engine.generate(ids, options, watch=watch)
         pieces = until_stop(without_beginning(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
         return whole_letters(pieces) if options.whole_syllables else pieces

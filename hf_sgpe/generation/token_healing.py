@@ -1,9 +1,9 @@
 """Token healing: going on from a prompt that ends where none of the model's tokens would.
 
 A prompt cut off inside a word ends in tokens that the model has rarely seen there: after ``" strugg"`` it knows of the token
-``" struggling"``, which can no longer come. So the last tokens are taken back and chosen anew: at each of them, the model
-may take the same one, or any token that begins with all the bytes that are left and goes on. The text of the prompt stays as
-it is, to the byte; which tokens it is made of is for the model to say. A space at the end of a prompt is healed by this,
+``" struggling"``, which can no longer come. So the last tokens are taken back and chosen again: at each of them, the model
+may take the same one, or any token that begins with all the bytes that are left and has more. The text of the prompt stays
+as it is, to the byte; which tokens it is made of is for the model to say. A space at the end of a prompt is healed by this,
 too.
 
 Described by Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing" (2023).
@@ -37,7 +37,7 @@ class Healer:
         self._longest = max(map(len, self._tokens), default=0)
 
     def going_on(self, beginning: bytes) -> list[int]:
-        """The ids of the tokens that begin with these bytes, and have more."""
+        """Return the ids of the tokens that begin with these bytes, and have more."""
         first = bisect_left(self._tokens, beginning + b"\0")
         # The least bytes that are greater than all that begin with these.
         stem = beginning.rstrip(b"\xff")
@@ -45,11 +45,11 @@ class Healer:
         return self._ids[first:after_all]
 
     def bytes_of(self, ids: Sequence[int]) -> bytes:
-        """The bytes of tokens."""
+        """Return the bytes of tokens."""
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
-        """How many of a prompt's tokens to choose anew: as many as a longer token could stand for, but never the first.
+        """Return how many of a prompt's tokens to choose again: those a longer token could replace, but never the first.
 
         What is taken back begins with a whole character.
         """
@@ -77,7 +77,7 @@ class Healing:
         self._left = list(taken)
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """As `hf_sgpe.generation.engines.engine.Watch`."""
+        """Return the logits to choose from, as `hf_sgpe.generation.engines.engine.Watch`."""
         if self._left and last is not None:
             # Any other token had all that was left in it.
             self._left = self._left[1:] if last == self._left[0] else []
@@ -90,5 +90,5 @@ class Healing:
 
 
 def _is_inside(token: bytes) -> bool:
-    """Whether a token begins inside a character."""
+    """Return whether a token begins inside a character."""
     return token[0] & 0xC0 == 0x80

@@ -40,7 +40,7 @@ _slow_characters = 0
 
 
 def is_native() -> bool:
-    """Whether the native kernels, the module ``hf_sgpe._native``, are to be used.
+    """Return whether the native kernels, the module ``hf_sgpe._native``, are to be used.
 
     Raises:
         SGPEError: the environment asks for a kernel that is not there.
@@ -49,13 +49,12 @@ def is_native() -> bool:
 
 
 def has_scanners() -> bool:
-    """Whether the native scanners can be used: not where the installed ``tokenizers`` has other character classes than they
-    were built with."""
+    """Return whether the native scanners can be used: the installed ``tokenizers`` has their character classes."""
     return is_native() and classes_agree()
 
 
 def describe() -> str:
-    """Which kernels are in use, and why if they are the readable ones."""
+    """Return which kernels are in use, and why if they are the readable ones."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
@@ -63,8 +62,7 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Called by the readable forms: once they were given more than a little text, says how to have it faster. Says so once,
-    and not where somebody has chosen them.
+    """Warn once, where readable forms get more than a little text that nobody chose them for, how to have it faster.
 
     Args:
         characters: How many are treated now; those of all calls add up.
@@ -90,20 +88,20 @@ def note_slow_use(characters: int) -> None:
 
 
 def leave_slow_use_to_others() -> None:
-    """For processes that work for another one, which warns already: `note_slow_use` says nothing more in this process."""
+    """Keep `note_slow_use` silent in this process, which works for another one that warns already."""
     global _slow_characters
     _slow_characters = _LITTLE_TEXT + 1
 
 
 def stay_readable() -> None:
-    """For processes that work for another one without the native kernels: this one goes without them, too."""
+    """Go without the native kernels in this process, which works for another one without them."""
     global _readable_only
     _readable_only = True
 
 
 @contextmanager
 def readable_only() -> Iterator[None]:
-    """A block without the native kernels. What was made before it keeps the kernel that it was made with."""
+    """Run a block without the native kernels. What was made before it keeps the kernel that it was made with."""
     global _readable_only
     before, _readable_only = _readable_only, True
     try:
@@ -114,8 +112,7 @@ def readable_only() -> Iterator[None]:
 
 @cache
 def classes_agree() -> bool:
-    """Whether the engine of the installed ``tokenizers``, if it shows it, sees the characters that tell Unicode's versions
-    apart as we do."""
+    """Return whether the engine of ``tokenizers``, if it shows it, sees characters of Unicode's versions as we do."""
     if not tokenizers_library.shows_its_parts():
         return True
     import hf_sgpe._native as _native
@@ -151,5 +148,5 @@ def _why_not_native() -> str:
 
 
 def _is_pure() -> bool:
-    """Whether somebody chose to have no native kernels, when this was installed or now."""
+    """Return whether somebody chose to have no native kernels, when this was installed or now."""
     return importlib.util.find_spec("hf_sgpe._pure") is not None or os.environ.get(_AT_INSTALLATION, "0") not in ("", "0")

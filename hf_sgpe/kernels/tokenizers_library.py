@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def shows_its_parts() -> bool:
-    """Whether the library is installed in a version that shows its parts."""
+    """Return whether the library is installed in a version that shows its parts."""
     try:
         import tokenizers.normalizers
         import tokenizers.pre_tokenizers  # noqa: F401
@@ -35,7 +35,7 @@ def shows_its_parts() -> bool:
 
 
 def load(content: str) -> Tokenizer:
-    """The library's tokenizer of the text of a ``tokenizer.json``.
+    """Return the library's tokenizer of the text of a ``tokenizer.json``.
 
     Raises:
         SGPEError: the library is not installed.
@@ -51,7 +51,7 @@ def load(content: str) -> Tokenizer:
 
 
 def check_regex(pattern: str) -> None:
-    """Makes sure that a split pattern is a regex.
+    """Make sure that a split pattern is a regex.
 
     Raises:
         SGPEError: it is not.
@@ -68,7 +68,7 @@ def check_regex(pattern: str) -> None:
 
 
 def matching(character_class: str, characters: str) -> set[str]:
-    r"""Those of some characters that a regex class holds.
+    r"""Return those of some characters that a regex class holds.
 
     >>> sorted(matching(r"\d", "a1b2"))
     ['1', '2']
@@ -83,7 +83,7 @@ def matching(character_class: str, characters: str) -> set[str]:
 
 
 def splitter(patterns: Sequence[str]) -> PreTokenizer:
-    """A pre-tokenizer of the library that cuts text at the matches of regexes, each in the pieces of the last.
+    """Return a pre-tokenizer of the library that cuts text at the matches of regexes, each in the pieces of the last.
 
     Raises:
         SGPEError: the library is not there, or cannot read a pattern.
@@ -100,7 +100,7 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Those of some characters that a pre-tokenizer of the library splits at, which it takes from tables of its own.
+    """Return those of some characters that a pre-tokenizer of the library splits at, which it takes from tables of its own.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
@@ -117,7 +117,7 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
 
 
 def nfc(text: str) -> str:
-    """The text in the form NFC."""
+    """Return the text in the form NFC."""
     return _nfc().normalize_str(text) if shows_its_parts() else unicodedata.normalize("NFC", text)
 
 

@@ -20,12 +20,12 @@ DONE = b"data: [DONE]\n\n"
 
 
 def to_json(value: Any) -> bytes:
-    """JSON in UTF-8, whatever characters a client has put into what is answered."""
+    """Return JSON in UTF-8, whatever characters a client has put into what is answered."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def event(value: Any) -> bytes:
-    """An event of a stream."""
+    """Return an event of a stream."""
     return b"data: " + to_json(value) + b"\n\n"
 
 
@@ -51,7 +51,7 @@ class Completion:
         self._generated = [0] * (len(asked.prompts) * asked.n)
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
-        """All of it, from the pieces of each choice."""
+        """Return all of it, from the pieces of each choice."""
         choices = []
         for number, pieces in enumerate(answers):
             self._generated[number] = pieces[-1].generated
@@ -62,18 +62,18 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """What comes before the first piece of each choice."""
+        """Yield what comes before the first piece of each choice."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
             yield self._part(self._choice(number, self._said(self._echo(number))))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
-        """A piece of a choice."""
+        """Return a piece of a choice."""
         self._generated[number] = piece.generated
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """What comes when all choices are at their ends."""
+        """Yield what comes when all choices are at their ends."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
@@ -106,7 +106,7 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """A token's text, or its bytes where they are not whole characters, and its log-probability as JSON can have it."""
+        """Return a token's text, or its bytes where they are no whole characters, and its log-probability for JSON."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:

@@ -13,7 +13,7 @@ class RequestError(Exception):
     """A request that is refused.
 
     Args:
-        message: For whoever wrote the request.
+        message: For the writer of the request.
         status: Of HTTP.
         type: As OpenAI calls this kind of error.
         param: Name of the parameter that it is about.
@@ -83,7 +83,7 @@ class Parameters:
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Of several names for the same, the one that is used; the first if none is."""
+        """Return, of several names for the same, the one that is used; the first if none is."""
         used = [name for name in names if self.get(name) is not None]
         if len(used) > 1:
             raise RequestError(f"{' and '.join(used)} mean the same: give one of them", param=used[1])
@@ -92,7 +92,7 @@ class Parameters:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """A block whose errors are about one parameter.
+    """Run a block whose errors are about one parameter.
 
     Raises:
         RequestError: it has one.
@@ -104,7 +104,7 @@ def about(name: str) -> Iterator[None]:
 
 
 def kind(value: Any) -> str:
-    """What JSON calls a value."""
+    """Return what JSON calls a value."""
     kinds: list[tuple[Callable[[Any], bool], str]] = [
         (lambda value: value is None, "null"),
         (lambda value: isinstance(value, bool), "true or false"),

@@ -38,15 +38,15 @@ class Ticket:
         self._is_cancelled = False
 
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for it any more. An iterator that can ask should, and end."""
+        """Return whether nobody waits for it any more. An iterator that can ask should, and end."""
         return self._is_cancelled
 
 
 class Line:
     """Tickets that wait for their turn, and the thread that works on them.
 
-    After one text of a ticket comes the next ticket, and it goes to the end of the line with the rest of its texts: whoever
-    asks for many does not hold up the others.
+    After one text of a ticket comes the next ticket, and it goes to the end of the line with the rest of its texts:
+    a client that asks for many does not hold up the others.
 
     Args:
         most: Tickets that may wait, besides the one that is worked on.
@@ -62,12 +62,12 @@ class Line:
         self._thread.start()
 
     def __len__(self) -> int:
-        """Tickets in it, with the one that is worked on."""
+        """Return the number of tickets in it, with the one that is worked on."""
         with self._changed:
             return len(self._waiting) + (self._running is not None)
 
     def add(self, ticket: Ticket) -> None:
-        """Puts a ticket at the end.
+        """Put a ticket at the end.
 
         Raises:
             LineFullError: as many wait as may.
@@ -82,14 +82,14 @@ class Line:
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Takes a ticket out; where it is worked on, that ends before the next token."""
+        """Take a ticket out; where it is worked on, that ends before the next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
     def close(self) -> None:
-        """Takes no more, and ends all that there is with a `LineClosedError`; `join` waits for that."""
+        """Take no more, and end all that there is with a `LineClosedError`; `join` waits for that."""
         with self._changed:
             self._is_closed = True
             ended = [*self._waiting, *([self._running] if self._running else [])]
@@ -101,7 +101,7 @@ class Line:
             self._changed.notify()
 
     def join(self) -> None:
-        """Waits until nothing is worked on any more, after `close`."""
+        """Wait until nothing is worked on any more, after `close`."""
         self._thread.join()
 
     def _work(self) -> None:

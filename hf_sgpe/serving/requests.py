@@ -53,13 +53,13 @@ class Asked:
     top: int | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """For one of the ``n``: with a seed, each has one of its own, so that they differ and yet repeat."""
+        """Return the options for one of the ``n``: each has a seed of its own, so that they differ and yet repeat."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """The object that a body holds.
+    """Return the object that a body holds.
 
     Raises:
         RequestError: it holds none.
@@ -74,7 +74,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
-    """A request for ``/v1/completions``.
+    """Read a request for ``/v1/completions``.
 
     Raises:
         RequestError: it is wrong, or something that is asked cannot be done.
@@ -92,7 +92,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
-    """A request for ``/v1/chat/completions``.
+    """Read a request for ``/v1/chat/completions``.
 
     Raises:
         RequestError: it is wrong, or something that is asked cannot be done.
@@ -111,7 +111,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """The ids that ``/tokenize`` is asked for, and whether with their spellings.
+    """Return the ids that ``/tokenize`` is asked for, and whether with their spellings.
 
     Raises:
         RequestError: the request is wrong.
@@ -131,7 +131,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
-    """The text that ``/detokenize`` is asked for.
+    """Return the text that ``/detokenize`` is asked for.
 
     Raises:
         RequestError: the request is wrong.
@@ -146,7 +146,7 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
 
 
 def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """The ids of the prompts of a completion: a text, token ids, or a list of either."""
+    """Return the ids of the prompts of a completion: a text, token ids, or a list of either."""
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) or _are_ids(one) for one in prompts):
@@ -155,7 +155,7 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
 
 
 def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
-    """The ids of the messages of a chat."""
+    """Return the ids of the messages of a chat."""
     messages = given.get("messages")
     if served.chat is None:
         raise RequestError("the model has no chat template: start the server with --template", param="messages")

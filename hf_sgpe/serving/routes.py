@@ -39,7 +39,7 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(served: Served, *, api_key: str | None = None, body_seconds: float = 60.0) -> Starlette:
-    """The application; its `line` is in ``app.state`` while it runs.
+    """Return the application; its `line` is in ``app.state`` while it runs.
 
     Args:
         api_key: What clients must send as ``Authorization: Bearer …``; None to ask for none.
@@ -113,7 +113,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             route("/v1/models/{name:path}", model, "GET"),
             route("/tokenize", tokenize),
             route("/detokenize", detokenize),
-            Route("/health", health),  # whoever watches over a server has no key
+            Route("/health", health),  # what watches over a server has no key
         ],
         exception_handlers={
             RequestError: _refused,
@@ -156,7 +156,7 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
-    """Puts a request into the line, and gives what answers as it comes to its turn."""
+    """Put a request into the line, and give what answers as it comes to its turn."""
     arriving = _Arriving(is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
@@ -193,12 +193,12 @@ class _Arriving:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     def give_up(self) -> None:
-        """Ends `pieces`, whatever has come already."""
+        """End `pieces`, whatever has come already."""
         self._items.appendleft((0, _ClientGoneError()))
         self._has_items.set()
 
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
-        """Pieces with the numbers of their choices, until all are at their ends.
+        """Yield pieces with the numbers of their choices, until all are at their ends.
 
         A client that does not read what it is sent holds up nobody: what waits here is no more than it asked for.
         """
@@ -280,7 +280,7 @@ class _Answer(Response):
 
 
 def _error_of(error: Exception) -> RequestError:
-    """What a client is told of an error that it has no part in."""
+    """Return what a client is told of an error that it has no part in."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})

@@ -17,7 +17,7 @@ from hf_sgpe.errors import SGPEError
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that has a port, and does not listen yet: until a model is loaded, clients are to be turned away.
+    """Return a socket that has a port, and does not listen yet: until a model is loaded, clients are to be turned away.
 
     Args:
         port: 0 for any that is free.
@@ -43,18 +43,18 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Where clients find it."""
+    """Return the address where clients find it."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def is_open_to_others(bound: socket.socket) -> bool:
-    """Whether other machines may reach it."""
+    """Return whether other machines may reach it."""
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """What runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends.
+    """Return what runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends.
 
     Args:
         on_start: Called when it takes requests.

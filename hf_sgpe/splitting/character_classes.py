@@ -13,13 +13,13 @@ _CLASS = regex.compile(r"(?P<one>\[\^?(?:\\.\{?\w*\}?|[^\[\]\\])+\]|\\[pP]\{\w+\
 
 @cache
 def every_character() -> str:
-    """All of Unicode in order, without surrogates."""
+    """Return all of Unicode in order, without surrogates."""
     return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
 
 
 @cache
 def members(character_class: str) -> frozenset[int]:
-    """The code points in a class.
+    """Return the code points in a class.
 
     >>> sorted(members("[ab]"))
     [97, 98]
@@ -28,8 +28,8 @@ def members(character_class: str) -> frozenset[int]:
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
-    r"""What a regex matches that is one class, or runs of it: the class's characters, and how many at the most (0 for any
-    number); None for any other regex.
+    r"""Return what a regex matches that is one class, or runs of it: the class's characters, and how many at the most (0 for
+    any number); None for any other regex.
 
     >>> runs_of_class("[ab]{1,3}") == (frozenset({97, 98}), 3), runs_of_class("a|b")
     (True, None)

@@ -18,7 +18,7 @@ NORMALIZATIONS = ("none", "nfc")
 
 
 def well_formed(text: str) -> str:
-    r"""``text`` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, and two that belong together one character.
+    r"""Return ``text`` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, and two that belong together one character.
 
     >>> well_formed("a\ud800 \ud83d\ude00")
     'a� 😀'
@@ -31,7 +31,7 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""`well_formed` text, in the normal form that a tokenizer wants: what its split regexes see.
+    r"""Return `well_formed` text, in the normal form that a tokenizer wants: what its split regexes see.
 
     NFC is that of the ``tokenizers`` library, whose Unicode version is not Python's.
 
@@ -58,7 +58,7 @@ def prepare(text: str, normalization: str) -> str:
 
 
 def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    r"""What `prepare` makes of a text, and where each character of that comes from. Time is linear in the text.
+    r"""Return what `prepare` makes of a text, and where each character of that comes from. Time is linear in the text.
 
     Returns:
         The text; and for each of its characters, the stretch of the original that became it and perhaps others: the first

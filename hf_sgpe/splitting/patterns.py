@@ -21,7 +21,7 @@ class SplitPattern:
     Attributes:
         name: Letters, digits, ``-`` and ``_``.
         regex: In the syntax that the ``regex`` package and ``tokenizers`` share.
-        covers_all: It matches every character of every text, so that nothing lies between two matches.
+        covers_all: It matches every character of every text, so that nothing is between two matches.
         scanner: Name of the native scanner that splits alike; None if there is none, and splitting is slower.
     """
 
@@ -39,12 +39,12 @@ SPLIT_PATTERNS: dict[str, str] = {}
 
 
 def is_name(pattern: str) -> bool:
-    """Whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
+    """Return whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
     return pattern.replace("-", "").replace("_", "").isalnum()
 
 
 def add_pattern(pattern: SplitPattern) -> None:
-    """Makes a pattern known by its name wherever one is named.
+    """Make a pattern known by its name wherever one is named.
 
     Raises:
         SGPEError: the name is taken, or could be taken for a regex.
@@ -129,7 +129,7 @@ for _pattern in (
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:
-    """The records that have this regex: none, one, or several.
+    """Return the records that have this regex: none, one, or several.
 
     >>> [pattern.name for pattern in patterns_of(SPLIT_PATTERNS["cl100k"])]
     ['cl100k', 'llama3']
@@ -138,7 +138,7 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Whether a regex is known to match every character: a record says so of it, or of its last alternative.
+    r"""Return whether a regex is known to match every character: a record says so of it, or of its last alternative.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)
@@ -157,7 +157,7 @@ def covers_all(pattern: str) -> bool:
 
 
 def resolve_pattern(pattern: str) -> str:
-    r"""The regular expression that ``pattern`` names, or ``pattern`` itself if it is one.
+    r"""Return the regular expression that ``pattern`` names, or ``pattern`` itself if it is one.
 
     Raises:
         SGPEError: ``pattern`` looks like a name (letters, digits, ``-``) and is none of `SPLIT_PATTERNS`.

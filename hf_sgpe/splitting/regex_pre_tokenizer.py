@@ -40,7 +40,7 @@ _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|
 class RegexPreTokenizer:
     r"""Splits text at the matches of one or more patterns, applied one after another, each to the pieces of the last.
 
-    A match is a word, and so is whatever lies between two matches: nothing is lost. This is the ``isolated`` behaviour of
+    A match is a word, and so is whatever is between two matches: nothing is lost. This is the ``isolated`` behaviour of
     ``tokenizers``' ``Split``, and `to_native` gives exactly that.
 
     Args:
@@ -65,7 +65,7 @@ class RegexPreTokenizer:
 
     @classmethod
     def of(cls, splitting: Splitting) -> RegexPreTokenizer:
-        """The pre-tokenizer that cuts (prepared) text as ``splitting`` says."""
+        """Return the pre-tokenizer that cuts (prepared) text as ``splitting`` says."""
         pre_tokenizer = cls.__new__(cls)
         pre_tokenizer._split_by(splitting)
         return pre_tokenizer
@@ -81,7 +81,7 @@ class RegexPreTokenizer:
         return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
-        """The words of ``text``; their concatenation is ``text``. Time grows linearly with the text for named patterns."""
+        """Return the words of ``text``, which join to it. Time grows linearly with the text for named patterns."""
         if self.scanner is not None:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
@@ -99,11 +99,11 @@ class RegexPreTokenizer:
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on some text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
-        """The units of one word: its bytes."""
+        """Return the units of one word: its bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def to_native(self) -> PreTokenizer:
-        """The same split as a pre-tokenizer of the ``tokenizers`` library.
+        """Return the same split as a pre-tokenizer of the ``tokenizers`` library.
 
         Raises:
             SGPEError: the library is not there in a version before 1.0, or cannot read a pattern.
@@ -112,7 +112,7 @@ class RegexPreTokenizer:
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """The pieces of a text that is cut in several ways, each of which is given the pieces of the last."""
+    """Return the pieces of a text that is cut in several ways, each of which is given the pieces of the last."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -120,7 +120,7 @@ def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
 
 
 def _scanner(splitting: Splitting) -> Scanner | None:
-    """The native scanner for a way to cut text; None where a split pattern has none."""
+    """Return the native scanner for a way to cut text; None where a split pattern has none."""
     letters = splitting.script_letters
     joiners = splitting.script_joiners
     ranges = sorted(one for script in letters for one in script)
@@ -152,7 +152,7 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:
-    """What to do with each piece, step by step, in Python; None where the two engines may read a pattern differently."""
+    """Return what to do with each piece, step by step, in Python; None where the two engines may differ."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
@@ -171,13 +171,13 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Whether both engines are known to read a regex alike; those that may match nothing differ in where they do."""
+    """Return whether both engines are known to read a regex alike; those that may match nothing differ in where they do."""
     is_tested = any(known.scanner for known in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
 
 def _isolating(pattern: str) -> Cut:
-    """Cuts a text into the matches of a regex and what lies between them."""
+    """Cut a text into the matches of a regex and what is between them."""
     compiled = regex.compile(pattern)
 
     def cut(text: str) -> list[str]:
@@ -199,7 +199,7 @@ _disputed: dict[str, set[str]] = {}
 
 
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether both engines put every character of ``text`` into the same classes.
+    """Return whether both engines put every character of ``text`` into the same classes.
 
     Asked once per character and class, then remembered: the sets grow with the distinct characters seen, at most Unicode.
     """

@@ -32,7 +32,7 @@ class Recipe:
         uses_pattern: A split pattern cuts everything else.
         normalization: One of `NORMALIZATIONS`.
         special_tokens: Of a tokenizer that is trained with it.
-        special_tokens_position: Where their ids lie.
+        special_tokens_position: Where their ids are.
         words_of: The recipe that cuts text into the same words; empty for its own. A `Splitting` has that one: how words are
             learned from is the business of training.
     """
@@ -156,7 +156,7 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Reads the regexes of a saved tokenizer: as a recipe if they spell one, else as split patterns.
+        """Read the regexes of a saved tokenizer: as a recipe if they spell one, else as split patterns.
 
         Raises:
             SGPEError: one is not a regex, or an argument is wrong.
@@ -183,7 +183,7 @@ class Splitting:
         patterns: tuple[str, ...],
         rest: Mapping[str, Any],
     ) -> Splitting | None:
-        """The splitting that letters and regexes for all else may spell; None if the letters belong to no script."""
+        """Return the splitting that letters and regexes for all else may spell; None if the letters belong to no script."""
         scripts = [_script_of(recipe, one) for one in letters]
         if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or any(map(is_name, patterns)):
             return None
@@ -214,7 +214,7 @@ class Splitting:
         return self._joiners() if self.joiners is None else self.joiners
 
     def _joiners(self) -> tuple[Ranges, ...]:
-        """The same by today's tables."""
+        """Return the same by today's tables."""
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
             return (runs({ord(joiner) for script in scripts for joiner in script.joiners}),) * len(scripts)
@@ -248,7 +248,7 @@ class Splitting:
         return self.patterns
 
     def covers_all(self, step: int) -> bool:
-        """Whether the regex of a step is known to match every character, so that nothing lies between two matches."""
+        """Return whether the regex of a step is known to match every character, so that nothing is between two matches."""
         return self.recipe == "sgpe" or covers_all(self.regexes[step])
 
     @property
@@ -260,7 +260,7 @@ class Splitting:
         return known[0] if known else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values. The regexes are among them, so that counts tell tables of different versions apart."""
+        """Return plain JSON values. The regexes are among them, so that counts tell tables of different versions apart."""
         return {
             "recipe": self.recipe,
             "scripts": list(self.scripts),
@@ -272,7 +272,7 @@ class Splitting:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Splitting:
-        """The inverse of `to_dict`.
+        """Return the inverse of `to_dict`.
 
         Raises:
             SGPEError: a value is missing, unknown or of another type.
@@ -290,7 +290,7 @@ class Splitting:
         return splitting
 
     def difference(self, other: Splitting) -> str:
-        """The first setting in which two ways to cut words differ; empty if there is none."""
+        """Return the first setting in which two ways to cut words differ; empty if there is none."""
         ours, theirs = self.to_dict(), other.to_dict()
         return next((name for name in ours if ours[name] != theirs[name]), "")
 
@@ -304,7 +304,7 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
-    """What words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
+    """Return what words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
 
@@ -316,7 +316,7 @@ def _letters_and_marks(script: Script) -> Ranges:
 
 @cache
 def _marks_of_none() -> str:
-    """The marks that all scripts share, without a few that are of Devanagari."""
+    """Return the marks that all scripts share, without a few that are of Devanagari."""
     return "".join(sorted(set(shared_marks()).difference(*(script.letters_and_marks() for script in TEN))))
 
 
@@ -326,7 +326,7 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """The script that most of the letters belong to by today's tables; empty if there is none."""
+    """Return the script that most of the letters belong to by today's tables; empty if there is none."""
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
@@ -342,7 +342,7 @@ _check = lru_cache(256)(tokenizers_library.check_regex)
 
 
 def _character_class(ranges: Ranges) -> str:
-    """The inside of a regex class.
+    """Return the inside of a regex class.
 
     >>> _character_class(((97, 99), (101, 102), (120, 120)))
     'a-cefx'
@@ -359,14 +359,14 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """The scripts' letters and joiners in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
+    """Return the scripts' letters and joiners in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))
     return tuple(map(runs, letters)), tuple(runs(all_ - first) for first, all_ in zip(letters, inside, strict=True))
 
 
 def _points(text: str) -> set[int]:
-    """The code points of what stands between the brackets of a class without escapes."""
+    """Return the code points of what stands between the brackets of a class without escapes."""
     points: set[int] = set()
     for part in regex.findall(".-.|.", text, flags=regex.DOTALL):
         points.update(range(ord(part[0]), ord(part[-1]) + 1))

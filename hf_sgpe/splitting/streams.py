@@ -19,20 +19,20 @@ from hf_sgpe.splitting.syllables import Walk, script_of_characters
 _WORD = r"[\p{L}\p{N}]"
 # Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
 _MARK = "[.,!?()…。，、۔،]"
-# searched from the right, so that the last cut is found in time that does not grow with what lies before it
+# searched from the right, so that the last cut is found in time that does not grow with what is before it
 _SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")
 _FIRST_CUT = regex.compile(_SAFE_CUT.pattern.removeprefix("(?r)"))
 _CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
-    r"""Chunks cut anywhere → texts cut only where it does not matter; the concatenation stays the same.
+    r"""Yield chunks cut anywhere as texts cut only where it does not matter; the concatenation stays the same.
 
     Each chunk is held until a safe cut is seen after it, so memory grows with the longest stretch without one, not with the
     stream. A special token that a safe cut could fall into holds the whole text back.
 
     Args:
-        longest: A stretch without a safe cut is cut after so many characters all the same, and again after so many more.
+        longest: A stretch without a safe cut is cut after this many characters all the same, and again after as many more.
             No chunk may be longer. None for never.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
@@ -73,12 +73,12 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
 
 
 def _whole_lengths(size: int, longest: int) -> int:
-    """How much of a stretch is cut off in whole lengths, so that something is left."""
+    """Return how much of a stretch is cut off in whole lengths, so that something is left."""
     return (size - 1) // longest * longest
 
 
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
-    """Pieces cut anywhere → pieces in which no letter changes any more; the concatenation stays the same.
+    """Yield pieces cut anywhere as pieces in which no letter changes any more; the concatenation stays the same.
 
     A letter is what a script's own grammar of letters makes it. It comes as soon as a character is there that is no part of
     it. Takes a few steps for each character, however long a letter is.
@@ -112,7 +112,7 @@ class _Letter:
         self._whole = 0  # characters held up to the last place where the letter may end
 
     def add(self, character: str) -> str:
-        """What no longer changes once this character has come."""
+        """Return what no longer changes once this character has come."""
         ready: list[str] = []
         coming = [character]
         while coming:
@@ -121,7 +121,7 @@ class _Letter:
                 if not self._begins(character):
                     ready.append(character)
             elif not self._goes_on(character):
-                # As far as the letter is whole it is done; what was read beyond that begins anew.
+                # As far as the letter is whole it is done; what was read beyond that begins the next.
                 ready += self.held[: self._whole]
                 coming += [character, *reversed(self.held[self._whole :])]
                 self.held = []

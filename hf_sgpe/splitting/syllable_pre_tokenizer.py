@@ -50,14 +50,14 @@ class LinguisTriePreTokenizer:
         self._other = None if pattern is None else RegexPreTokenizer(pattern)
         self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
         self.patterns = self.splitting.regexes
-        # What goes on with a word of each script.
+        # What continues a word of each script.
         self._inside = {
             name: resolve_script(name).letters_and_marks().union(chr(c) for a, b in joiners for c in range(a, b + 1))
             for name, joiners in zip(self.splitting.scripts, self.splitting.script_joiners, strict=True)
         }
 
     def split(self, text: str) -> list[str]:
-        """The words of ``text``; their concatenation is ``text``."""
+        """Return the words of ``text``; their concatenation is ``text``."""
         if self._other is None:
             units = self.trie.tokenize(text, leading_space=True)
             return ["".join(word) for word in segment_into_words(units, self.scripts)]
@@ -75,7 +75,7 @@ class LinguisTriePreTokenizer:
         return words + self._other.split(text[gap:])
 
     def segment(self, word: str) -> list[str] | list[bytes]:
-        """The units of one word: syllables, the first with the word's leading space, or the bytes of any other word.
+        """Return the units of one word: syllables, the first with the word's leading space, or the bytes of any other word.
 
         In SGPE's words every character of another script is a unit too.
         """
@@ -84,7 +84,7 @@ class LinguisTriePreTokenizer:
         return self._other.segment(word)
 
     def to_native(self) -> PreTokenizer:
-        """The same words from the ``tokenizers`` library: syllable grammars are regular, so splits can express them."""
+        """Return the same words from the ``tokenizers`` library: syllable grammars are regular."""
         return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:

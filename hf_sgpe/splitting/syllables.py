@@ -59,7 +59,7 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """The units of ``text`` in order; their concatenation is ``text``. Time grows linearly with the text.
+        """Return the units of ``text`` in order; their concatenation is ``text``. Time grows linearly with the text.
 
         Args:
             leading_space: Attach a space to the unit that follows it. Of a run of white space only the last character is
@@ -89,7 +89,7 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Where each unit of `tokenize` ends, in characters: the fastest form, since no string is made.
+        """Return where each unit of `tokenize` ends, in characters: the fastest form, since no string is made.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -103,7 +103,7 @@ class LinguisTrie:
         return np.cumsum([len(unit) for unit in self.tokenize(text, leading_space)], dtype=np.int64)
 
     def letters(self, unit: str) -> list[str]:
-        """The visible letters of one unit, without its leading space: what a reader sees as one sign.
+        """Return the visible letters of one unit, without its leading space: what a reader sees as one sign.
 
         Finer than the syllable where a virama without joiner stays visible.
 
@@ -123,7 +123,7 @@ class LinguisTrie:
         return letters
 
     def count_units(self, words: Iterable[bytes], counts: Iterable[int], *, every_word: bool = False) -> dict[str, int]:
-        """The units of words (UTF-8) that occur ``counts`` times, with the words' leading spaces, and how often each occurs.
+        """Count the units of words (UTF-8) that occur ``counts`` times, with the words' leading spaces.
 
         Args:
             every_word: Cut up words of no script, too, character by character.
@@ -142,7 +142,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Name of each script → how many running words begin in it; arguments as for `count_units`.
+        """Return how many running words begin in each script, by its name; arguments as for `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -157,7 +157,7 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """The class letter of each character of ``unit``, ``-`` for those without; its first character tells the script.
+        """Return the class letter of each character of ``unit``, or ``-``; its first character tells the script.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -167,13 +167,13 @@ class LinguisTrie:
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
-        """Name of the script that ``unit``, a syllable or word with or without its leading space, begins in."""
+        """Return the name of the script that ``unit``, a syllable or word with or without its leading space, begins in."""
         script = self._script_of.get(unit.removeprefix(" ")[:1])
         return script.name if script else None
 
     def must_earn(self, unit: str) -> bool:
-        """Whether the characters of ``unit`` have to earn their tokens: they are of a script by grapheme clusters, which may
-        have thousands.
+        """Return whether the characters of ``unit`` have to earn their tokens: they are of a script by grapheme clusters,
+        which may have thousands.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
@@ -188,7 +188,7 @@ class LinguisTrie:
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """The script of each letter and mark of some scripts, which have none in common."""
+    """Return the script of each letter and mark of some scripts, which have none in common."""
     return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
@@ -202,7 +202,7 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_syllables(script: Script, whole_clusters: bool) -> Walk:
-        """To the end of a syllable."""
+        """Return the walk to the end of a syllable."""
         if script.document and not whole_clusters:
             return Walk(script.document, script.document_classes(), None)
         return Walk(script.syllable, script.classes(), script.ends)
@@ -210,19 +210,19 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_letters(script: Script) -> Walk:
-        """To the end of a visible letter."""
+        """Return the walk to the end of a visible letter."""
         return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
 
     def next_state(self, state: str, character: str) -> str | None:
-        """Where a character leads to; None if the walk ends before it."""
+        """Return where a character leads to; None if the walk ends before it."""
         return self.grammar[state].get(self.classes.get(character, ""))
 
     def may_end(self, state: str) -> bool:
-        """Whether the walk may end in a state."""
+        """Return whether the walk may end in a state."""
         return self.ends is None or state in self.ends
 
     def end(self, text: str, start: int) -> int:
-        """Where the longest walk from ``start`` ends; at least one character on."""
+        """Return where the longest walk from ``start`` ends; at least one character on."""
         state = self.next_state("start", text[start])
         position = end = start + 1
         while state and position < len(text):
@@ -235,7 +235,7 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """The native form of the scripts' tables: classes have numbers, from 2 on; 1 is that of the scripts' other letters."""
+    """Return the native form of the scripts' tables: classes have numbers from 2 on; 1 is that of other letters."""
     import hf_sgpe._native as _native
 
     walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
@@ -259,7 +259,7 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Whether a unit has no character of the scripts' blocks and no joiner of theirs (document, section 3.1).
+    """Return whether a unit has no character of the scripts' blocks and no joiner of theirs (document, section 3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")
     (True, False)
@@ -275,7 +275,7 @@ def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
 
 
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
-    """Groups the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
+    """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
 
     A boundary is a word of its own. Other units join the word before them unless they begin with a space.
 

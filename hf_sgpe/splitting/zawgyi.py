@@ -70,7 +70,7 @@ _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u10
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """The encoding of a text in Burmese, by what only one of the two has; of both, the one that it has more of.
+    """Return the encoding of a text in Burmese, by what only one of the two has; of both, the one that it has more of.
 
     None where it has as much of either: it has no Burmese, or its letters are the same in both, or mean something in both.
     Then the text around it decides.
@@ -87,7 +87,7 @@ def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
 
 
 def is_zawgyi(text: str) -> bool:
-    """Whether a text is Burmese in Zawgyi, and not in Unicode, by what only one of them has.
+    """Return whether a text is Burmese in Zawgyi, and not in Unicode, by what only one of them has.
 
     A text that can be either is not (see `encoding_of`), and neither is one in Shan, Mon or Karen.
 
@@ -200,7 +200,7 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 
 
 def to_unicode(text: str) -> str:
-    """Text that is in Zawgyi, as Unicode writes it. Whether it is in Zawgyi is not looked at: see `is_zawgyi`.
+    """Return text that is in Zawgyi, as Unicode writes it. Whether it is in Zawgyi is not looked at: see `is_zawgyi`.
 
     What is read stays. What cannot be seen does not: a sign that stands on a letter twice stands there once.
 
@@ -215,7 +215,7 @@ def to_unicode(text: str) -> str:
 
 
 def _in_order(syllable: regex.Match[str]) -> str:
-    """A letter, and its signs in the order of Unicode: kinzi, the letter, those below it, and then the signs."""
+    """Return a letter, and its signs in the order of Unicode: kinzi, the letter, those below it, and then the signs."""
     letter = syllable["letter"]
     given = syllable["before"] + syllable["after"]
     if not given:

@@ -54,7 +54,7 @@ def write(
     tokenizer: TokenizerData | None = None,
     pre_tokenizer: str | None = None,
 ) -> str | None:
-    """Writes a model in a folder of transformers as a GGUF file.
+    """Write a model in a folder of transformers as a GGUF file.
 
     The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
 
@@ -139,7 +139,7 @@ def write(
 
 
 def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
-    """Writes a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
+    """Write a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
 
     Args:
         pre_tokenizer: As in `write`.
@@ -157,7 +157,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """A block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
+    """Run a block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
     try:
         yield
     except SGPEError:
@@ -209,7 +209,7 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
 
 
 def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
-    """The pre-tokenizers that are for a tokenizer's split, the most exact first."""
+    """Return the pre-tokenizers that are for a tokenizer's split, the most exact first."""
     if tokenizer.splitting.recipe != "bpe":
         return []
     fitting = of_patterns(tokenizer.splitting.patterns)

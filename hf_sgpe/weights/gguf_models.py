@@ -268,7 +268,7 @@ COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()
 
 
 def why_not(config: Config) -> str:
-    """Why llama.cpp would, or might, compute something else than transformers from a model's file; empty if it does not.
+    """Return why llama.cpp would, or might, compute something else than transformers, or an empty text.
 
     Args:
         config: As `transformers_config` gives it.
@@ -281,7 +281,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """A configuration that also has the usual names for what its type calls otherwise."""
+    """Return a configuration that also has the usual names for what its type calls otherwise."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]
@@ -289,13 +289,13 @@ def usual(config: Config) -> dict[str, Any]:
 
 
 def heads_of(config: Config) -> tuple[int, int]:
-    """Numbers of heads: of queries, and of keys and values."""
+    """Return the numbers of heads: of queries, and of keys and values."""
     queries = config["num_attention_heads"]
     return queries, config.get("num_key_value_heads") or queries
 
 
 def head_size(config: Config) -> int:
-    """The size of a head."""
+    """Return the size of a head."""
     size: int = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return size
 
@@ -316,6 +316,6 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def experts_of(config: Config) -> int:
-    """How many experts a layer has, which no model has whose record names none."""
+    """Return how many experts a layer has, which no model has whose record names none."""
     has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
     return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0

@@ -21,7 +21,7 @@ _PROGRESS = re.compile(rb"\[ *(\d+)/ *(\d+)\]")
 
 
 def check_installed() -> None:
-    """Makes sure that `quantize` can begin.
+    """Make sure that `quantize` can begin.
 
     Raises:
         NotInstalledError: llama-cpp-python is missing.
@@ -31,7 +31,7 @@ def check_installed() -> None:
 
 
 def quantize(source: Path, target: Path, weight_type: str) -> None:
-    """Writes a GGUF file again with smaller weights and all else as it is. Takes minutes for a model of some billions.
+    """Write a GGUF file again with smaller weights and all else as it is. Takes minutes for a model of some billions.
 
     Args:
         source: A file with weights in F32, F16 or BF16.

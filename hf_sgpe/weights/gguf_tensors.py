@@ -41,7 +41,7 @@ class Tensor(NamedTuple):
 
 
 def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
-    """What to write of a model's weights.
+    """Yield what to write of a model's weights.
 
     Args:
         weights: As `hf_sgpe.weights.safetensors_files.stored` gives them.
@@ -122,13 +122,13 @@ def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -
 
 
 def _interleaved(weights: Weights, heads: int) -> Weights:
-    """transformers rotates the first half of a head with the second, llama.cpp each number with its neighbour."""
+    """Put each number of a head next to its neighbour: transformers rotates its first half with the second."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
 def _rope_factors(config: Config) -> Weights | None:
-    """The divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
+    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
     positions = rope(config)
     if positions["rope_type"] != "llama3":
         return None
@@ -145,7 +145,7 @@ def _rope_factors(config: Config) -> Weights | None:
 
 
 def describe(writer: GGUFWriter, config: Config) -> None:
-    """Writes a model's numbers.
+    """Write a model's numbers.
 
     Args:
         config: As `usual` gives it.

@@ -11,7 +11,7 @@ last_lines: deque[str] = deque(maxlen=50)
 
 
 def silence() -> None:
-    """Keeps llama.cpp from writing to stderr, and its lines in `last_lines`."""
+    """Keep llama.cpp from writing to stderr, and its lines in `last_lines`."""
     import llama_cpp
 
     llama_cpp.llama_log_set(_log(), None)

@@ -55,7 +55,7 @@ Compared = Mapping[str, Mapping[str, Sequence[Any]]]
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """The first value of a model's configuration that an engine was not compared on, or an empty text.
+    """Return the first value of a model's configuration that an engine was not compared on, or an empty text.
 
     Args:
         config: As `transformers_config` gives it.
@@ -77,7 +77,7 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that decide what is computed, beside sizes and weights.
+    """Return the values that decide what is computed, beside sizes and weights.
 
     ``rope`` is the type with the names of what it takes, for each kind of layers if they differ, and ``sliding_window``
     which layers look back less than all of the context, or None.
@@ -118,7 +118,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """``config.json`` as transformers reads it, with what it takes where nothing is said.
+    """Return ``config.json`` as transformers reads it, with what it takes where nothing is said.
 
     Raises:
         SGPEError: it knows no such model, or refuses what is said of it.
@@ -137,14 +137,14 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """The tokens at which the model ends, those of ``generation_config.json`` first of all."""
+    """Return the tokens at which the model ends, those of ``generation_config.json`` first of all."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Ids as a configuration has them: one, several or none.
+    """Return ids as a configuration has them: one, several or none.
 
     Raises:
         SGPEError: they are something else.
@@ -159,7 +159,7 @@ def listed(ids: int | list[int] | None) -> list[int]:
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
+    """Return ``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
 
     Where kinds of layers differ, these are of those with full attention, and each kind has its own beside them.
 

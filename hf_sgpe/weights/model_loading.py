@@ -24,7 +24,7 @@ _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
 
 
 def auto_class(config: Any) -> str:
-    """The class of transformers that loads a model of this configuration: an Auto class if it generates text, or its own."""
+    """Return the class that loads a model of this configuration: an Auto class if it generates text, or its own."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     name: str = next(iter(getattr(config, "architectures", None) or ()), "")
@@ -34,7 +34,7 @@ def auto_class(config: Any) -> str:
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """A model by one of the Auto classes: ``kind``.
+    """Return a model by one of the Auto classes: ``kind``.
 
     Args:
         dtype: Of its weights; None for 32 bits, in which models are trained, ``"auto"`` for that of the file.
@@ -49,7 +49,7 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """The same for a causal language model of any class, with all of its weights: what a file lacks would be random.
+    """Return the same for a causal language model of any class, with all of its weights: what a file lacks would be random.
 
     Raises:
         SGPEError: there is none, it is of another kind, or weights are missing.
@@ -93,8 +93,8 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """A tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else as
-    ``AutoTokenizer`` has it.
+    """Return a tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else
+    as ``AutoTokenizer`` has it.
 
     Raises:
         SGPEError: there is none, or it is damaged.

@@ -1,4 +1,4 @@
-"""The weights in a model's folder, read one at a time without PyTorch, and files with some of them made anew."""
+"""The weights in a model's folder, read one at a time without PyTorch, and files with some of them replaced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stored:
     size: int
 
     def read(self) -> Weights:
-        """Its numbers, in 32 bits.
+        """Return the tensor's numbers, in 32 bits.
 
         Raises:
             SGPEError: not all are finite.
@@ -54,7 +54,7 @@ class Stored:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files with a model's weights: one, or those that an index names.
+    """Return the files with a model's weights: one, or those that an index names.
 
     Raises:
         SGPEError: there are none, or not all of them.
@@ -81,7 +81,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
-    """Name → where that tensor is, file by file and in the order of their bytes.
+    """Return where each tensor is, by its name, file by file and in the order of their bytes.
 
     Args:
         any_type: Also take tensors that `Stored.read` cannot, such as those of quantized models.
@@ -104,7 +104,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
 
 def tensors_in(file: Path) -> dict[str, Stored]:
-    """Name → where that tensor is in a file, in the order of their bytes.
+    """Return where each tensor of a file is, by its name, in the order of their bytes.
 
     Raises:
         SGPEError: it is damaged, or not all there.
@@ -148,7 +148,7 @@ class Made:
 
 
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
-    """Writes a file of safetensors again with some of its tensors made anew; all others bit for bit as they are.
+    """Write a file of safetensors again with some of its tensors replaced; all others bit for bit as they are.
 
     Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
 
@@ -189,7 +189,7 @@ def _parts(tensor: Stored) -> Iterator[memoryview]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Makes sure that a tied head, if it is stored too, is the embedding.
+    """Make sure that a tied head, if it is stored too, is the embedding.
 
     Raises:
         SGPEError: it is another one, which transformers keeps and other engines pass over.

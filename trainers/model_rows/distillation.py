@@ -36,7 +36,7 @@ def distilled_rows(
     *,
     steps: int = 300,
 ) -> list[torch.Tensor]:
-    """The new rows of a model of a folder or of the Hub, by `distil`: of each of its tables, in 32 bits.
+    """Return the new rows of a model of a folder or of the Hub, by `distil`: of each of its tables, in 32 bits.
 
     Holds the whole model in memory in 32 bits, on a GPU if there is one.
 
@@ -67,7 +67,7 @@ def distil(
     seed: int = 1,
     progress: bool | None = None,
 ) -> None:
-    """Trains the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer; all else stays.
+    """Train the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer; all else stays.
 
     Each step reads some pieces of text twice: in old tokens, which gives the hidden states that are wanted, and in new
     ones. States are compared where a token of both ends, by the square of their distance over the square of their length.
@@ -144,7 +144,7 @@ def _loss(model: PreTrainedModel, examples: Sequence[tuple[Ids, Ids, Ids, Ids]])
 def _states(
     model: PreTrainedModel, rows: Sequence[Ids], *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The last hidden states, texts by tokens by width."""
+    """Return the last hidden states, texts by tokens by width."""
     import torch
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
@@ -161,7 +161,7 @@ def _examples(
     texts: Sequence[str],
     length: int,
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Pieces of text in old tokens and in new ones, each with the places where a token of both ends."""
+    """Yield pieces of text in old tokens and in new ones, each with the places where a token of both ends."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     for text in texts:
         ours, theirs = (one(text, **options)["input_ids"] for one in (tokenizer, old))
@@ -183,7 +183,7 @@ def _examples(
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase, ids: Ids) -> list[int]:
-    """Where in the bytes of a text its tokens end; a character of a byte-level token is a byte."""
+    """Return where in the bytes of a text its tokens end; a character of a byte-level token is a byte."""
     added = tokenizer.get_added_vocab()
     tokens = tokenizer.convert_ids_to_tokens(ids)
     return list(accumulate(len(token.encode()) if token in added else len(token) for token in tokens))

@@ -61,7 +61,7 @@ class RowMap:
         return sorted(self.pieces)
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None) -> torch.Tensor:
-        """The new rows of a tensor that has one for each old id: an embedding, an output or its bias.
+        """Return the new rows of a tensor that has one for each old id: an embedding, an output or its bias.
 
         Means are not drawn out to the length of other rows: as an output, a mean makes a new token as likely as the
         geometric mean of its pieces, so that it takes little from the tokens that the model knows. Drawn out to the usual
@@ -77,10 +77,10 @@ class RowMap:
         return torch.cat(list(self.parts(old, started)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
-        """The same, some thousand rows at a time, for tables that are files."""
+        """Yield the same, some thousand rows at a time, for tables that are files."""
         import torch
 
-        # Not under no_grad, which would hold for whoever takes the parts, too, until the last one is taken.
+        # Not under no_grad, which would hold for the caller, too, until the last one is taken.
         flat = old.detach().reshape(len(old), -1)
         spare = range(len(old)) if self.keeps_ids else ()
         source = torch.full((self.rows,), -1, dtype=torch.long)
@@ -106,7 +106,7 @@ class RowMap:
             yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
-        """Of the rows of known tokens; of a table in a file, a part at a time."""
+        """Return the mean of the rows of known tokens; of a table in a file, a part at a time."""
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
@@ -149,14 +149,14 @@ def _index(ids: Iterable[int]) -> torch.Tensor:
 
 
 def _wide(table: torch.Tensor) -> torch.dtype:
-    """What means are computed in."""
+    """Return what means are computed in."""
     import torch
 
     return torch.promote_types(table.dtype, torch.float32)
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Which rows for ``old`` those for ``tokenizer`` begin from.
+    """Return which rows for ``old`` those for ``tokenizer`` begin from.
 
     Tokens are the same if their bytes are. Special and added tokens are the same if their text is, or else if they play the
     same part: eos, bos, pad or unk.
@@ -217,7 +217,7 @@ class _Tokens:
         self._bytes_of = {id: token for token, id in self.ordinary.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """The ids of the ordinary tokens that each of ``tokens``, which are bytes, is cut into; none if it cannot be."""
+        """Return the ids of the ordinary tokens that spell each of ``tokens``, which are bytes; none if none do."""
         given = list(tokens)
         # Split and all. Where a normalizer, a prefix or a special token comes between, the merges alone do.
         texts = [token.decode(errors="replace") for token in given]

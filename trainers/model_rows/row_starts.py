@@ -22,7 +22,7 @@ _BATCH = 512
 
 
 def by_position(row_map: RowMap) -> RowMap:
-    """Later pieces weigh more, 1 : 2 : 3 and so on: the last ones are nearest to what follows the token.
+    """Weigh later pieces more, 1 : 2 : 3 and so on: the last ones are nearest to what follows the token.
 
     >>> by_position(RowMap(4, [0, 1], {0: 0, 1: 1}, {2: [0, 1], 3: []})).weights
     {2: [0.3333333333333333, 0.6666666666666666], 3: []}
@@ -42,10 +42,10 @@ def by_pursuit(
     *,
     terms: int = 16,
 ) -> RowMap:
-    """What a token is made of in a model that knows it, a donor, it is made of here: orthogonal matching pursuit.
+    """Make a token of what it is made of in a model that knows it, a donor: orthogonal matching pursuit.
 
     The donor's row for a new token (the mean of its pieces, if it has none) is approximated by a sum of the donor's rows for
-    tokens that both models have, chosen one after another as what is left over demands, and weighted anew by least squares
+    tokens that both models have, chosen one after another as what is left over demands, and weighted again by least squares
     after each choice. The same tokens with the same weights then make the new row. Described in arXiv 2506.06607.
 
     Takes time in proportion to new tokens × common tokens × the donor's width × ``terms``.
@@ -86,7 +86,7 @@ def by_pursuit(
 def _pursue(
     target: torch.Tensor, known: torch.Tensor, directions: torch.Tensor, terms: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each row of ``target`` the numbers of ``terms`` rows of ``known``, and what each of them weighs in the sum."""
+    """Return for each row of ``target`` the numbers of ``terms`` rows of ``known``, and their weights in the sum."""
     import torch
 
     rest = target

@@ -29,7 +29,7 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Replaces the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
+    """Replace the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
 
     Rows follow their tokens, and those of new tokens begin at the mean of their old pieces
     (`trainers.model_rows.embedding_rows`). So do ids in the configuration and the generation configuration;
@@ -63,7 +63,7 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Which rows for ``old`` those for ``tokenizer`` begin from, in a model that has ``present`` of them.
+    """Return which rows for ``old`` those for ``tokenizer`` begin from, in a model that has ``present`` of them.
 
     Where all old tokens keep their ids, the model keeps all rows that it has, spare ones too.
 
@@ -91,7 +91,7 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
         model.resize_token_embeddings(row_map.rows, mean_resizing=False)
     except NotImplementedError:
         raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
-    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing makes it anew, in 32 bits
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing replaces it by one in 32 bits
         model.final_logits_bias = bias.to(rows[-1].dtype)
     with torch.no_grad():
         for table, new in zip(tables_of(model), rows, strict=True):
@@ -103,7 +103,7 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """The tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
+    """Return the tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
     if output is not None:
@@ -115,7 +115,7 @@ def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """The ids of tokens in a configuration that are others for another tokenizer: name → value.
+    """Return the ids of tokens in a configuration that are others for another tokenizer: name → value.
 
     Every id follows its token. bos, eos and pad become the tokenizer's, None where it has none; but if it was extended, so
     that all old tokens keep their ids, nothing changes.
@@ -139,13 +139,13 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """How many rows an embedding needs for a tokenizer's ids, gaps between them included, rounded up to ``multiple``."""
+    """Return how many rows an embedding needs for a tokenizer's ids and gaps, rounded up to ``multiple``."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The ids that a tokenizer was given when it was extended, the last time if there were several; none if it was not."""
+    """Return the ids that a tokenizer got when it was extended last; none if it was not."""
     said = tokenizer.init_kwargs.get("sgpe")
     extensions = said.get("extensions") if isinstance(said, dict) else None
     ranges = extensions[-1].get("new_ids", []) if extensions else []
@@ -171,7 +171,7 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """From now on, the optimizer's steps are as described."""
+        """Let the optimizer's steps be as described from now on."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
         optimizer.register_step_post_hook(lambda *_: self._write_back())
 
@@ -195,7 +195,7 @@ PARTS = ("all", "ends", "embeddings", "new-rows")
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Groups of parameters for an optimizer, and what is to be attached to it; other parameters are frozen.
+    """Return groups of parameters for an optimizer, and what is to be attached to it; other parameters are frozen.
 
     Args:
         parts: One of `PARTS`.
@@ -223,7 +223,7 @@ def parameter_groups(
 
 
 def _ends_of(model: PreTrainedModel) -> list[torch.nn.Module]:
-    """The first layer and the last."""
+    """Return the first layer and the last."""
     from torch.nn import ModuleList
 
     number = getattr(model.config, "num_hidden_layers", 0)

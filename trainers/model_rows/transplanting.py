@@ -1,6 +1,6 @@
 """A model in files follows its tokenizer: rows for other tokens, and all else bit for bit as it is.
 
-Nothing is loaded as a model: tables are read where they lie and written some thousand rows at a time, and all other tensors
+Nothing is loaded as a model: tables are read in place and written some thousand rows at a time, and all other tensors
 are copied. So memory holds little more than the rows in hand, however large the model is, and time grows with its size.
 """
 
@@ -92,7 +92,7 @@ def transplant(
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
-    """Writes a model again for another tokenizer, with that tokenizer beside it.
+    """Write a model again for another tokenizer, with that tokenizer beside it.
 
     Rows follow their tokens; those of new tokens begin at the mean of the pieces that the model's own tokenizer cuts them
     into, in the input embedding, in the output if it is not tied, and in its bias. Token ids in the configuration and the
@@ -109,7 +109,7 @@ def transplant(
         learn: Makes the new rows of each of the model's tables, in 32 bits, as
             `trainers.model_rows.distillation.distilled_rows` does; None for those of ``start``.
         multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
-        model_tokenizer: That of the model, if it does not lie beside it.
+        model_tokenizer: That of the model, if it is not next to it.
         describe: Makes further files beside the finished model, which it is given in a temporary folder: name → text.
 
     Raises:
@@ -170,11 +170,11 @@ def transplant(
 
 
 def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Makes sure that nothing lies where the model is to be written; `transplant` does so, too.
+    """Make sure that there is nothing where the model is to be written; `transplant` does so, too.
 
     Args:
         sources: What it is made from, which is never replaced.
-        overwrite: Anything else may lie there.
+        overwrite: Anything else may be there.
 
     Raises:
         SGPEError: ``out`` has no name, is one of the sources, or is a folder that holds files.
@@ -188,7 +188,7 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:
-    """The folder of a model, which is downloaded if it is none here.
+    """Return the folder of a model, which is downloaded if it is none here.
 
     Raises:
         SGPEError: it is none.
@@ -204,8 +204,8 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Names of the stored tensors that have a row for each token, the embedding first, and which of the model's tables each
-    is, as `tables_of` numbers them.
+    """Return the names of the stored tensors that have a row for each token, the embedding first, and which of the model's
+    tables each is, as `tables_of` numbers them.
 
     Args:
         model: The same without weights.
@@ -245,7 +245,7 @@ def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """The model without its weights, of the class that its configuration names or, where it names none, a causal one."""
+    """Return the model without its weights, of the class that its configuration names, or else a causal one."""
     import torch
     import transformers
 
@@ -273,7 +273,7 @@ def _made(name: str, table: Stored, row_map: RowMap, started: torch.Tensor | Non
 
 
 def _mapped(table: Stored) -> torch.Tensor:
-    """Its rows, which are read from the file where they are used."""
+    """Return its rows, which are read from the file where they are used."""
     import torch
 
     flat = (_rows_of(table), -1)
@@ -282,7 +282,7 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """The input embedding of a model in files, rows by width; only what is used of it is read.
+    """Return the input embedding of a model in files, rows by width; only what is used of it is read.
 
     Raises:
         SGPEError: as `transplant`.
@@ -303,7 +303,7 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
 
 
 def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """A configuration with the size of the new vocabulary and its ids; models of images have one for their text in it."""
+    """Return a configuration with the new vocabulary's size and ids; models of images have one for their text in it."""
     changed = {**config, **_moved(config, row_map, tokenizer)}
     text = config.get("text_config")
     if isinstance(text, dict):

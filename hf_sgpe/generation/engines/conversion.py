@@ -25,17 +25,17 @@ Loaded = TypeVar("Loaded")
 
 
 def cache_folder() -> Path:
-    """Where conversions are kept: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's folder for caches."""
+    """Return where conversions are kept: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's folder for caches."""
     if folder := os.environ.get("HF_SGPE_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf_sgpe"
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """A model's folder in another form, which is made if it is not there, loaded.
+    """Return a model's folder in another form, which is made if it is not there, loaded.
 
     It is known by the place of the source and by names, sizes and times of its files, so a model that was trained further is
-    converted anew. One that cannot be loaded is removed, and converted once more if it was not new. Removing the cache is
+    converted again. One that cannot be loaded is removed, and converted once more if it was not new. Removing the cache is
     safe at any time.
 
     Args:

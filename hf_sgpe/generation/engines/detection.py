@@ -51,11 +51,11 @@ class Machine:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def has(self, engine: str) -> bool:
-        """Whether an engine can be used."""
+        """Return whether an engine can be used."""
         return engine in self.versions and engine not in self.why_not
 
     def rank(self, engine: type[Engine]) -> int:
-        """Which engine to prefer: the one with the lowest rank."""
+        """Return which engine to prefer: the one with the lowest rank."""
         has_gpu = any(not device.startswith(("CPU", "NPU")) for device in self.devices.get(engine.name, ()))
         return engine.rank_on_gpu if has_gpu and engine.rank_on_gpu is not None else engine.rank
 
@@ -79,7 +79,7 @@ class EngineInfo(NamedTuple):
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
-    """All engines, those that can be used and those that cannot."""
+    """Return all engines, those that can be used and those that cannot."""
     machine = machine or look()
     infos = []
     for name, engine in ENGINES.items():
@@ -91,7 +91,7 @@ def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
 
 
 def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -> str:
-    """The name of the engine to run a model with here.
+    """Return the name of the engine to run a model with here.
 
     Args:
         model: Its folder or file, or a repository on the Hub.
@@ -117,7 +117,7 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
 
 
 def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exact: bool = False, **settings: Any) -> Engine:
-    """Loads a model.
+    """Load a model.
 
     Args:
         model: The folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
@@ -158,7 +158,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Where a model is: a folder or a file, or what was downloaded of a repository on the Hub.
+    """Return where a model is: a folder or a file, or what was downloaded of a repository on the Hub.
 
     Raises:
         SGPEError: there is none.
@@ -170,7 +170,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """One of `MODEL_KINDS`, after what wrote the model.
+    """Return one of `MODEL_KINDS`, after what wrote the model.
 
     Raises:
         SGPEError: there is no model.
@@ -186,7 +186,7 @@ def kind_of_model(path: Path) -> str:
 
 
 def look() -> Machine:
-    """What is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
+    """Return what is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
     return _look_for(tuple(ENGINES.values()))
 
 
@@ -210,7 +210,7 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Which package is installed in a version that the engine's own does not go with."""
+    """Return which package is installed in a version that the engine's own does not go with."""
     package = next(iter(engine.packages), "")
     try:
         needs = [Requirement(text) for text in requires(package) or ()] if package else []

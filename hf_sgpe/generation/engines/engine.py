@@ -45,7 +45,7 @@ class ScoredToken(NamedTuple):
 
 
 class Engine(ABC):
-    """A loaded model that goes on from token ids. Use it in a ``with`` block, or `close` it, to give its memory back.
+    """A loaded model that continues token ids. Use it in a ``with`` block, or `close` it, to give its memory back.
 
     It generates one text at a time: where another is begun, the one before ends with an error.
 
@@ -82,12 +82,12 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """What it can compute on here, as its library says; only asked where it is installed."""
+        """Return what it can compute on here, as its library says; only asked where it is installed."""
         return ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Why it would, or might, compute something else than a model says, or cannot load it; empty if it can.
+        """Return why it would, or might, compute something else than a model says, or cannot load it; empty if it can.
 
         Raises:
             SGPEError: there is no model at ``path``.
@@ -98,27 +98,27 @@ class Engine(ABC):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        """The next tokens, ``options.max_new_tokens`` at the most; may, but need not, end with one of ``stop_ids``.
+        """Return the next tokens, ``options.max_new_tokens`` at the most; may, but need not, end with one of ``stop_ids``.
 
         Logits are fetched for ``watch`` alone, which sees a token's before the token is given.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """The logits of what follows each of the ids, tokens by rows of the embedding, some tokens at a time."""
+        """Return the logits of what follows each of the ids, tokens by rows of the embedding, some tokens at a time."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Lets go of the model."""
+        """Let go of the model."""
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """What follows each of several prompts, whose options differ by ``max_new_tokens`` alone."""
+        """Return what follows each of several prompts, whose options differ by ``max_new_tokens`` alone."""
         return [list(self._until_stopped(*prompt)) for prompt in prompts]
 
     def generate(
         self, ids: Iterable[int], options: GenerationOptions | None = None, *, watch: Watch | None = None
     ) -> Iterator[int]:
-        """The tokens that follow, one after another, without the one that stops.
+        """Return the tokens that follow, one after another, without the one that stops.
 
         Ends where a token stops, after ``max_new_tokens``, or where the model's context is full. To break off early, close
         the iterator or let go of it. ``options.stop`` is for text, and has no effect here.
@@ -138,7 +138,7 @@ class Engine(ABC):
     def generate_scored(
         self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0
     ) -> Iterator[ScoredToken]:
-        """The tokens of `generate`, the same for the same options and seed, with their log-probabilities.
+        """Return the tokens of `generate`, the same for the same options and seed, with their log-probabilities.
 
         Args:
             ids: Of the prompt.
@@ -158,7 +158,7 @@ class Engine(ABC):
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)
 
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
-        """The log-probability, to the base e, of each of some tokens but the first, given those before it.
+        """Return the log-probability, to the base e, of each of some tokens but the first, given those before it.
 
         Takes the memory of the logits of a few hundred tokens, however many there are. Ends a text that is being generated.
 
@@ -187,7 +187,7 @@ class Engine(ABC):
         return scores
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """What follows each of several prompts; all at once where the engine can.
+        """Return what follows each of several prompts; all at once where the engine can.
 
         Raises:
             SGPEError: as `generate`, with the number of the prompt.
@@ -202,7 +202,7 @@ class Engine(ABC):
         return self._batch(checked)
 
     def close(self) -> None:
-        """Gives the model's memory back. Closing again does nothing."""
+        """Give the model's memory back. Closing again does nothing."""
         if not self._is_closed:
             self._end()
             self._is_closed = True
@@ -216,7 +216,7 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """The prompt, and the options with no more new tokens than there is room for."""
+        """Return the prompt, and the options with no more new tokens than there is room for."""
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         prompt = self._checked_ids(ids, "prompt")
@@ -236,7 +236,7 @@ class Engine(ABC):
             raise TypeError(f"expected token ids, not {type(ids).__name__}: encode the text first")
         checked = [index(id) for id in ids]
         if not checked:
-            raise SGPEError(f"the {what} is empty: a model goes on from one token at least")
+            raise SGPEError(f"the {what} is empty: a model continues one token at least")
         for id in checked:
             if not 0 <= id < self.vocab_size:
                 raise SGPEError(
@@ -246,7 +246,7 @@ class Engine(ABC):
         return checked
 
     def _end(self) -> None:
-        """Ends the text that is being generated, if there is one."""
+        """End the text that is being generated, if there is one."""
         if self._running is not None:
             try:
                 self._running.close()
@@ -265,7 +265,7 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """The same, after the text before was ended, and as long as no other is begun."""
+        """Yield the same, after the text before was ended, and as long as no other is begun."""
         self._end()
         with closing(steps):
             self._running = steps
@@ -276,7 +276,7 @@ class Engine(ABC):
                     raise SGPEError(f"this engine {what} before this one was at its end")
 
     def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """The same; what a library raises on the way names the engine."""
+        """Yield the same; what a library raises on the way names the engine."""
         try:
             yield from steps
         except (SGPEError, TypeError):
@@ -293,7 +293,7 @@ def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
 
 
 def _log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Log-probabilities of the last axis.
+    """Return the log-probabilities of the last axis.
 
     Raises:
         SGPEError: they are no numbers.
@@ -308,7 +308,7 @@ def _log_softmax(logits: Logits) -> NDArray[np.float64]:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """A block that loads a model: whatever a library says that it cannot becomes one line that names the model.
+    """Run a block that loads a model: whatever a library says that it cannot becomes one line that names the model.
 
     Raises:
         SGPEError: it cannot.
@@ -323,7 +323,7 @@ def loading(path: Path) -> Iterator[None]:
 
 
 def _message_of(error: Exception) -> str:
-    """The message of a library's error, in one line that is not too long."""
+    """Return the message of a library's error, in one line that is not too long."""
     if isinstance(error, KeyError):
         return f"{error} is missing or unknown"
     # OpenVINO says first where in its sources it was.

@@ -14,7 +14,7 @@ ENGINES: dict[str, type[Engine]] = {}
 
 
 def add_engine(engine: type[Engine]) -> None:
-    """Makes an engine known by its name wherever one is named, listed or chosen.
+    """Make an engine known by its name wherever one is named, listed or chosen.
 
     Raises:
         SGPEError: there is one of that name.

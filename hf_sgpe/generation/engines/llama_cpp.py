@@ -96,7 +96,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """The CPU, and a GPU if llama.cpp was built for one."""
+        """Return the CPU, and a GPU if llama.cpp was built for one."""
         import llama_cpp
 
         silence()
@@ -104,7 +104,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
+        """Return why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
 
         Raises:
             SGPEError: the folder holds no model.
@@ -127,7 +127,7 @@ class LlamaCppEngine(Engine):
             last = None
             for number in range(options.max_new_tokens):
                 if watch is not None:
-                    # The sampler reads them where they lie.
+                    # The sampler reads them in place.
                     (logits,) = self._computed(1)
                     if (others := watch(last, logits.copy())) is not None:
                         logits[:] = others
@@ -150,7 +150,7 @@ class LlamaCppEngine(Engine):
             yield self._computed(len(part)).copy()
 
     def _computed(self, tokens: int) -> Logits:
-        """The logits that were computed last, of so many tokens, where llama.cpp has them."""
+        """Return the logits that were computed last, of a number of tokens, in llama.cpp's memory."""
         import llama_cpp
 
         ctx = self._llm.ctx
@@ -158,7 +158,7 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Computes a prompt, but for what it has in common with the text before: a chat grows at its end."""
+        """Compute a prompt, but for what it has in common with the text before: a chat grows at its end."""
         import llama_cpp
 
         llm = self._llm
@@ -181,7 +181,7 @@ def _convert(source: Path, target: Path, *, exact: bool) -> None:
 
 @contextmanager
 def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
-    """llama.cpp's own samplers in the order of `GenerationOptions`: its usual order has the temperature last."""
+    """Give llama.cpp's own samplers in the order of `GenerationOptions`: its usual order has the temperature last."""
     import llama_cpp
 
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())

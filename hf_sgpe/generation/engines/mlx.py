@@ -55,12 +55,12 @@ class MLXEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """The GPU of Apple Silicon, or the CPU."""
+        """Return the GPU of Apple Silicon, or the CPU."""
         return ("Apple GPU",) if (platform.system(), platform.machine()) == ("Darwin", "arm64") else ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Why mlx-lm would, or might, compute something else than transformers from a model's folder; empty if it does not.
+        """Return why mlx-lm would, or might, compute something else than transformers, or an empty text.
 
         Raises:
             SGPEError: the folder holds no model.
@@ -187,7 +187,7 @@ without a word."""
 
 
 def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """A configuration as transformers reads it, in the fields where mlx-lm looks for it; its own defaults are others."""
+    """Return a configuration as transformers reads it, in the fields of mlx-lm, whose own defaults are others."""
     settings = {name: value for name, value in config.items() if value is not None or name in given}
     if config["model_type"] == "qwen3_moe":  # of which transformers 5.5 says these in another way, or not at all
         head_dim = config["hidden_size"] // config["num_attention_heads"]
@@ -203,7 +203,7 @@ def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """mlx-lm's own sampler divides by the temperature last; the steps are its, the order that of `GenerationOptions`."""
+    """Return a sampler in the order of `GenerationOptions`, by the steps of mlx-lm, whose own has the temperature last."""
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
@@ -242,7 +242,7 @@ def _show(watch: Watch) -> Any:
 
 
 def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:
-    """mlx-lm's own counts the last of the prompt's tokens only."""
+    """Return the repetition penalty of all tokens of the prompt; mlx-lm's own counts the last only."""
     import mlx.core as mx
     from mlx_lm.sample_utils import make_repetition_penalty
 

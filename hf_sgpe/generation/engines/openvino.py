@@ -46,14 +46,14 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """The devices that OpenVINO sees."""
+        """Return the devices that OpenVINO sees."""
         import openvino
 
         return tuple(openvino.Core().available_devices)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
+        """Return why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
 
         What it converts it traces from the code of transformers, so that it computes the same.
 
@@ -94,7 +94,7 @@ class OpenVINOEngine(TransformersEngine):
         # Its default quantizes large models, which changes what they say.
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it goes on without the wrapper
+        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it does without the wrapper
         logging.getLogger("optimum").setLevel(logging.ERROR)
 
         def load(folder: Path) -> Any:
@@ -118,7 +118,7 @@ def _convert(source: Path, target: Path) -> None:
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """OpenVINO's converter and nncf report to their makers what they convert, but not from a CI."""
+    """Run a block as on a CI, where OpenVINO's converter and nncf do not report to their makers what they convert."""
     before = os.environ.get("CI")
     os.environ["CI"] = "true"
     try:

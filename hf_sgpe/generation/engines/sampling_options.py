@@ -52,7 +52,7 @@ class GenerationOptions:
             knows (`hf_sgpe.splitting.streams.whole_letters`). The text is the same, in other pieces.
         heal: Where a prompt of text ends inside a token that the model may have meant, the prompt's last tokens are chosen
             again, with any token allowed that begins with all that was taken back (`hf_sgpe.generation.token_healing`).
-            Without effect in a conversation, where nobody goes on from the last word.
+            Without effect in a conversation, where nobody continues the last word.
 
     Raises:
         SGPEError: a number is out of its range.
@@ -121,5 +121,5 @@ class GenerationOptions:
         return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
-        """The same, with no more than so many new tokens."""
+        """Return the same, with no more than ``tokens`` new ones."""
         return self if self.max_new_tokens <= tokens else replace(self, max_new_tokens=tokens)

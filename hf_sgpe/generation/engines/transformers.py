@@ -53,7 +53,7 @@ class TransformersEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """The CPU, and GPUs of NVIDIA or AMD by their names: PyTorch calls both CUDA."""
+        """Return the CPU, and GPUs of NVIDIA or AMD by their names: PyTorch calls both CUDA."""
         import torch
 
         return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
@@ -145,7 +145,7 @@ class TransformersEngine(Engine):
         is_over: threading.Event | None = None,
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
+        """Return prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
@@ -183,7 +183,7 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """All computed together. Prompts of different lengths are padded, which changes logits by rounding."""
+        """Compute all together. Prompts of different lengths are padded, which changes logits by rounding."""
         several = {options for _, options in prompts}
         longest = max((len(ids) for ids, _ in prompts), default=0)
         # The penalty of older versions counts padding, and padded prompts have to have room, too.
@@ -199,7 +199,7 @@ class TransformersEngine(Engine):
 
 
 def load_whole(path: Path, **options: Any) -> Any:
-    """A model of transformers, all of whose weights are those in its folder.
+    """Return a model of transformers, all of whose weights are those in its folder.
 
     Raises:
         SGPEError: some are missing, which transformers would make up, of other shapes, or left over.
@@ -246,4 +246,4 @@ class _Streamer:
         self._has_prompt = True
 
     def end(self) -> None:
-        """The thread says itself when it is through."""
+        """Do nothing: the thread tells when it is through."""

@@ -50,8 +50,8 @@ SGPE_BRAHMIC: Grammar = {
 
 # --------------------------------------------------------------------------------------------------- syllables
 
-# R* (C | V) (N | S | M | W | J | Z | X)*, and a consonant behind a virama goes on. What belongs to no letter stays with what
-# is before it, however misspelled, so that no extended grapheme cluster is cut (UAX #29, GB9c included).
+# R* (C | V) (N | S | M | W | J | Z | X)*, and a consonant behind a virama continues it. What belongs to no letter stays with
+# what is before it, however misspelled, so that no extended grapheme cluster is cut (UAX #29, GB9c included).
 _MARKS = "NSMJZX"
 _BEGINNING = _row("CVONSMW", "letter") | {"R": "before", "H": "virama"}
 BRAHMIC: Grammar = {

@@ -23,7 +23,7 @@ _ALIKE = 64  # code points whose UTF-8 differs in the last byte only
 
 
 def characters_in(ranges: str) -> str:
-    """The characters of ``"0915-0939 093C"``: hexadecimal code points and ranges with both ends included."""
+    """Return the characters of ``"0915-0939 093C"``: hexadecimal code points and ranges with both ends included."""
     characters: list[str] = []
     for part in ranges.split():
         first, _, last = part.partition("-")
@@ -32,7 +32,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """The inverse of `characters_in`.
+    """Return the inverse of `characters_in`.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -41,7 +41,7 @@ def ranges_text(points: Iterable[int]) -> str:
 
 
 def runs(points: Iterable[int]) -> Ranges:
-    """Code points as (first, last) of neighbouring ones, in order.
+    """Return code points as (first, last) of neighbouring ones, in order.
 
     >>> runs([5, 1, 2, 3])
     ((1, 3), (5, 5))
@@ -57,7 +57,7 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """What scripts/make_script_tables.py has written: ``abugidas``, ``others`` and ``shared``, name → class → ranges."""
+    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``, name → class → ranges."""
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
     return tables
@@ -65,13 +65,13 @@ def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
 
 @cache
 def shared_marks() -> str:
-    """The marks that attach to a letter of any script: combining accents, Arabic vowel points, variation selectors …"""
+    """Return the marks that attach to a letter of any script: combining accents, vowel points, variation selectors …"""
     return characters_in(unicode_says()["shared"]["marks"]["X"])
 
 
 @cache
 def shared_classes() -> Mapping[str, str]:
-    """Character → the letter of its class, for those that may stand in every script: joiners and shared marks."""
+    """Return the class letter of each character that may be in every script: joiners and shared marks."""
     return {**dict.fromkeys(shared_marks(), "X"), ZWJ: "J", ZWNJ: "Z"}
 
 
@@ -139,7 +139,7 @@ class Script:
     document: Grammar | None = None
 
     def own_classes(self) -> dict[str, str]:
-        """Character of the script → the letter of its class; other letters have none."""
+        """Return the class letter of each character of the script; other letters have none."""
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -153,26 +153,26 @@ class Script:
         return {character: letter for letter, text in ranges.items() for character in characters_in(text)}
 
     def classes(self) -> dict[str, str]:
-        """The same with other letters, joiners and the marks that all scripts share."""
+        """Return the same with other letters, joiners and the marks that all scripts share."""
         others = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
         return {**shared_classes(), **others, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """The same as the SGPE document's recipe has it: joiners are those of the script, of one class."""
+        """Return the same as the SGPE document's recipe has it: joiners are those of the script, of one class."""
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """The same as the grammar of letters has it."""
+        """Return the same as the grammar of letters has it."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
-        """Every character that a word of this script is written with; no joiners, digits or punctuation."""
+        """Return every character that a word of this script is written with; no joiners, digits or punctuation."""
         return frozenset(self.own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
-        """Every character by which text can be told to be in this script: its letters and marks, and its own digits and
-        punctuation, which are the rest of its block, and those that Unicode gives to it among its letters elsewhere, but
+        """Return every character by which text can be told to be in this script: its letters and marks, and its own digits
+        and punctuation, which are the rest of its block, and those that Unicode gives to it among its letters elsewhere, but
         for what several scripts share (danda). With it go the unassigned ones beside it whose UTF-8 begins alike: else these
         alone would keep the first bytes of Thai's vowels from being Thai's."""
         letters = self.letters_and_marks()
@@ -191,7 +191,7 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """A space, and then all letters and marks of the script that Unicode has, with its joiners between them if it
+        """Return a space, and then all letters and marks of the script that Unicode has, with its joiners between them if it
         writes any: the longest word that there could be."""
         known = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in known if unicodedata.category(c)[0] == "L"), known[0])

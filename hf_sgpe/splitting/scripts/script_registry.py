@@ -26,7 +26,7 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 
 def add_script(script: Script) -> None:
-    """Makes a script known wherever scripts are named, listed or asked for. It may be one that was known by its grapheme
+    """Make a script known wherever scripts are named, listed or asked for. It may be one that was known by its grapheme
     clusters only, whose place it takes by having its name.
 
     Raises:
@@ -72,7 +72,7 @@ def add_script(script: Script) -> None:
 
 
 def every_script() -> dict[str, Script]:
-    """Name → table of `SCRIPTS`, and of all other scripts of Unicode by their grapheme clusters.
+    """Return the tables of `SCRIPTS` by name, and those of all other scripts of Unicode by their grapheme clusters.
 
     >>> every_script()["ethiopic"].by_clusters
     True
@@ -85,7 +85,7 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names of scripts, each once; ``all`` among them stands for every one of `SCRIPTS`.
+    """Return the names of scripts, each once; ``all`` among them stands for every one of `SCRIPTS`.
 
     Args:
         names: As `resolve_script` takes them, one by one or several with commas between.
@@ -103,7 +103,7 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def resolve_script(name: str) -> Script:
-    """The table of the script called ``name``, also by its ISO 15924 code, or by a language or its code, in any case.
+    """Return the table of the script called ``name``, also by its ISO 15924 code, or by a language or its code, in any case.
 
     Raises:
         SGPEError: there is no such table.
@@ -128,7 +128,7 @@ def resolve_script(name: str) -> Script:
 
 
 def names_of(scripts: Iterable[str]) -> str:
-    """The names of scripts as a sentence has them, or how many they are.
+    """Return the names of scripts as a sentence has them, or how many they are.
 
     >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
     ('thai, khmer', '67 scripts')
@@ -138,8 +138,8 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """The scripts that texts are written in and that have something to keep whole: name → share of all their letters and
-    marks, the greatest first.
+    """Return the scripts that texts are written in and that have something to keep whole: name → share of all their letters
+    and marks, the greatest first.
 
     A script without syllables counts where at least a hundredth of its letters carry a mark of their own: elsewhere each is
     one character, which is whole by itself.

@@ -331,13 +331,13 @@ _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """All that Unicode's IndicSyllabicCategory describes, but for the ten."""
+    """Return all that Unicode's IndicSyllabicCategory describes, but for the ten."""
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 
 @cache
 def others() -> tuple[Script, ...]:
-    """All other scripts, and emoji, by extended grapheme clusters."""
+    """Return all other scripts, and emoji, by extended grapheme clusters."""
     return tuple(_script(name, classes, _CLUSTERS) for name, classes in unicode_says()["others"].items())
 
 
