@@ -104,6 +104,13 @@ def parents_of(target: Path) -> Iterator[None]:
         raise
 
 
+def release(lock: BaseFileLock) -> None:
+    """Release a lock and remove its file."""
+    with suppress(OSError):  # Windows removes it after the release
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
+
+
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
     """Check, without changing anything, that files called ``names`` can be written into ``directory``.
 
@@ -182,7 +189,7 @@ def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator
         yield path
     finally:
         _remove(path)
-        _release(lock)
+        release(lock)
 
 
 def _make_folder(path: Path) -> None:
@@ -199,13 +206,7 @@ def _remove_leftovers(place: Path) -> None:
         with suppress(OSError, NotImplementedError):  # another process is writing it, or we may not remove it
             lock.acquire(timeout=0)
             _remove(file.with_suffix(""))
-            _release(lock)
-
-
-def _release(lock: BaseFileLock) -> None:
-    with suppress(OSError):  # Windows removes it after the release
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+            release(lock)
 
 
 def _remove(path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
@@ -31,17 +32,16 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
     """
     from filelock import FileLock, Timeout
 
-    path = Path(directory) / LOCK_FILE
+    lock = FileLock(Path(directory) / LOCK_FILE)
     try:
-        with FileLock(path, timeout=patience):
-            try:
-                yield
-            finally:
-                with suppress(OSError):  # Windows removes it after the block
-                    path.unlink()
+        lock.acquire(timeout=patience)
     except Timeout:
         message = f"{directory}: another process writes to this folder: wait for it, or give another one"
         raise BlockingIOError(message) from None
+    try:
+        yield
+    finally:
+        release(lock)
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
