@@ -12,15 +12,17 @@ SOURCES = [path for package in ("hf_sgpe", "trainers", "hub_cards", "scripts") f
 
 
 def calls():
-    """What is asked of `not_installed` everywhere: packages, and the extra that is to have them."""
+    """Yield what is asked of `not_installed` and `optional` everywhere: packages, and the extra that is to have them."""
     for path in SOURCES:
-        text = path.read_text(encoding="utf-8")
-        for call in ast.walk(ast.parse(text)) if "not_installed(" in text else ():
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "not_installed":
-                if not all(isinstance(one, ast.Constant) for one in call.args[1:]):
-                    continue  # of a record, which names what it needs
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
+            if name not in ("not_installed", "optional"):
+                continue
+            packages = call.args[1 + (name == "optional") :]
+            packages = packages or call.args[:1]  # a package that is called like its module
+            if all(isinstance(one, ast.Constant) for one in packages):  # if not, a record names what it needs
                 extra = [keyword.value.value for keyword in call.keywords if keyword.arg == "extra"]
-                yield pytest.param([one.value for one in call.args[1:]], extra, id=f"{path.name}:{call.lineno}")
+                yield pytest.param([one.value for one in packages], extra, id=f"{path.name}:{call.lineno}")
 
 
 @pytest.mark.parametrize(("packages", "extra"), [*calls()])
