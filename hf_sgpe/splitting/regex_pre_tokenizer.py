@@ -24,6 +24,7 @@ from hf_sgpe.splitting.scripts.script import Ranges, runs
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
+    from tokenizers import NormalizedString, PreTokenizedString
     from tokenizers.pre_tokenizers import PreTokenizer
 
     from hf_sgpe._native import Scanner
@@ -102,6 +103,14 @@ class RegexPreTokenizer:
         """Return the units of one word: its bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """Return the words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        return with_offsets(self.split(text))
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """Split as ``tokenizers.pre_tokenizers.PreTokenizer.custom`` asks a pre-tokenizer to."""
+        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
+
     def to_native(self) -> PreTokenizer:
         """Return the same split as a pre-tokenizer of the ``tokenizers`` library.
 
@@ -117,6 +126,35 @@ def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
     return words
+
+
+def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
+    """Return each word with the character offsets where it starts and ends.
+
+    >>> with_offsets(["a", " bc"])
+    [('a', (0, 1)), (' bc', (1, 4))]
+    """
+    placed, start = [], 0
+    for word in words:
+        placed.append((word, (start, start + len(word))))
+        start += len(word)
+    return placed
+
+
+def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
+    """Cut the library's string into ``words``, keeping its alignment with the original text.
+
+    One slice costs the length of the string it is cut from, so the string is halved until one word is left: O(n log n) in
+    all, where slicing word after word off the whole would be quadratic.
+    """
+    if len(words) < 2:
+        return [text] if words else []
+    middle = len(words) // 2
+    cut = sum(map(len, words[:middle]))
+    left, right = text[:cut], text[cut : cut + sum(map(len, words[middle:]))]
+    assert left is not None
+    assert right is not None
+    return slices(left, words[:middle]) + slices(right, words[middle:])
 
 
 def _scanner(splitting: Splitting) -> Scanner | None:

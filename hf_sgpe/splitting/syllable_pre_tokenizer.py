@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, slices, with_offsets
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
 if TYPE_CHECKING:
+    from tokenizers import PreTokenizedString
     from tokenizers.pre_tokenizers import PreTokenizer
 
 
@@ -82,6 +83,14 @@ class LinguisTriePreTokenizer:
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
         return self._other.segment(word)
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """Return the words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        return with_offsets(self.split(text))
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """Split as ``tokenizers.pre_tokenizers.PreTokenizer.custom`` asks a pre-tokenizer to."""
+        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
         """Return the same words from the ``tokenizers`` library: syllable grammars are regular."""

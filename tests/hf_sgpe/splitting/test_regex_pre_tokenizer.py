@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from support.data import corpus, needs_data
 from support.texts import newest, texts
+from tokenizers import NormalizedString, PreTokenizedString, Tokenizer, models
+from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import SPLIT_PATTERNS, RegexPreTokenizer, SGPEError
 
@@ -71,6 +73,29 @@ def test_patterns_apply_one_after_another(text):
         assert split(text) == native_words(text)
 
 
+@given(texts)
+def test_attaches_to_a_tokenizer_by_the_custom_protocol(text):
+    ours = RegexPreTokenizer("cl100k")
+    pretokenized = PreTokenizedString(text)
+    PreTokenizer.custom(ours).pre_tokenize(pretokenized)
+    assert [
+        (word, span) for word, span, _ in pretokenized.get_splits(offset_referential="original", offset_type="char")
+    ] == [item for item in ours.pre_tokenize_str(text) if item[0]]
+
+
+def test_custom_protocol_does_not_take_quadratic_time():
+    ours = RegexPreTokenizer("gpt2")
+    pretokenized = PreTokenizedString("ab " * 60_000)
+    ours.pre_tokenize(pretokenized)  # word after word off the whole, this takes minutes
+    assert len(pretokenized.get_splits()) == 60_001
+
+
+def test_a_tokenizer_with_the_python_pre_tokenizer_encodes():
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, " b": 1}, unk_token="a"))
+    tokenizer.pre_tokenizer = PreTokenizer.custom(RegexPreTokenizer("gpt2"))
+    assert tokenizer.encode("a b").offsets == [(0, 1), (1, 3)]
+
+
 def test_segment_gives_bytes():
     assert RegexPreTokenizer("gpt2").segment("é") == [b"\xc3", b"\xa9"]
 
@@ -82,3 +107,11 @@ def test_bad_patterns_are_named():
         RegexPreTokenizer("(")
     with pytest.raises(SGPEError, match="needs a pattern"):
         RegexPreTokenizer()
+
+
+def test_slices_keep_offsets_after_normalization():
+    text = NormalizedString("e\u0301a b")
+    text.nfc()
+    from hf_sgpe.splitting.regex_pre_tokenizer import slices
+
+    assert [str(part) for part in slices(text, ["éa", " ", "b"])] == ["éa", " ", "b"]

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from support.data import corpus, needs_data, sinhala_words
 from support.texts import texts
+from tokenizers import PreTokenizedString
+from tokenizers.pre_tokenizers import PreTokenizer
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, segment_into_words
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
@@ -36,7 +38,7 @@ def test_readable_regex_and_native_forms_agree_on_random_text(scripts, pattern, 
     readable, by_regex, native = forms(scripts, pattern)
     words = readable.split(text)
     assert words == by_regex.split(text)
-    assert words == [word for word, _ in native.pre_tokenize_str(text)]
+    assert readable.pre_tokenize_str(text) == native.pre_tokenize_str(text)
     assert "".join(words) == text
 
 
@@ -48,7 +50,7 @@ def test_readable_regex_and_native_forms_agree_on_real_text(scripts, pattern, la
     text = corpus(language, 20_000)
     words = readable.split(text)
     assert words == by_regex.split(text)
-    assert words == [word for word, _ in native.pre_tokenize_str(text)]
+    assert readable.pre_tokenize_str(text) == native.pre_tokenize_str(text)
 
 
 @given(texts)
@@ -79,6 +81,15 @@ def test_words_of_different_scripts_part():
     readable = LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k")
     assert readable.split("කाक") == ["ක", "ाक"]
     assert readable.split("\u200dක\u200d\u200cක") == ["\u200d", "ක\u200d\u200cක"]
+
+
+@given(texts)
+def test_attaches_by_the_custom_protocol(text):
+    ours = LinguisTriePreTokenizer(["sinhala"], "o200k")
+    pretokenized = PreTokenizedString(text)
+    PreTokenizer.custom(ours).pre_tokenize(pretokenized)
+    spans = [(word, span) for word, span, _ in pretokenized.get_splits(offset_referential="original", offset_type="char")]
+    assert spans == [item for item in ours.pre_tokenize_str(text) if item[0]]
 
 
 def test_recipes():

@@ -330,7 +330,7 @@ def split_alike(pattern, text):
     words = readable.split(text)
     assert "".join(words) == text
     assert by_regex.split(text) == words
-    assert words == [word for word, _ in native.pre_tokenize_str(text)]
+    assert native.pre_tokenize_str(text) == readable.pre_tokenize_str(text)
     return words
 
 
