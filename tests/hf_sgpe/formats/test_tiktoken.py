@@ -133,7 +133,7 @@ def test_a_token_has_the_rank_of_the_merge_that_text_comes_to(tmp_path):
 def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     with pytest.raises(SGPEError, match="ids are not in the order of its merges"):
-        tiktoken_format.write(by_frequency.to_bpe(), tmp_path / "x.tiktoken")
+        tiktoken_format.write(by_frequency.to_data(), tmp_path / "x.tiktoken")
     unreachable = BPETokenizer(BYTES | {b"abc": 256}, [])
     with pytest.raises(SGPEError, match="'abc' comes from no merge"):
         tiktoken_format.write(unreachable, tmp_path / "x.tiktoken")
@@ -148,7 +148,7 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
 def test_ids_in_any_order_and_pieces_of_every_kind():
     """Ids by frequency, as the SGPE document has them, are renumbered around tiktoken's kernel."""
     vocabulary = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
-    tokenizer = vocabulary.to_bpe()
+    tokenizer = BPETokenizer.of(vocabulary.to_data())
     for encoding in (tokenizer.to_tiktoken(), pickle.loads(pickle.dumps(tokenizer.to_tiktoken("x")))):
         text = "කරම කර ab [UNK] ර" + corpus("si", 2000)
         ids = tokenizer.encode(text, allowed_special="all")
