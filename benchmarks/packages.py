@@ -180,7 +180,7 @@ def kitoken(folder: str, threads: int) -> Package:
 
 
 def quicktok(folder: str, threads: int) -> Package:
-    """Of the two packages on PyPI that are imported as quicktok, the one called quicktok-v1."""
+    """Import quicktok-v1, which is one of two packages on PyPI that are imported as quicktok."""
     quicktok = importlib.import_module("quicktok")
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
         quicktok.import_tokenizer(f"{folder}/tokenizer.json", "imported", temporary)

@@ -20,7 +20,7 @@ class NotInstalledError(SGPEError, ImportError):
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
-    """The error for a missing optional package, with the command that installs it.
+    """Return the error for a missing optional package, with the command that installs it.
 
     It names the package and not just our extra, so that the command works even if hf_sgpe is not on an index.
 

@@ -37,7 +37,7 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Part ``number``, from 0, of ``parts`` that together have all texts.
+        """Return part ``number``, from 0, of ``parts`` that together have all texts.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """
@@ -89,7 +89,7 @@ def read_dataset(
     streaming: bool = False,
     revision: str | None = None,
 ) -> DatasetTexts:
-    """Opens a dataset for its texts.
+    """Open a dataset for its texts.
 
     Args:
         name: A dataset on the Hub, or a local folder with Parquet, JSON Lines, CSV or text files or from ``save_to_disk``.
@@ -131,7 +131,7 @@ def read_dataset(
 
 
 def commit_of(name: str) -> str | None:
-    """The latest commit of a dataset on the Hub; None for a local one.
+    """Return the latest commit of a dataset on the Hub; None for a local one.
 
     Raises:
         SGPEError: the dataset does not exist, or the Hub cannot be reached.
@@ -145,7 +145,7 @@ def commit_of(name: str) -> str | None:
 
 
 def _saved(dataset: Any, split: str, where: str) -> Any:
-    """Picks the split from what ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of splits."""
+    """Pick the split from what ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of splits."""
     if not isinstance(dataset, dict):
         return dataset
     if split not in dataset:
@@ -155,7 +155,7 @@ def _saved(dataset: Any, split: str, where: str) -> Any:
 
 @contextmanager
 def _one_line_errors(where: str) -> Iterator[None]:
-    """Turns any error of the library in the block into one line that names the dataset."""
+    """Turn any error of the library in the block into one line that names the dataset."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):

@@ -40,7 +40,7 @@ class HubFile:
         return PurePosixPath(self.address).suffix
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Opens the file for reading. If the connection fails, reading is retried from the same place for some minutes.
+        """Open the file for reading. If the connection fails, reading is retried from the same place for some minutes.
 
         Raises:
             SGPEError: the file does not exist (any more), or the Hub cannot be reached; also while reading.
@@ -53,7 +53,7 @@ class HubFile:
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """Finds the files of an address, sorted: a file, all files below a folder or in a repository, or a glob.
+    """Find the files of an address, sorted: a file, all files below a folder or in a repository, or a glob.
 
     Raises:
         SGPEError: there is nothing at the address, or the Hub cannot be reached.
@@ -74,7 +74,7 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Adds the present commit of the revision to the address, because reading may take hours."""
+    """Add the present commit of the revision to the address, because reading may take hours."""
     from huggingface_hub import HfApi
 
     resolved = files.resolve_path(address)

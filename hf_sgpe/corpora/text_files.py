@@ -45,7 +45,7 @@ Progress = Callable[[int], None]
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """Finds the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
+    """Find the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
 
     A path that begins with ``hf://`` is read from the Hub, at the commit that is the latest now.
 
@@ -82,12 +82,12 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
 
 
 def size_of(file: CorpusFile) -> int:
-    """The size of a file in bytes."""
+    """Return the size of a file in bytes."""
     return file.size if isinstance(file, HubFile) else file.stat().st_size
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """The name and size of a file, as a file of counts records them."""
+    """Return the name and size of a file, as a file of counts records them."""
     # File names need not be UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -99,7 +99,7 @@ def read_texts(
     special_tokens: Iterable[str] = (),
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """Reads the texts of one file.
+    """Read the texts of one file.
 
     A text file comes in parts, cut only where no split pattern is affected; after 1,048,576 characters without such a
     place it is cut anywhere.
@@ -132,7 +132,7 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Reads the documents of one file, each as a whole or in parts: (text, whether its document ends with it).
+    """Read the documents of one file, each as a whole or in parts: (text, whether its document ends with it).
 
     A text file is one document and comes in parts, cut only where no split pattern is affected, however long a stretch
     without such a place is: tokens of the parts are those of the whole. Documents without text are left out.
@@ -177,12 +177,12 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Reads one file as text, in parts, whatever its extension; arguments and errors as for `read_texts`."""
+    """Read one file as text, in parts, whatever its extension; arguments and errors as for `read_texts`."""
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """The first texts, up to about ``characters`` characters in all."""
+    """Yield the first texts, up to about ``characters`` characters in all."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -193,7 +193,7 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 def read_lines(
     path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
 ) -> Iterator[str]:
-    """The lines of all texts of one file, without their line ends unless ``keep_ends``; errors as for `read_texts`."""
+    """Yield the lines of all texts of one file, without their line ends unless ``keep_ends``; errors as for `read_texts`."""
     path = _file(path)
     if kind_of(path) == TEXT:
         texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
@@ -209,7 +209,7 @@ def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
-    """The one file that a path names, here or on the Hub."""
+    """Return the one file that a path names, here or on the Hub."""
     if isinstance(path, HubFile):
         return path
     if not os.fspath(path).startswith(PREFIX):
@@ -253,7 +253,8 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file, each with text or null in its field; arguments and errors as for `read_texts`."""
+    """Yield the objects of a JSON Lines file, each with text or null in its field; arguments and errors as for
+    `read_texts`."""
     field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
         if not line.strip():
@@ -268,7 +269,7 @@ def read_records(
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """The lines of a JSON Lines file with their line ends, each with its value, or None where nothing is in it.
+    """Yield the lines of a JSON Lines file with their line ends, each with its value, or None where nothing is in it.
 
     Raises:
         SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
@@ -319,7 +320,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
 
 
 def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
-    """Splits a text in blocks into lines. A line end at the end of the text does not start another line.
+    """Split a text in blocks into lines. A line end at the end of the text does not start another line.
 
     Raises:
         SGPEError: a line is too long; the message begins with ``where``.
@@ -338,7 +339,7 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_en
 
 
 def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
-    """The unpacked bytes of a file, block by block."""
+    """Yield the unpacked bytes of a file, block by block."""
     with path.open("rb") as raw:
         position = 0
         try:
@@ -371,7 +372,7 @@ def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
-    """Unpacks compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
+    """Unpack compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
 
     Args:
         new: Makes a decompressor for one stream.
@@ -426,7 +427,7 @@ def _check_no_pointer(path: CorpusFile) -> None:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """The message for a missing field or column of a corpus."""
+    """Return the message for a missing field or column of a corpus."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

@@ -55,7 +55,7 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
 
 
 def share_in_zawgyi(texts: Iterable[str]) -> float:
-    """The share of the lines in Zawgyi among those with characters of Unicode's block Myanmar.
+    """Return the share of the lines in Zawgyi among those with characters of Unicode's block Myanmar.
 
     >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
     0.5
@@ -91,7 +91,7 @@ class Converted:
 def convert_zawgyi(
     path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
 ) -> Converted:
-    """Writes a file again, with its lines in Zawgyi in Unicode, and all others, and all line ends, as they are.
+    """Write a file again, with its lines in Zawgyi in Unicode, and all others, and all line ends, as they are.
 
     A line that can be in either encoding is taken for what more lines of the file are in. The file is read twice for that.
     A warning names such lines, unless nothing of the file is in Zawgyi.
@@ -200,7 +200,8 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """A line of text in Unicode: whether it was converted, and whether only the rest of the file could decide that."""
+    """Return a line of text in Unicode: whether it was converted, and whether only the rest of the file could decide
+    that."""
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
     encoding = "zawgyi" if convert_all else encoding_of(text)
@@ -214,7 +215,7 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Not with a lone surrogate, which can be written as an escape only."""
+    """Return whether a text has no lone surrogate, which can be written as an escape only."""
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -224,7 +225,7 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Opens a file for writing, packed as the suffix of its final name says."""
+    """Open a file for writing, packed as the suffix of its final name says."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":

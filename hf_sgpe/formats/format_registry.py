@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {}
 
 
 def add_format(form: Format) -> None:
-    """Makes a format known to ``hf-sgpe export``.
+    """Make a format known to ``hf-sgpe export``.
 
     Raises:
         SGPEError: its name is taken.
@@ -58,7 +58,7 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """The format of a file by the ending of its name; ``folder`` for everything else.
+    """Return the format of a file by the ending of its name; ``folder`` for everything else.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')

@@ -26,7 +26,7 @@ _LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more mem
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """The tokenizer in a GGUF file that `hf_sgpe.weights.gguf.write` wrote: the very one that it was written with.
+    """Return the tokenizer in a GGUF file that `hf_sgpe.weights.gguf.write` wrote: the very one that it was written with.
 
     Raises:
         SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
@@ -42,7 +42,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Makes sure that a tokenizer has the tokens of a GGUF file, also of one that other tools wrote.
+    """Make sure that a tokenizer has the tokens of a GGUF file, also of one that other tools wrote.
 
     Args:
         name: Of the tokenizer, for the error.
@@ -60,7 +60,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """The values of a GGUF file that have these names."""
+    """Return the values of a GGUF file that have these names."""
     values = {}
     try:
         with path.open("rb") as file:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
-    """Writes each token but the special ones with its id, the lowest first; the file holds nothing else.
+    """Write each token but the special ones with its id, the lowest first; the file holds nothing else.
 
     Raises:
         SGPEError: tiktoken would give other tokens.
@@ -50,7 +50,7 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
 ) -> TokenizerData:
-    """The tokenizer of a ``.tiktoken`` file. Neither the split pattern nor the special tokens are in the file.
+    """Return the tokenizer of a ``.tiktoken`` file. Neither the split pattern nor the special tokens are in the file.
 
     Args:
         pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
@@ -86,7 +86,7 @@ def read(
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
-    """The tokenizer as one of the ``tiktoken`` package, with the same ids for text that is already normalized.
+    """Return the tokenizer as one of the ``tiktoken`` package, with the same ids for text that is already normalized.
 
     Raises:
         SGPEError: tiktoken is not installed, or would give other ids.
@@ -109,7 +109,7 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
 
 
 def one_pattern(splitting: Splitting) -> str:
-    """One split pattern that matches the words of a splitting, those in between its matches included.
+    """Return one split pattern that matches the words of a splitting, those in between its matches included.
 
     In the recipe ``hybrid`` all else is kept from reaching into a word of the scripts.
 
@@ -134,7 +134,7 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Each token's place in the order of merging, which tiktoken goes by; in most tokenizers that is its id."""
+    """Return each token's place in the order of merging, which tiktoken goes by; in most tokenizers that is its id."""
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
     several: set[bytes] = set()
@@ -150,7 +150,7 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """The rank of the merge that makes a token out of its bytes; of several, text comes to no other."""
+    """Return the rank of the merge that makes a token out of its bytes; of several, text comes to no other."""
     pieces = [token[place : place + 1] for place in range(len(token))]
     last: float = otherwise
     while len(pieces) > 1:
@@ -162,7 +162,7 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Makes sure that tiktoken's rule gives this tokenizer's tokens."""
+    """Make sure that tiktoken's rule gives this tokenizer's tokens."""
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
             raise SGPEError(f"the tokenizer has no token for the byte 0x{byte:02x}, and tiktoken needs all that text has")
@@ -180,7 +180,7 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
 
 
 def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """The merges that tiktoken's rule amounts to, and the tokens that merges in this order do not reach.
+    """Return the merges that tiktoken's rule amounts to, and the tokens that merges in this order do not reach.
 
     A token is merged from what its bytes come to by all merges before its own; every longer text that holds it gets there
     by the same way, or never has it. So one merge for each token is enough, if that is always two tokens. Of the others (678
@@ -210,7 +210,7 @@ def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
 
 
 def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> Encoding:
-    """The same encoding with the tokenizer's ids in place of ranks."""
+    """Return the same encoding with the tokenizer's ids in place of ranks."""
     from tiktoken import Encoding
 
     specials = tokenizer.added_ids

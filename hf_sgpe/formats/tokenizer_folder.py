@@ -54,7 +54,7 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Reads a folder, a ``tokenizer.json`` with what lies beside it, or a repository on the Hub.
+        """Read a folder, a ``tokenizer.json`` with the files next to it, or a repository on the Hub.
 
         Raises:
             SGPEError: there is none, it is damaged, or not byte-level BPE; the message says what it is.
@@ -85,7 +85,7 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """The same folder for a tokenizer that is this one with more tokens, and perhaps another split."""
+        """Return the same folder for a tokenizer that is this one with more tokens, and perhaps another split."""
         model = {
             **self.content["model"],
             "vocab": model_vocab.write(data),
@@ -97,7 +97,7 @@ class TokenizerFolder:
         return replace(self, content=content, settings={**self.settings, "sgpe": data.metadata}, data=data)
 
     def write(self, directory: Path) -> None:
-        """Writes all files into an existing folder, its settings as every loader reads them."""
+        """Write all files into an existing folder, its settings as every loader reads them."""
         files = {
             TOKENIZER_FILE: json.dumps(self.content, ensure_ascii=False, indent=2) + "\n",
             **config_files(self.settings, self.files.get(CHAT_TEMPLATE_FILE)),
@@ -109,7 +109,7 @@ class TokenizerFolder:
 
 
 def _templates_of(name: str, revision: str | None) -> list[str]:
-    """Paths of the further chat templates in a repository that was found on the Hub."""
+    """Return the paths of the further chat templates in a repository that was found on the Hub."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
@@ -122,7 +122,7 @@ def _templates_of(name: str, revision: str | None) -> list[str]:
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tokenizer has from its class in transformers (GPT-2's says which token ends a text, and no file does). An
+    """Return the settings that a tokenizer has from its class in transformers: GPT-2's end of text is in no file. An
     extended one is of no such class, so it must say so itself.
     """
     name = settings.get("tokenizer_class")
@@ -142,7 +142,7 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _why_not(content: Mapping[str, Any]) -> str:
-    """What a tokenizer is that cannot be extended, in a few words more."""
+    """Return why a tokenizer cannot be extended, as the end of a message."""
     model = content.get("model", {})
     if model.get("byte_fallback") or model.get("type") == "Unigram":
         return (

@@ -42,7 +42,7 @@ TOKENIZER_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "chat_template.jinja"
 
 
 def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
-    """The content of ``tokenizer.json``."""
+    """Return the content of ``tokenizer.json``."""
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(tokenizer.splitting.regexes):
         # OpenVINO makes one of two that are written alike, which cuts other words.
@@ -90,7 +90,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """The content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
+    """Return the content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -106,7 +106,7 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Makes sure that a tokenizer written to ``directory`` will be read as it was written.
+    """Make sure that a tokenizer written to ``directory`` will be read as it was written.
 
     Args:
         with_chat_template: It has one, which takes the place of one that lies there.
@@ -128,7 +128,7 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
 
 
 def write(tokenizer: TokenizerData, directory: Path) -> None:
-    """Writes all files of a tokenizer into an existing folder."""
+    """Write all files of a tokenizer into an existing folder."""
     texts = {
         TOKENIZER_FILE: json.dumps(to_dict(tokenizer), ensure_ascii=False, indent=2) + "\n",
         **config_files(_settings(tokenizer), tokenizer.chat_template),
@@ -140,7 +140,7 @@ def write(tokenizer: TokenizerData, directory: Path) -> None:
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
-    """Writes a folder that plain ``AutoTokenizer`` loads, all of it or nothing.
+    """Write a folder that plain ``AutoTokenizer`` loads, all of it or nothing.
 
     Raises:
         SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
@@ -163,7 +163,8 @@ def find(
     cache_dir: str | Path | None = None,
     beside: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
 ) -> Path:
-    """The ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision`` too).
+    """Return the ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision``
+    too).
 
     Args:
         revision: Branch, tag or commit of a repository.
@@ -284,7 +285,8 @@ def _parts_of_settings(
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """The roles that ``tokenizer_config.json``, or transformers, gives to special tokens: texts, or objects with one."""
+    """Yield the roles that ``tokenizer_config.json``, or transformers, gives to special tokens: texts, or objects with
+    one."""
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
@@ -292,7 +294,7 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """How many ids a model takes; None for any number, which transformers has as 10 ** 30.
+    """Return how many ids a model takes; None for any number, which transformers has as 10 ** 30.
 
     Raises:
         SGPEError: it is something else.
@@ -388,7 +390,7 @@ class _AddedTokens(NamedTuple):
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedTokens:
-    """Text → id of the special tokens and of other added tokens, all of which must stand for nothing but their own text."""
+    """Return the special tokens and the other added tokens, none of which may match more than its own text."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
     tokens: dict[str, tuple[int, bool, bool]] = {}
@@ -415,7 +417,8 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
 
 @cache
 def _knows_the_later_only() -> bool:
-    """Whether of two added tokens with one id the installed library finds only the later in a text: newer versions do so."""
+    """Return whether of two added tokens with one id the installed library finds only the later in a text: newer versions do
+    so."""
     model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]

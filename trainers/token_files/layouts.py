@@ -51,11 +51,11 @@ class FlatFile:
         self._ends: list[NDArray[np.int64]] = []
 
     def path(self, ending: str) -> Path:
-        """The path of the shard's file with this ending."""
+        """Return the path of the shard's file with this ending."""
         return self.stem.with_name(self.stem.name + ending)
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Writes a block.
+        """Write a block.
 
         Args:
             tokens: Of the writer's type.
@@ -67,10 +67,10 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Writes what can only be written once all tokens are known."""
+        """Write what can only be written once all tokens are known."""
 
     def close(self) -> None:
-        """Closes the file, whether it is finished or not."""
+        """Close the file, whether it is finished or not."""
         self.file.close()
 
     def _all_ends(self) -> NDArray[np.int64]:
@@ -83,7 +83,7 @@ class EndsFile(FlatFile):
     ending = ".ds"
 
     def finish(self) -> None:
-        """Writes the index."""
+        """Write the index."""
         self.path(".ds.index").write_bytes(self._all_ends().astype("<u8").data)
 
 
@@ -94,7 +94,7 @@ class IndexedFile(FlatFile):
     _CODES = {"int32": 4, NARROW: 8}
 
     def finish(self) -> None:
-        """Writes the index: lengths in tokens, beginnings in bytes, and the sequences with which documents begin."""
+        """Write the index: lengths in tokens, beginnings in bytes, and the sequences with which documents begin."""
         lengths = np.diff(self._all_ends(), prepend=0)
         _check_length(lengths, "the index of Megatron-LM")
         beginnings = (np.cumsum(lengths) - lengths) * np.dtype(self.dtype).itemsize
@@ -120,7 +120,7 @@ class ParquetRows:
         self._tokens = 0
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Takes a block."""
+        """Take a block."""
         # Where a row group ends depends on the documents alone, and not on where blocks end.
         while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
             cut = int(ends[last])
@@ -130,13 +130,13 @@ class ParquetRows:
         self._take(tokens, ends)
 
     def finish(self) -> None:
-        """Writes the last rows and the footer."""
+        """Write the last rows and the footer."""
         if sum(map(len, self._ends)):
             self._flush()
         self._file.close()
 
     def close(self) -> None:
-        """Closes the file, whether it is finished or not."""
+        """Close the file, whether it is finished or not."""
         self._file.close()
 
     def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
@@ -189,7 +189,7 @@ class TokenFormat:
     packages: tuple[str, ...] = ()
 
     def dtype(self, ids: int) -> str:
-        """The type for ids from 0 up to, but not including, ``ids``.
+        """Return the type for ids from 0 up to, but not including, ``ids``.
 
         >>> TOKEN_FORMATS["megatron"].dtype(65_536), TOKEN_FORMATS["megatron"].dtype(65_537)
         ('uint16', 'int32')
@@ -202,7 +202,7 @@ TOKEN_FORMATS: dict[str, TokenFormat] = {}
 
 
 def add_token_format(form: TokenFormat) -> None:
-    """Makes a layout known to ``hf-sgpe tokenize``.
+    """Make a layout known to ``hf-sgpe tokenize``.
 
     Raises:
         SGPEError: its name is taken.
@@ -213,7 +213,7 @@ def add_token_format(form: TokenFormat) -> None:
 
 
 def token_format(name: str) -> TokenFormat:
-    """The layout of this name.
+    """Return the layout of this name.
 
     Raises:
         SGPEError: there is none, or a package that it needs is not installed.

@@ -99,7 +99,7 @@ class _Piece:
     text_bytes: int
 
     def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
-        """Up to and with a document that ends here, and what follows."""
+        """Split the tokens after a document that ends here."""
         tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
         return (
             _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
@@ -188,7 +188,8 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """The token that begins texts, where the tokenizer puts it before a text, and it does not end the one before."""
+        """Return the token that begins texts, where the tokenizer puts it before a text, and it does not end the one
+        before."""
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
         return bos if is_put and bos != self.end_id else None
@@ -196,7 +197,7 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Makes the folder, or checks that what is in it is of the same job; returns what there is of each part.
+        """Make the folder, or checks that what is in it is of the same job; returns what there is of each part.
 
         Raises:
             SGPEError: the folder has other files, or tokens made with other settings.
@@ -225,7 +226,7 @@ class TokenizingJob:
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Writes the totals when all parts are complete, and returns them."""
+        """Write the totals when all parts are complete, and return them."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -234,7 +235,7 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Removes what says how far the job is, if there is no shard that another run could go on behind."""
+        """Remove what says how far the job is, if there is no shard that another run could go on behind."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
@@ -262,7 +263,7 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """The shards up to the first that has lost a file, or a part of one."""
+        """Return the shards up to the first that has lost a file, or a part of one."""
         shards: list[Shard] = []
         for one in noted:
             shard = Shard(**one)
@@ -281,7 +282,7 @@ class TokenizingJob:
     def run_part(
         self, part: int, progress: PartProgress, *, threads: int = 1, on_progress: Progress | None = None
     ) -> PartProgress:
-        """Makes the shards of a part that are not there yet.
+        """Make the shards of a part that are not there yet.
 
         Args:
             progress: What there is of it.
@@ -300,7 +301,7 @@ class TokenizingJob:
         return done
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
-        """The texts of a part without its first ``skip`` documents."""
+        """Yield the texts of a part without its first ``skip`` documents."""
         # Of other patterns nobody knows where a text may be cut.
         known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
@@ -356,7 +357,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """The pieces, cut where a shard ends, and whether one ends there."""
+        """Yield the pieces, cut where a shard ends, and whether one ends there."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -368,7 +369,7 @@ class TokenizingJob:
                 tokens += len(piece.tokens)
 
     def _shard(self, name: str, pieces: Iterable[tuple[_Piece, bool]]) -> Shard:
-        """Writes the pieces up to where the shard ends."""
+        """Write the pieces up to where the shard ends."""
         documents = tokens = text_bytes = 0
         with atomic_directory(self.out) as folder:
             with closing(self.form.writer(folder / name, self.dtype)) as writer:
@@ -385,7 +386,7 @@ class TokenizingJob:
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """The files in the order in which they are given, some together that are not large."""
+    """Return the files in the order in which they are given, some together that are not large."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:

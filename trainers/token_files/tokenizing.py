@@ -77,7 +77,7 @@ def tokenize_corpus(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Tokenized:
-    """Writes the token ids of a corpus into a folder, document by document, in the order of the corpus.
+    """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
     The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts where the tokenizer puts that
     before a text: special tokens written in the text are ordinary text. Documents
@@ -210,7 +210,7 @@ def _start(job: TokenizingJob, threads: int, read: Any, stopped: Any, native: bo
 
 
 def _end_with_parent() -> None:
-    """Ends this process when the one that started it is gone, even if that was killed."""
+    """End this process when the one that started it is gone, even if that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
