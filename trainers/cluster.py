@@ -21,7 +21,7 @@ from hf_sgpe.counts.word_arrays import BUCKETS
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import scratch_directory
 from hf_sgpe.splitting.splitting import HasSplitting
-from trainers.counting.counting_on_disk import RareWords, count_to_file
+from trainers.counting.counting_on_disk import RareWords, check_min_count, count_to_file
 from trainers.token_files.token_shards import TokenizingJob
 
 try:
@@ -124,7 +124,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         self.counted = Path(counted)
         self.tasks = tasks
         self.folder = Path(folder)
-        self.min_count = min_count
+        self.min_count = check_min_count(min_count)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         buckets = range(BUCKETS * rank // world_size, BUCKETS * (rank + 1) // world_size)

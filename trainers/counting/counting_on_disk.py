@@ -56,8 +56,9 @@ def count_to_file(
     sources: Iterable[Source] = (),
     memory_limit: int | None = None,
     workers: int | None = None,
+    min_count: int = 1,
 ) -> CountsInfo:
-    """Counts the words of texts into one file, which is the same for any memory limit and any number of workers.
+    """Count the words of texts into one file, which is the same for any memory limit and any number of workers.
 
     Every time the memory is full, all words counted so far are written to disk and read again at the end, which takes extra
     time.
@@ -68,13 +69,15 @@ def count_to_file(
         sources: Where the texts come from, recorded in the file; of a corpus, what it says.
         memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
         workers: Number of threads; None for one per core. Without the native kernels there is always one.
+        min_count: Leave out words that occur less often in all texts together.
 
     Raises:
-        SGPEError: the limit is too small, pyarrow is not installed, or as for `trainers.read_texts`.
+        SGPEError: a number is too small, pyarrow is not installed, or as for `trainers.read_texts`.
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
         texts = read_corpus(texts, config)
+    rare = RareWords(min_count)
     require_pyarrow(path)  # before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))
@@ -87,7 +90,7 @@ def count_to_file(
             for counter in counters:
                 runs.take(counter)
             tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
-        return write(path, tables, config.splitting, sources=sources)
+        return write(path, rare.left_out_of(tables), config.splitting, sources=sources, dropped=rare.report)
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
@@ -104,10 +107,8 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
         raise SGPEError("nothing to add up: give files of counts")
-    if min_count < 1:
-        raise SGPEError(f"min_count must be at least 1, not {min_count}")
-    check_same_settings(infos)
     rare = RareWords(min_count)
+    check_same_settings(infos)
     all_infos = [infos[Path(file)] for file in paths]  # a file may be named twice
     check_total(sum(info.total for info in all_infos))
     with scratch_directory(path) as folder:
@@ -190,6 +191,17 @@ def _room(memory_limit: int | None, workers: int) -> int:
     return room
 
 
+def check_min_count(min_count: int) -> int:
+    """Check a number of occurrences and return it.
+
+    Raises:
+        SGPEError: it is below 1.
+    """
+    if min_count < 1:
+        raise SGPEError(f"min_count must be at least 1, not {min_count}")
+    return min_count
+
+
 class RareWords:
     """Leaves out words that occur less often than ``min_count``, and computes a bound on what that changes in training.
 
@@ -200,7 +212,7 @@ class RareWords:
     def __init__(self, min_count: int) -> None:
         import numpy as np
 
-        self._min_count = min_count
+        self._min_count = check_min_count(min_count)
         self._pairs = np.zeros(1 << 16, np.int64)
         self._distinct = self._total = 0
 
