@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from support.command import benchmark, hf_sgpe, script
+from support.command import benchmark, hf_sgpe
 from support.paths import ROOT
 
 from hf_sgpe.generation import GenerationOptions

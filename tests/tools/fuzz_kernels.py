@@ -4,7 +4,7 @@
 Every text goes through splitting, counting, encoding, decoding, syllables and normalization; one in 40 is also compared with
 the readable kernels. `scripts/sanitize.sh` runs it on a build with address and undefined-behaviour sanitizers.
 
-    python scripts/fuzz_kernels.py --inputs 1000000
+    python tests/tools/fuzz_kernels.py --inputs 1000000
 """
 
 from __future__ import annotations
