@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,8 +175,7 @@ def test_a_model_is_trained_into_a_new_folder(place):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
         with pytest.raises(SGPEError, match=held):
             arguments.check()
-        arguments.overwrite = True
-        arguments.check()
+        replace(arguments, overwrite=True).check()
 
 
 def test_a_transplanted_model_replaces_another_only_if_told_to(place):
