@@ -78,7 +78,7 @@ def run(args: Arguments) -> None:
     if not 0 < keep_share < 1:
         raise SGPEError(f"--keep-share must be between 0 and 1, not {keep_share}")
     if not args.model:
-        small_llama(1, **args.new_model(), length=args.length)
+        small_llama(1, **args.new_model(), length=args.length)  # checks them
     files, kept_files = find_files(args.corpus), find_files(args.keep)
     tokenizer, own = load_tokenizers(args)
     held_out = {name: one.texts() for name, one in read_held_out(args.eval, text_field=args.text_field).items()}

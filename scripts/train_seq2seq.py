@@ -19,6 +19,7 @@ from hf_sgpe.cli import run_script
 from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
 from hf_sgpe.terminal.options import arguments, option
 from hf_sgpe.weights.model_loading import load_model
+from trainers.language_models.language_model import check_shape
 from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
 from trainers.language_models.training_runs import digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
@@ -128,14 +129,6 @@ def from_json(line: str, where: str) -> Pair:
     if not (isinstance(source, str) and isinstance(target, str)):
         raise SGPEError(f"{where}: no object with texts in the fields 'source' and 'target'")
     return source, target
-
-
-def check_shape(layers: int, width: int, heads: int) -> None:
-    for name, number in {"layers": layers, "width": width, "heads": heads}.items():
-        if number < 1:
-            raise SGPEError(f"--{name} must be at least 1, not {number}")
-    if width % heads:
-        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple")
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:

@@ -29,18 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """How long and how fast a model is trained, and where the result goes.
-
-    Attributes:
-        out: Folder for the result, and for checkpoints while training.
-        batch_size: Rows in a step, on each device.
-        learning_rate: At its highest, after 5 % of the steps; then it falls along a cosine. None for 5e-5.
-        seed: Of the order of the rows and of dropout.
-        save_every: Write a checkpoint after so many steps, and keep the last two; None for a tenth of ``steps``.
-        resume: Go on from the last checkpoint, if there is one.
-        push: A repository on the Hub for the result, made before training if need be. Only what the Auto classes load goes
-            there, with a short card where there is none.
-        private: Make it a private one.
+    """How long and how fast a model is trained, and where the result and its checkpoints go, of which the last two are kept.
 
     Raises:
         SGPEError: a number is below its least.
@@ -48,12 +37,14 @@ class TrainingRun:
 
     out: Path = option("Folder to write to.", Path("model"))
     steps: int = option("Steps of training, in all.", 500)
-    batch_size: int = option("Rows in a step.", 8)
-    learning_rate: float | None = option("The highest (default: 1e-3 for a new model, 5e-5 with --model).")
-    seed: int = option("Seed of weights and order.", 1)
+    batch_size: int = option("Rows in a step, on each device.", 8)
+    learning_rate: float | None = option(
+        "The highest, after 5 % of the steps; then it falls as a cosine (default: 1e-3 for a new model, 5e-5 with --model)."
+    )
+    seed: int = option("Seed of weights, of the order of rows and of dropout.", 1)
     save_every: int | None = option("Steps from one checkpoint to the next (default: a tenth of them).")
     resume: bool = option("Go on from the last checkpoint in --out, if there is one.", False)
-    push: str | None = option("Push the result to this repository on the Hub: USER/NAME.")
+    push: str | None = option("Push the result, which Auto classes load, with a card to this repository: USER/NAME.")
     private: bool = option("Make that repository a private one.", False)
 
     def __post_init__(self) -> None:
@@ -96,7 +87,7 @@ def train(
     """
     import torch
     from accelerate import PartialState
-    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+    from transformers import Trainer, TrainingArguments
 
     out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
     checkpoint = checkpoint_to_resume(out, resume=run.resume)
@@ -120,8 +111,7 @@ def train(
         keep_settings(out, made_with)
     on_gpu = torch.cuda.is_available()
     use_cache = model.config.use_cache
-    pairs = model.config.is_encoder_decoder
-    arguments = (Seq2SeqTrainingArguments if pairs else TrainingArguments)(
+    arguments = TrainingArguments(
         output_dir=str(out),
         max_steps=steps,
         per_device_train_batch_size=run.batch_size,
@@ -139,7 +129,7 @@ def train(
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,
     )
-    trainer = (Seq2SeqTrainer if pairs else Trainer)(
+    trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=rows,
@@ -159,12 +149,12 @@ def train(
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
             if push:
-                _push(out, push, pairs=pairs)
+                _push(out, push, pairs=model.config.is_encoder_decoder)
 
 
 @contextmanager
 def _nothing_left(out: Path) -> Iterator[None]:
-    """If the block fails before there is a checkpoint, removes what the run has put into ``out``."""
+    """Remove, if the block fails before there is a checkpoint, what the run has put into ``out``."""
     try:
         yield
     except BaseException:
@@ -176,7 +166,7 @@ def _nothing_left(out: Path) -> Iterator[None]:
 
 
 def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Makes sure that a model has room for rows of this length.
+    """Make sure that a model has room for rows of this length.
 
     Raises:
         SGPEError: it has fewer.
@@ -207,7 +197,7 @@ tokenizer = AutoTokenizer.from_pretrained("{repo}")
 
 
 def _make_repository(name: str, *, private: bool) -> str:
-    """Creates a repository unless it exists, and returns its full name, ``user/name``."""
+    """Create a repository unless it exists, and return its full name, ``user/name``."""
     from huggingface_hub import HfApi
 
     with hub_errors(f"{name}:"):
@@ -215,7 +205,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Uploads the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    """Upload the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -233,7 +223,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """The last complete checkpoint in a folder.
+    """Return the last complete checkpoint in a folder.
 
     Raises:
         SGPEError: there are checkpoints, and they are not to be resumed.
@@ -250,7 +240,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
+    """Return whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
     from safetensors import SafetensorError, safe_open
 
     weights = list(checkpoint.glob("model*.safetensors"))
@@ -282,12 +272,12 @@ def require_pytorch(*, to_train: bool = True) -> None:
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of the tokens with their ids."""
+    """Return the SHA-256 of the tokens with their ids."""
     return digest_of([sorted(tokenizer.get_vocab().items())])
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
+    """Return the SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
     hashed = hashlib.sha256()
     for value in values:
         hashed.update(json.dumps(value).encode() + b"\n")
