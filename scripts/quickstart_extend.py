@@ -1,11 +1,11 @@
 """Teach a model that exists a language, from start to end: SmolLM2-135M gets Sinhala, or a language of yours.
 
 It fetches the model (93 MB), extends its tokenizer, gives the model rows for the new tokens, and trains it a little. It
-shows words of held-out text as tokens before and after, how the model continues a held-out line before and after, its answers
-to a question in English, and the bits per byte of the held-out text. Every command is printed before it runs, so that you can use
-it for your own model. Every tenth line is held out. Without --corpus it uses the small sample that ships with the package,
-which is enough for a first gain: for a model to use, take all the text that you have, some thousand new tokens, and many
-more steps.
+shows words of held-out text as tokens before and after, how the model continues a held-out line before and after, its
+answers to a question in English, and the bits per byte of the held-out text. Every command is printed before it runs, so
+that you can use it for your own model. Every tenth line is held out. Without --corpus it uses the small sample that ships
+with the package, which is enough for a first gain: for a model to use, take all the text that you have, some thousand new
+tokens, and many more steps.
 
 Example: python scripts/quickstart_extend.py --corpus my-text.txt --script hindi --new-tokens 12000 --steps 2000
 """

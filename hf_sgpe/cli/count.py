@@ -67,7 +67,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
 
     if not text.corpus and not text.dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
-    room = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
+    room: dict[str, Any] = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
     script = given.script
     if plan.on == "spark":
         plan.check_alone(dataset=text.dataset, workers=text.workers, memory_limit=given.memory_limit)
