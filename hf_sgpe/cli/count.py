@@ -73,7 +73,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
         plan.check_alone(dataset=text.dataset, workers=text.workers, memory_limit=given.memory_limit)
         corpus, script = Corpus(), script or ["all"]  # Spark reads the text later
     elif plan.is_asked_for:
-        from trainers.counting.counting_in_tasks import corpus_apart_from_work, count_in_tasks
+        from trainers.counting_in_tasks import corpus_apart_from_work, count_in_tasks
 
         plan.check()
         corpus = corpus_apart_from_work(replace(text, streaming=bool(text.dataset)).read(), given.out, plan)
