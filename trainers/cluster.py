@@ -204,7 +204,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
 
 def part_name(rank: int, world_size: int) -> str:
-    """The name of a task's file.
+    """Return the name of a task's file.
 
     >>> part_name(3, 16)
     '00003-of-00016.parquet'
@@ -213,7 +213,7 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """The files of all tasks, with their information."""
+    """Return the files of all tasks, with their information."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
@@ -224,5 +224,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """The settings with which the words were split, for a file made from others."""
+    """Return the settings with which the words were split, for a file made from others."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

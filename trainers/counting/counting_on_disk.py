@@ -94,7 +94,7 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Adds up files of counts into one file, with one bucket of words in memory at a time.
+    """Add up files of counts into one file, with one bucket of words in memory at a time.
 
     Args:
         paths: Files to add; a file may be named twice.
@@ -133,7 +133,7 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Adds counters to the first one, which is fastest, as long as they fit into memory; returns it and the rest."""
+    """Add counters to the first one, which is fastest, as long as they fit into memory; return it and the rest."""
     first, *left = counters
     for other in counters[1:]:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
@@ -155,7 +155,7 @@ class _Runs:
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
-        """Writes the words of a counter to a file and empties the counter."""
+        """Write the words of a counter to a file and empty the counter."""
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
@@ -171,7 +171,7 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """The memory for the words of all counters, in bytes."""
+    """Return the memory for the words of all counters, in bytes."""
     try:
         import psutil
     except ImportError:
@@ -217,7 +217,7 @@ class RareWords:
         self._distinct = self._total = 0
 
     def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The tables without the rare words."""
+        """Yield the tables without the rare words."""
         import pyarrow.compute as pc
 
         for table in tables:
@@ -229,7 +229,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """What was left out so far; None if ``min_count`` is 1."""
+        """Return what was left out so far; None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())
