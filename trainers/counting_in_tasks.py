@@ -6,7 +6,6 @@ must see the corpus, the work folder and the folder of the result.
 
 from __future__ import annotations
 
-import json
 import multiprocessing.connection
 import os
 import shutil
@@ -25,7 +24,7 @@ from hf_sgpe.corpora.text_files import source_of
 from hf_sgpe.counts.count_files import CountsInfo, read_info
 from hf_sgpe.counts.task_plan import TaskPlan
 from hf_sgpe.errors import SGPEError, not_installed
-from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.resuming import LOCK_FILE, SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.codec import available_cores
@@ -141,8 +140,7 @@ def count_in_tasks(
 
 # ---------------------------------------------------------------- the work folder
 
-_SETTINGS, _LOCK = "settings.json", ".lock"
-_CONTENT = (_SETTINGS, _LOCK, "counted", "summed", "logs")
+_CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 
 
 @contextmanager
@@ -151,19 +149,13 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
 
     The folder is removed after the block, unless ``keep`` is set; after a failure only if no task has finished.
     """
-    from filelock import FileLock, Timeout
-
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
         raise SGPEError(f"--work {work}: has other files: give an empty or a new folder")
     work.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(work / _LOCK, timeout=0):
-            content = json.dumps(settings, ensure_ascii=False, indent=1)
-            settings_file = work / _SETTINGS
-            if settings_file.exists() and settings_file.read_text(encoding="utf-8") != content:
-                raise SGPEError(f"{work}: holds parts of another count: give another --work, or remove this folder")
-            with atomic_file(settings_file) as file:
-                file.write_text(content, encoding="utf-8", newline="\n")
+        with alone_in(work, patience=0):
+            check_settings(work, settings)
+            keep_settings(work, settings)
             try:
                 yield
             except BaseException:
@@ -172,15 +164,13 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
                 raise
             if not keep:
                 _remove(work)
-    except Timeout:
-        raise SGPEError(f"{work}: another run is using this folder: wait for it, or give another --work") from None
     finally:
         with suppress(OSError):  # it is not empty, unless our files were removed
             work.rmdir()
 
 
 def _is_work_folder(work: Path) -> bool:
-    return all(file.name in _CONTENT for file in work.glob("*")) and ((work / _SETTINGS).exists() or (work / _LOCK).exists())
+    return all(file.name in _CONTENT for file in work.glob("*")) and (any((work / name).exists() for name in _CONTENT[:2]))
 
 
 def _remove(work: Path) -> None:
