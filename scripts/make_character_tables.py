@@ -1,25 +1,25 @@
-#!/usr/bin/env python3
-"""Writes the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
+"""Write the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
 
 Run it when the `tokenizers` package changes to another version of Unicode; a test compares every code point.
 
-    python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
+Example: python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
 """
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from tokenizers import Regex
 from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import Split
 
+from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.kernels import CHARACTER_CLASSES
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 
@@ -112,14 +112,7 @@ def lines(entries: Iterable[str]) -> str:
     return text + line + "\n"
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("out", type=Path, help="file to write")
-    args = parser.parse_args()
-    return exit_code(lambda: write(args.out))
-
-
-def write(out: Path) -> None:
+def write(out: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
     classes = engine_classes()
     normalization = normalization_classes()
     content = (
@@ -144,4 +137,4 @@ def write(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(write, __doc__)

@@ -1,25 +1,25 @@
-#!/usr/bin/env python3
-"""Writes what Unicode says of every script: hf_sgpe/splitting/scripts/unicode_scripts.json.
+"""Write the classes that Unicode gives the characters of every script: hf_sgpe/splitting/scripts/unicode_scripts.json.
 
 Run it when Unicode grows. A folder of the Unicode Character Database with Scripts.txt and IndicSyllabicCategory.txt tells
 the scripts; which characters attach to others (UAX #29) is as the package `regex` has it.
 
-    python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json
+Example: python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import regex
+import typer
 
+from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.splitting.scripts.script import ranges_text
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 # Property value → class, where the character attaches to what is before it (in UAX #29); the letter W otherwise.
 _ATTACHED = {
@@ -138,20 +138,13 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
     return result
 
 
-def main() -> int:
-    """Parses the command line and writes the file."""
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the Unicode Character Database")
-    parser.add_argument("out", type=Path, help="file to write")
-    args = parser.parse_args()
-    return exit_code(lambda: write(args.folder, args.out))
-
-
-def write(folder: Path, out: Path) -> None:
-    """Writes the file from a folder of the database."""
+def write(
+    folder: Annotated[Path, typer.Argument(help="Folder of the Unicode Character Database.")],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+) -> None:
     with atomic_file(out) as file:
         file.write_text(json.dumps(tables(folder), indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(write, __doc__)

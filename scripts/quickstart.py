@@ -1,8 +1,8 @@
-"""The main use, from start to end: train a tokenizer, look at its tokens, and load it with plain AutoTokenizer.
+"""Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer: the main use, from start to end.
 
-Trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines. Shows
-words of the other lines as tokens of both, and measures both on these lines. Without --corpus it uses the small sample that
-ships with the package.
+It trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines. It
+shows words of the other lines as tokens of both, and measures both on these lines. Without --corpus it uses the small sample
+that ships with the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """
@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 
@@ -24,12 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
+from hf_sgpe.cli import run_script
+from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.evaluation.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from hf_sgpe.files.folder_contents import tokenizer_file
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.options import option, option_list
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # Loads the tokenizer with transformers alone, without this package.
@@ -48,31 +51,27 @@ RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--corpus", nargs="+", default=[SAMPLE], metavar="PATH", help="your own files, folders or globs")
-    parser.add_argument("--vocab-size", type=int, default=4_500, help="number of tokens (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a tokenizer in --out that this did not write")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args.corpus, args.vocab_size, args.out, overwrite=args.overwrite))
+@dataclass(frozen=True)
+class Arguments:
+    """The text that tokenizers learn from, and where they are written."""
+
+    corpus: list[str] = option_list("Your own files, folders or globs (default: the sample).", metavar=SEVERAL)
+    vocab_size: int = option("Number of tokens.", 4_500)
+    out: Path = option("Folder to write to.", Path("out"))
+    overwrite: bool = option("Replace a tokenizer in --out that this did not write.", False)
 
 
-def run(corpus: list[str | Path], vocab_size: int, out: Path, *, overwrite: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise SGPEError(f"{out} is a file: give a folder to write to")
-    plain_folder = out / "plain-bpe"
+def run(args: Arguments) -> None:
+    out, plain_folder = args.out, args.out / "plain-bpe"
+    check_is_folder(out)
     # Another quickstart is replaced: it has written both.
-    check_new_folder(out, overwrite=overwrite or tokenizer_file(plain_folder) is not None)
-    files = find_files(corpus)
+    check_new_folder(out, overwrite=args.overwrite or tokenizer_file(plain_folder) is not None)
+    files = find_files(args.corpus or [SAMPLE])
     held_out = held_out_lines(files)
-    if not held_out:
-        raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
     folders = {SYLLABLE_SAFE: out, PLAIN: plain_folder}
     for name, folder in folders.items():
-        config = TrainingConfig(vocab_size=vocab_size, recipe=RECIPES[name], scripts=tuple(SCRIPTS))
-        training = (f"{line}\n" for number, line in numbered_lines(files) if number % 10)
-        TokenizerTrainer(config).train(iterator=training).save_pretrained(folder)
+        config = TrainingConfig(vocab_size=args.vocab_size, recipe=RECIPES[name], scripts=tuple(SCRIPTS))
+        TokenizerTrainer(config).train(iterator=training_lines(files)).save_pretrained(folder)
 
     tokenizers = {name: BPETokenizer.from_pretrained(folder) for name, folder in folders.items()}
     sizes = " and ".join(f"{name} ({len(tokenizer):,} tokens)" for name, tokenizer in tokenizers.items())
@@ -128,18 +127,24 @@ def shown_path(path: Path) -> str:
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
+def check_is_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise SGPEError(f"{out} is a file: give a folder to write to")
+
+
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
-    """Every tenth line, with the same limit for each file."""
+    """Return every tenth line, with the same limit for each file."""
     share = -(-HELD_OUT_LINES // len(files))
-    held_out: list[str] = []
-    for file in files:
-        held_out += islice((line for number, line in numbered_lines([file]) if number % 10 == 0 and line.strip()), share)
+    held_out = [line for file in files for line in islice(filter(str.strip, islice(read_lines(file), 9, None, 10)), share)]
+    if not held_out:
+        raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
     return held_out
 
 
-def numbered_lines(files: list[CorpusFile]) -> Iterator[tuple[int, str]]:
+def training_lines(files: list[CorpusFile]) -> Iterator[str]:
+    """Yield all other lines, with their ends."""
     for file in files:
-        yield from enumerate(read_lines(file), 1)
+        yield from (f"{line}\n" for number, line in enumerate(read_lines(file), 1) if number % 10)
 
 
 def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
@@ -192,18 +197,18 @@ def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
 
 
 def shape_of(trie: LinguisTrie, unit: str) -> str:
-    """The character classes of a unit without joiners, so that every conjunct contains CHC."""
+    """Return the character classes of a unit without joiners, so that every conjunct contains CHC."""
     return trie.shape(unit).replace("J", "")
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
-    """The tokens of a word in running text; ◌ stands for a part of a character."""
+    """Return the tokens of a word in running text; ◌ stands for a part of a character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """The number of syllables in ``lines`` that have a token, and how many of them are cut anyway."""
+    """Return the number of syllables in ``lines`` that have a token, and how many of them are cut anyway."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:
@@ -217,7 +222,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
 
 
 def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """A table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
+    """Return a table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:
@@ -241,4 +246,4 @@ def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

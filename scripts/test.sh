@@ -128,4 +128,4 @@ for part in "${chosen[@]}"; do
     set -e
     echo "$part $status $((SECONDS - begun))" >>"$reports/parts"
 done
-exec "${PYTHON:-python3}" scripts/report.py "$reports"
+exec "${PYTHON:-python3}" tests/tools/report.py "$reports"

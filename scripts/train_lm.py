@@ -1,15 +1,14 @@
-"""Trains a causal language model with a tokenizer: a new small Llama, or one that exists, fitted to the tokenizer.
+"""Train a causal language model with a tokenizer: a new small Llama, or one that exists, fitted to the tokenizer.
 
-Reads text files, .jsonl and .parquet, or a dataset of the datasets library, and packs the ids into rows without padding. A
-text file is one text; special tokens written in it count as such. Uses a GPU if there is one, in bfloat16 if it can, and
-several with accelerate launch. The folder that is written loads by AutoModelForCausalLM and AutoTokenizer.
+It reads text files, .jsonl and .parquet, or a dataset of the datasets library, and packs the ids into rows without padding.
+A text file is one text; special tokens written in it count as such. It uses a GPU if there is one, in bfloat16 if it can,
+and several with accelerate launch. The folder that is written loads by AutoModelForCausalLM and AutoTokenizer.
 
 Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval held-out.txt --steps 500 --out my-model
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -19,49 +18,39 @@ import numpy
 from numpy.typing import NDArray
 
 from hf_sgpe import SGPEError
+from hf_sgpe.cli import run_script
+from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.corpora.text_files import Text, read_model_texts
-from hf_sgpe.terminal.command import exit_code
+from hf_sgpe.terminal.options import arguments, option, option_list
 from hf_sgpe.weights.model_loading import load_model
 from trainers import CorpusFile, find_files
 from trainers.language_models.language_model import collate, pack, small_llama
-from trainers.language_models.run_arguments import (
-    RunArguments,
-    fit_to_tokenizer,
-    flag,
-    load_tokenizers,
-    option,
-    option_list,
-    parse_arguments,
-    positional,
-)
+from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
 from trainers.language_models.scoring import bits_per_byte
-from trainers.language_models.training_runs import check_length, digest_of, require_pytorch
+from trainers.language_models.training_runs import check_length, digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
 
 KEEP_SHARE = 0.2
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
     """Those of all training scripts, and what text to train on."""
 
-    text_field: str = option("of .jsonl, .parquet and the dataset (default: %(default)s)", "text", aliases=["--text-column"])
-    dataset: str | None = option("in place of files: name on the Hub, or folder", metavar="NAME[:CONFIG]")
-    split: str | None = option("of the dataset (default: train)")
-    streaming: bool = flag("download no more of the dataset than is trained on")
-    length: int = option("tokens in a row (default: %(default)s)", 256)
-    parts: str = option("of --model that are trained (default: %(default)s)", "all", choices=PARTS)
-    rows_learning_rate: float | None = option("of the rows of new tokens (default: that of all others)")
-    keep: list[str] = option_list("text in languages that --model knows, to mix in", metavar="FILE")
-    keep_share: float | None = option(f"of the rows, for --keep (default: {KEEP_SHARE})")
-    eval: list[str] = option_list("held-out text, for bits per byte: FILE or NAME=FILE", metavar="FILE")
-    corpus: list[str] = positional("files, folders or globs to train on", "*")
-
-
-def main() -> int:
-    args = parse_arguments(__doc__, Arguments)
-    return exit_code(lambda: run(args))
+    corpus: list[str] = arguments("Files, folders or globs to train on.")
+    text_field: str = option(
+        "Field with the text in .jsonl, .parquet and the dataset.", "text", "--text-field", "--text-column"
+    )
+    dataset: str | None = option("In place of files: NAME or NAME:CONFIG on the Hub, or a folder.")
+    split: str | None = option("Split of the dataset (default: train).")
+    streaming: bool = option("Download no more of the dataset than is trained on.", False)
+    length: int = option("Tokens in a row.", 256)
+    parts: str = option("Parts of --model that are trained: " + ", ".join(PARTS) + ".", "all", choices=PARTS)
+    rows_learning_rate: float | None = option("That of the rows of new tokens (default: that of all others).")
+    keep: list[str] = option_list("Text in languages that --model knows, to mix in.", metavar=SEVERAL)
+    keep_share: float | None = option(f"Share of the rows for --keep (default: {KEEP_SHARE}).")
+    eval: list[str] = option_list("Held-out text, for bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
 
 
 def run(args: Arguments) -> None:
@@ -78,8 +67,7 @@ def run(args: Arguments) -> None:
         raise SGPEError(f"--length must be at least 2, a token and the one that follows, not {args.length}")
     args.check()
     given = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
-    chosen = {name: value for name, value in given.items() if value not in (None, "all")}
-    how: dict[str, Any] = {}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, "all")}
     if chosen and not args.model:
         raise SGPEError("--parts and --rows-learning-rate are for a model that exists: name it by --model")
     if args.rows_learning_rate is not None and not args.rows_learning_rate > 0:
@@ -90,7 +78,7 @@ def run(args: Arguments) -> None:
     if not 0 < keep_share < 1:
         raise SGPEError(f"--keep-share must be between 0 and 1, not {keep_share}")
     if not args.model:
-        small_llama(1, **args.new_model(), length=args.length)
+        small_llama(1, **args.new_model(), length=args.length)  # checks them
     files, kept_files = find_files(args.corpus), find_files(args.keep)
     tokenizer, own = load_tokenizers(args)
     held_out = {name: one.texts() for name, one in read_held_out(args.eval, text_field=args.text_field).items()}
@@ -101,50 +89,42 @@ def run(args: Arguments) -> None:
         model = load_model(AutoModelForCausalLM, args.model)
         check_length(model, args.length, args.model)
         row_map = fit_to_tokenizer(args, model, tokenizer, own)
-        how = chosen | {"new_rows": row_map.new or extended_ids(tokenizer)}
+        new_rows = row_map.new or extended_ids(tokenizer)
         state.print(f"{args.model}: {row_map}", flush=True)
     else:
-        vocab_size = embedding_rows(tokenizer)
-        config = small_llama(vocab_size, **args.new_model(), length=args.length)
-        model = LlamaForCausalLM(config)
+        model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), **args.new_model(), length=args.length))
+        new_rows = []
         fit_embeddings(model, tokenizer, tokenizer)
-    rows = packed_rows(args, files, tokenizer)
+    # Of a stream only as much as the steps need.
+    rows = packed_rows(args, files, tokenizer, args.steps * args.batch_size if args.streaming else None)
     if kept_files:
-        kept = kept_rows(args, kept_files, tokenizer, round(len(rows) * keep_share / (1 - keep_share)))
+        kept = packed_rows(args, kept_files, tokenizer, round(len(rows) * keep_share / (1 - keep_share)))
         state.print(f"{len(kept) / (len(kept) + len(rows)):.1%} of the rows are those of --keep", flush=True)
         rows = numpy.concatenate([rows, kept])
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
     before = measured(model, tokenizer, held_out)
-    args.train(model, tokenizer, rows, collate, how=how, length=args.length, text=digest_of(rows.tolist()), **chosen)
+    settings = {**args.made_from(), "length": args.length, "text": digest_of(rows.tolist()), **chosen}
+    train(model, tokenizer, rows, collate, args, settings=settings, new_rows=new_rows, **chosen)
     for name, value in measured(model, tokenizer, held_out).items():
         state.print(f"{name}: {before[name]:.4f} bits per byte before, {value:.4f} after")
-    state.print(f"Written to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
+    state.print(args.written())
 
 
-def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any) -> NDArray[numpy.int32]:
-    """What to train on, rows by tokens; of a stream only as much as the steps need."""
+def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: int | None = None) -> NDArray[numpy.int32]:
+    """Return rows of tokens of files, or of the dataset if there are no files; no more rows than ``most``."""
     texts: Iterable[Text] = read_model_texts(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
-    if args.dataset:
+    where = ", ".join(map(str, files))
+    if not files and args.dataset:
         from hf_sgpe.corpora.hub_datasets import read_dataset
 
+        where = f"dataset {args.dataset}"
         texts = read_dataset(
             args.dataset, split=args.split or "train", text_column=args.text_field, streaming=args.streaming
         )
-    needed = args.steps * args.batch_size if args.streaming else None
-    rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), needed)), numpy.int32)
-    if not len(rows):
-        where = f"dataset {args.dataset}" if args.dataset else ", ".join(map(str, files))
-        raise SGPEError(f"{where}: fills no row of {args.length} tokens: give more text, or a smaller --length")
-    return rows
-
-
-def kept_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: int) -> NDArray[numpy.int32]:
-    """Rows of the languages that the model knows, no more than are wanted; the Trainer shuffles them with the others."""
-    texts = read_model_texts(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), most)), numpy.int32)
     if not len(rows):
-        raise SGPEError(f"{', '.join(map(str, files))}: fills no row of {args.length} tokens: give more text to --keep")
+        raise SGPEError(f"{where}: fills no row of {args.length} tokens: give more text, or a smaller --length")
     return rows
 
 
@@ -153,4 +133,4 @@ def measured(model: Any, tokenizer: Any, held_out: dict[str, list[str]]) -> dict
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

@@ -1,8 +1,8 @@
-"""Trains an encoder–decoder to turn one text into another, such as its translation: a new small T5 or one that exists.
+"""Train an encoder–decoder to turn one text into another, such as its translation: a new small T5 or one that exists.
 
-Pairs stand in a .tsv with two columns, in a .jsonl with the fields source and target, or in two text files whose lines
-belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. Uses a
-GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
+Pairs are in a .tsv with two columns, in a .jsonl with the fields source and target, or in two text files whose lines
+belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. It
+uses a GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
 
 Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
 """
@@ -10,24 +10,18 @@ Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import SGPEError
+from hf_sgpe.cli import run_script
 from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
-from hf_sgpe.terminal.command import exit_code
+from hf_sgpe.terminal.options import arguments, option
 from hf_sgpe.weights.model_loading import load_model
-from trainers.language_models.run_arguments import (
-    RunArguments,
-    fit_to_tokenizer,
-    load_tokenizers,
-    option,
-    parse_arguments,
-    positional,
-)
-from trainers.language_models.training_runs import digest_of, require_pytorch
+from trainers.language_models.language_model import check_shape
+from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
+from trainers.language_models.training_runs import digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 if TYPE_CHECKING:
@@ -39,19 +33,14 @@ SHOWN = 3
 """How many held-out pairs are printed with what the model makes of them."""
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
     """Those of all training scripts, and what to do with pairs."""
 
-    batch_size: int = option("pairs in a step (default: %(default)s)", 16)
-    held_out: int = option("pairs not to train on, the last (default: %(default)s)", 50)
-    length: int = option("tokens of a text, cut beyond (default: %(default)s)", 128)
-    pairs: list[str] = positional("one file of pairs, or one of sources and one of targets", "+")
-
-
-def main() -> int:
-    args = parse_arguments(__doc__, Arguments)
-    return exit_code(lambda: run(args))
+    pairs: list[Path] = arguments("One file of pairs, or one of sources and one of targets.")
+    batch_size: int = option("Pairs in a step.", 16)
+    held_out: int = option("Pairs not to train on, the last.", 50)
+    length: int = option("Tokens of a text, cut beyond.", 128)
 
 
 def run(args: Arguments) -> None:
@@ -64,7 +53,7 @@ def run(args: Arguments) -> None:
         check_shape(**args.new_model())
     if args.length < 2:
         raise SGPEError(f"--length must be at least 2, not {args.length}")
-    pairs = read_pairs(list(map(Path, args.pairs)))
+    pairs = read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
     tokenizer, own = load_tokenizers(args)
@@ -88,13 +77,13 @@ def run(args: Arguments) -> None:
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
     state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
     before = loss_on(model, held_out, collator, args.batch_size)
-    args.train(model, tokenizer, training, collator, pairs=digest_of(training))
+    train(model, tokenizer, training, collator, args, settings={**args.made_from(), "pairs": digest_of(training)})
     after = loss_on(model, held_out, collator, args.batch_size)
     state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
     translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)
     for (source, target), translation in zip(pairs[-args.held_out :], translations, strict=False):
         state.print(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
-    state.print(f"\nWritten to {args.out}" + (f" and pushed to {args.push}" if args.push else ""))
+    state.print(f"\n{args.written()}")
 
 
 def read_pairs(paths: list[Path]) -> list[Pair]:
@@ -103,7 +92,7 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
     Raises:
         SGPEError: a file cannot be read, or holds no pairs; the message names it and the line.
     """
-    if len(paths) > 2:
+    if not 1 <= len(paths) <= 2:
         raise SGPEError(f"give one file of pairs, or one of sources and one of targets, not {len(paths)} files")
     if len(paths) == 2:
         sources, targets = map(lines_of, paths)
@@ -140,14 +129,6 @@ def from_json(line: str, where: str) -> Pair:
     if not (isinstance(source, str) and isinstance(target, str)):
         raise SGPEError(f"{where}: no object with texts in the fields 'source' and 'target'")
     return source, target
-
-
-def check_shape(layers: int, width: int, heads: int) -> None:
-    for name, number in {"layers": layers, "width": width, "heads": heads}.items():
-        if number < 1:
-            raise SGPEError(f"--{name} must be at least 1, not {number}")
-    if width % heads:
-        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple")
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
@@ -204,4 +185,4 @@ def generated(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(run, __doc__)

@@ -21,7 +21,7 @@ from hf_sgpe.counts.word_arrays import BUCKETS
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import scratch_directory
 from hf_sgpe.splitting.splitting import HasSplitting
-from trainers.counting.counting_on_disk import RareWords, count_to_file
+from trainers.counting.counting_on_disk import RareWords, check_min_count, count_to_file
 from trainers.token_files.token_shards import TokenizingJob
 
 try:
@@ -124,7 +124,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         self.counted = Path(counted)
         self.tasks = tasks
         self.folder = Path(folder)
-        self.min_count = min_count
+        self.min_count = check_min_count(min_count)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         buckets = range(BUCKETS * rank // world_size, BUCKETS * (rank + 1) // world_size)
@@ -204,7 +204,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
 
 def part_name(rank: int, world_size: int) -> str:
-    """The name of a task's file.
+    """Return the name of a task's file.
 
     >>> part_name(3, 16)
     '00003-of-00016.parquet'
@@ -213,7 +213,7 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """The files of all tasks, with their information."""
+    """Return the files of all tasks, with their information."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
@@ -224,5 +224,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """The settings with which the words were split, for a file made from others."""
+    """Return the settings with which the words were split, for a file made from others."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

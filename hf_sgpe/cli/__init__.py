@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.cli.application import app
+import typer
+
+from hf_sgpe.cli.application import Command, app
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.command import exit_code
+from hf_sgpe.terminal.options import with_options
 
 # isort: off
 # Each adds its commands, in the order of --help.
@@ -36,19 +40,33 @@ sys.meta_path.insert(0, _OwnPackages)
 _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
 
 
-def main() -> None:
-    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+def run_script(work: Callable[..., None], description: str | None) -> None:
+    """Run a function as a program of one command, with help, options and errors as those of ``hf-sgpe``.
+
+    Args:
+        work: The function, as `with_options` takes it.
+        description: The docstring of the script. It ends in "Example: …".
+    """
+    text, word, example = (description or "").partition("Example: ")
+    settings = app.info.context_settings
+    script = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    script.command(cls=Command, help=text, epilog=word + example, context_settings=settings)(with_options(work))
+    main(script)
+
+
+def main(application: typer.Typer = app) -> None:
+    """Run a command line; bad input ends in one line on stderr and exit code 2."""
     # Ended from outside, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(exit_code(_run))
+    sys.exit(exit_code(lambda: _run(application)))
 
 
-def _run() -> int:
+def _run(application: typer.Typer) -> int:
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "warning")
     logging.addLevelName(logging.INFO, "info")
     try:
-        return app(standalone_mode=False) or 0
+        return application(standalone_mode=False) or 0
     except (SGPEError, OSError):
         raise
     except SystemExit as ending:

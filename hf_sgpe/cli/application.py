@@ -94,7 +94,7 @@ def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
         else:
             option = argument if argument in names else ""
             if option and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
-                raise SGPEError(f"{option} needs names of files: held-out text of each language")
+                raise SGPEError(f"{option} needs names of files")
             yield argument
 
 

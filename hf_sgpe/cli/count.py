@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, script_option
 from hf_sgpe.cli.model_options import read_chat_template
 from hf_sgpe.cli.tokenizer_options import overwrite_option
+from hf_sgpe.counts.task_plan import TaskPlan
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import RECIPES
@@ -42,14 +44,17 @@ class CountOptions:
         "what is free).",
         after="streaming",
     )
+    min_count: int = option("Leave out words that occur less often in all of the text; says what that can change.", 1)
+    source_format: str = option("With --on spark: Spark's name for the format of the text.", "parquet")
 
 
 @command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")
-def count(given: CountOptions, text: CorpusOptions, as_json: Json = False) -> None:
+def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Json = False) -> None:
     """Count the words of text into a file to train on by train --counts, in bounded memory.
 
     How words are cut must be the same as for training: give the same recipe, scripts, pattern, normalization and special
-    tokens. Count each language into a file of its own: weights apply when a tokenizer is trained.
+    tokens. Count each language into a file of its own: weights apply when a tokenizer is trained. In tasks, datasets are
+    streamed, --workers is how many tasks run at the same time, and --memory-limit is that of each (default: 2GB).
     """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
@@ -57,14 +62,27 @@ def count(given: CountOptions, text: CorpusOptions, as_json: Json = False) -> No
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.splitting.splitting import Splitting
     from hf_sgpe.vocabulary.special_tokens import check_special_tokens
-    from trainers import count_to_file
+    from trainers import Corpus, count_to_file
     from trainers.tokenizers.recipes import find_scripts
 
     if not text.corpus and not text.dataset:
         raise SGPEError("nothing to count: give text, or a dataset by --dataset")
-    corpus = text.read()
-    warn_of_zawgyi(corpus)
-    how = find_scripts(corpus, given.script, given.recipe)
+    room: dict[str, Any] = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
+    script = given.script
+    if plan.on == "spark":
+        plan.check_alone(dataset=text.dataset, workers=text.workers, memory_limit=given.memory_limit)
+        corpus, script = Corpus(), script or ["all"]  # Spark reads the text later
+    elif plan.is_asked_for:
+        from trainers.counting_in_tasks import corpus_apart_from_work, count_in_tasks
+
+        plan.check()
+        corpus = corpus_apart_from_work(replace(text, streaming=bool(text.dataset)).read(), given.out, plan)
+        # The tasks are to read datasets, forked from a process that has read nothing of them.
+        warn_of_zawgyi(replace(corpus, streams=()))
+    else:
+        corpus = text.read()
+        warn_of_zawgyi(corpus)
+    how = find_scripts(corpus, script, given.recipe)
     if given.special_token:
         how["special_tokens"] = given.special_token
     splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **how)
@@ -75,8 +93,22 @@ def count(given: CountOptions, text: CorpusOptions, as_json: Json = False) -> No
     check_file(given.out)
     corpus.check_apart_from(given.out)
     check_new_file(given.out, overwrite=given.overwrite)
-    room = None if given.memory_limit is None else _bytes(given.memory_limit)
-    info = count_to_file(corpus, given.out, splitting, memory_limit=room, workers=text.workers)
+    least: dict[str, Any] = {"min_count": given.min_count}
+    if plan.on == "spark":
+        from trainers.counting.counting_on_spark import count_on_spark
+
+        form = given.source_format
+        info = count_on_spark(text.corpus, given.out, splitting, source_format=form, text_field=text.text_field, **least)
+    elif plan.is_asked_for:
+        counted = count_in_tasks(corpus, given.out, splitting, plan, workers=text.workers, **least, **room)
+        if counted is None:
+            work = plan.work_for(given.out)
+            done = f"submitted: when the last job is done, {given.out} is complete and {work} can be removed"
+            report(done, {"out": str(given.out), "work": str(work)}, as_json)
+            return
+        info = counted
+    else:
+        info = count_to_file(corpus, given.out, splitting, workers=text.workers, **least, **room)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
 

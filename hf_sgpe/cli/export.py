@@ -29,8 +29,9 @@ class ExportOptions:
     output: str = option(
         "; ".join(f"{form.name}: {form.holds}" for form in FORMATS.values() if form.write) + ".", "folder", "--format"
     )
-    pattern: str | None = option("Split pattern of a .tiktoken file (default: cl100k).")
-    special_token: list[str] = option_list("Special token of a .tiktoken file: TEXT=ID (repeatable).")
+    pattern: str | None = option("Split pattern of a .tiktoken file (default: cl100k) or of merges.txt.")
+    special_token: list[str] = option_list("Special token of a .tiktoken file or of merges.txt: TEXT=ID (repeatable).")
+    ignore_merges: bool = option("Of merges.txt: whole words that are tokens skip the merges (Llama 3).", False)
     weight_type: str | None = option(
         "Of gguf: F32, F16, BF16, Q8_0, or by llama-cpp-python Q6_K, Q5_K_M, Q4_K_M, Q4_0 (default: that of the weights)."
     )
@@ -56,7 +57,8 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     tokenizer = given.tokenizer or given.source
     reader = format_of(tokenizer)
     special_tokens = named_numbers(given.special_token, "--special-token", "TEXT=ID", int) or None
-    reading = _given(reader, "read_options", {"pattern": given.pattern, "special_tokens": special_tokens})
+    told = {"pattern": given.pattern, "special_tokens": special_tokens, "ignore_merges": given.ignore_merges or None}
+    reading = _given(reader, "read_options", told)
     model = Path(given.source) if writes_model else None
     options = {"weight_type": given.weight_type, "pre_tokenizer": given.pre_tokenizer, "model": model}
     writing = _given(writer, "write_options", options)

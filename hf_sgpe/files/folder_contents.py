@@ -51,9 +51,7 @@ def why_no_tokenizer(names: Iterable[str], where: str, *, is_here: bool) -> str:
     if ADAPTER_FILE in files:
         return f", {_adapter(where)}"
     if {"vocab.json", "merges.txt"} <= files:
-        pair = " ".join(quote(f"{folder}/{name}") for name in ("vocab.json", "merges.txt"))
-        line = f"python scripts/import_vocabulary.py {pair} {quote(f'{folder}-hf')} --pattern gpt2 (or its own pattern)"
-        return f", but vocab.json and merges.txt: {download}{line}"
+        return f", but vocab.json and merges.txt: {download}{_export(f'{folder}/merges.txt', folder, 'gpt2')}"
     ranks = next((name for name in sorted(files) if name.endswith(".tiktoken")), None)
     if ranks is None and "tokenizer.model" in files and is_here and _holds_ranks(Path(where) / "tokenizer.model"):
         copied = f"{folder}/tokenizer.tiktoken"
@@ -82,8 +80,8 @@ def _adapter(where: str) -> str:
     return f'but a LoRA adapter: merge it first: python -c "from peft import AutoPeftModelForCausalLM; {merge}"'
 
 
-def _export(file: str, folder: str) -> str:
-    return f"hf-sgpe export {quote(file)} --pattern cl100k (or its own) --out {quote(f'{folder}-hf')}"
+def _export(file: str, folder: str, pattern: str = "cl100k") -> str:
+    return f"hf-sgpe export {quote(file)} --pattern {pattern} (or its own) --out {quote(f'{folder}-hf')}"
 
 
 def _holds_ranks(file: Path) -> bool:

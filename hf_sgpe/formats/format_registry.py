@@ -144,6 +144,26 @@ def _write_gguf(
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
 
 
+def _read_gpt2(
+    source: str,
+    *,
+    pattern: str | None = None,
+    special_tokens: Mapping[str, int] | None = None,
+    ignore_merges: bool = False,
+) -> TokenizerData:
+    from hf_sgpe.formats import gpt2_files
+
+    if pattern is None:
+        raise SGPEError(f"{source}: the split pattern is not in the file: give it by --pattern")
+    vocab = Path(source.removesuffix("merges.txt") + "vocab.json")
+    given = special_tokens or {}
+    tokenizer = gpt2_files.read(vocab, Path(source), pattern=pattern, special_tokens=[*given], ignore_merges=ignore_merges)
+    for token, id in tokenizer.special_tokens.items():
+        if given[token] != id:
+            raise SGPEError(f"{vocab}: has id {id} for the special token {token}, not {given[token]}")
+    return tokenizer
+
+
 def _read_sgpe(source: str) -> TokenizerData:
     from hf_sgpe.sgpe.sgpe_vocabulary import SGPEVocabulary
 
@@ -170,6 +190,13 @@ for _form in (
         _read_gguf,
         _write_gguf,
         write_options=("model", "weight_type", "pre_tokenizer"),
+    ),
+    Format(
+        "gpt2",
+        "merges.txt",
+        "the merges of GPT-2's kind, with vocab.json in the same folder",
+        read=_read_gpt2,
+        read_options=("pattern", "special_tokens", "ignore_merges"),
     ),
     Format("sgpe", "vocab.json", "the vocabulary of the SGPE document", read=_read_sgpe),
 ):

@@ -1,4 +1,4 @@
-"""What the documentation says of engines, the demo and the command line, as a user runs them."""
+"""What the documentation says of engines and the command line, as a user runs them."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from support.command import benchmark, hf_sgpe, script
+from support.command import benchmark, hf_sgpe
 from support.paths import ROOT
 
 from hf_sgpe.generation import GenerationOptions
@@ -77,11 +77,6 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
     refused = to_gguf("--out", "x.gguf", "--pattern", "gpt2", code=2)
     assert (refused.stdout, refused.stderr) == ("", "error: --pattern is for tiktoken, not for folder\n")
     assert not (here / "x.gguf").exists()
-
-
-def test_the_demo_says_the_same_everywhere(here):
-    done = script("demo_generation.py", "--steps", 5, "--max-new-tokens", 10, cwd=here)
-    assert done.stdout.count("the same ids") == 4
 
 
 def test_the_benchmark_measures_all(here):

@@ -9,7 +9,7 @@ import types
 
 import pytest
 from hypothesis import settings
-from support.command import SCRIPTS, hf_sgpe, process, script
+from support.command import TOOLS, hf_sgpe, process, script
 from support.kernels import needs_native
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, kernels
@@ -118,7 +118,7 @@ def test_commands_say_it_beside_their_output(saved, without_kernels):
     assert re.fullmatch(r"warning: the native kernels were not built, so [^\n]+\n", done.stderr)
 
 
-FUZZER = ("fuzz_kernels.py", "--inputs", 67 * settings.default.max_examples)
+FUZZER = (TOOLS / "fuzz_kernels.py", "--inputs", 67 * settings.default.max_examples)
 
 
 @needs_native
@@ -128,5 +128,5 @@ def test_fuzzing_finds_nothing():
 
 @needs_native
 def test_fuzzing_the_portable_forms_finds_nothing():
-    done = process(sys.executable, SCRIPTS / FUZZER[0], *FUZZER[1:], HF_SGPE_PORTABLE="portable")
+    done = process(sys.executable, *FUZZER, HF_SGPE_PORTABLE="portable")
     assert done.stdout == f"{FUZZER[2]:,} inputs, no difference\n"

@@ -153,7 +153,7 @@ def test_installs_and_works_in_an_empty_environment(sdist, wheel, tmp_path, with
     run(*install, "--only-binary", ":all:", "--force-reinstall", "--no-deps", wheel, **options)
     if COMPILER:
         assert "kernel           native\n" in run("hf-sgpe", "info", **options)
-        tried = run(python, ROOT / "scripts" / "try_wheel.py", **options)
+        tried = run(python, ROOT / "tests" / "tools" / "try_wheel.py", **options)
         assert "kernels native, the same as the readable ones" in tried
     said, same = train_and_encode("fast", **options)
     assert same == ids
@@ -179,7 +179,7 @@ def test_one_wheel_serves_all_later_pythons(sdist, pythons, tmp_path):
         run(python, "-m", "venv", tmp_path / f"venv{minor}")
         python = tmp_path / f"venv{minor}" / "bin" / "python"
         run(python, "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel)
-        tried = run(python, ROOT / "scripts" / "try_wheel.py", cwd=tmp_path)
+        tried = run(python, ROOT / "tests" / "tools" / "try_wheel.py", cwd=tmp_path)
         assert f"Python 3.{minor}." in tried
         assert "kernels native, the same as the readable ones" in tried
 

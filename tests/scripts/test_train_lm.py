@@ -102,7 +102,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
 
 def test_an_unknown_option_ends_in_one_line(folder):
     done = script("train_lm.py", "si.txt", "--bogus", 3, cwd=folder, code=2)
-    assert done.stderr == "error: unrecognized arguments: --bogus 3: see --help\n"
+    assert done.stderr == "error: No such option: --bogus (Possible options: --out, --push): see --help\n"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from typing import IO
 
 from support.paths import ROOT
 
-SCRIPTS = ROOT / "scripts"
+SCRIPTS, TOOLS = ROOT / "scripts", ROOT / "tests" / "tools"
 COMMAND = [sys.executable, "-m", "hf_sgpe"]
 """The start of a command line that runs ``hf-sgpe`` in a process of its own."""
 
@@ -43,7 +43,12 @@ def hf_sgpe(
 
 
 def script(
-    name: str, *arguments: object, cwd: Path | None = None, stdin: str | bytes = "", code: int | None = 0, **environment: str
+    name: str | Path,
+    *arguments: object,
+    cwd: Path | None = None,
+    stdin: str | bytes = "",
+    code: int | None = 0,
+    **environment: str,
 ) -> CompletedProcess[str]:
     """Run a script of ``scripts/``, or of any path, in this process. The arguments are those of `hf_sgpe`."""
     path = SCRIPTS / name

@@ -56,8 +56,9 @@ def count_to_file(
     sources: Iterable[Source] = (),
     memory_limit: int | None = None,
     workers: int | None = None,
+    min_count: int = 1,
 ) -> CountsInfo:
-    """Counts the words of texts into one file, which is the same for any memory limit and any number of workers.
+    """Count the words of texts into one file, which is the same for any memory limit and any number of workers.
 
     Every time the memory is full, all words counted so far are written to disk and read again at the end, which takes extra
     time.
@@ -68,13 +69,15 @@ def count_to_file(
         sources: Where the texts come from, recorded in the file; of a corpus, what it says.
         memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
         workers: Number of threads; None for one per core. Without the native kernels there is always one.
+        min_count: Leave out words that occur less often in all texts together.
 
     Raises:
-        SGPEError: the limit is too small, pyarrow is not installed, or as for `trainers.read_texts`.
+        SGPEError: a number is too small, pyarrow is not installed, or as for `trainers.read_texts`.
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
         texts = read_corpus(texts, config)
+    rare = RareWords(min_count)
     require_pyarrow(path)  # before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))
@@ -87,11 +90,11 @@ def count_to_file(
             for counter in counters:
                 runs.take(counter)
             tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
-        return write(path, tables, config.splitting, sources=sources)
+        return write(path, rare.left_out_of(tables), config.splitting, sources=sources, dropped=rare.report)
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Adds up files of counts into one file, with one bucket of words in memory at a time.
+    """Add up files of counts into one file, with one bucket of words in memory at a time.
 
     Args:
         paths: Files to add; a file may be named twice.
@@ -104,10 +107,8 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
         raise SGPEError("nothing to add up: give files of counts")
-    if min_count < 1:
-        raise SGPEError(f"min_count must be at least 1, not {min_count}")
-    check_same_settings(infos)
     rare = RareWords(min_count)
+    check_same_settings(infos)
     all_infos = [infos[Path(file)] for file in paths]  # a file may be named twice
     check_total(sum(info.total for info in all_infos))
     with scratch_directory(path) as folder:
@@ -132,7 +133,7 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Adds counters to the first one, which is fastest, as long as they fit into memory; returns it and the rest."""
+    """Add counters to the first one, which is fastest, as long as they fit into memory; return it and the rest."""
     first, *left = counters
     for other in counters[1:]:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
@@ -154,7 +155,7 @@ class _Runs:
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
-        """Writes the words of a counter to a file and empties the counter."""
+        """Write the words of a counter to a file and empty the counter."""
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
@@ -170,7 +171,7 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """The memory for the words of all counters, in bytes."""
+    """Return the memory for the words of all counters, in bytes."""
     try:
         import psutil
     except ImportError:
@@ -190,6 +191,17 @@ def _room(memory_limit: int | None, workers: int) -> int:
     return room
 
 
+def check_min_count(min_count: int) -> int:
+    """Check a number of occurrences and return it.
+
+    Raises:
+        SGPEError: it is below 1.
+    """
+    if min_count < 1:
+        raise SGPEError(f"min_count must be at least 1, not {min_count}")
+    return min_count
+
+
 class RareWords:
     """Leaves out words that occur less often than ``min_count``, and computes a bound on what that changes in training.
 
@@ -200,12 +212,12 @@ class RareWords:
     def __init__(self, min_count: int) -> None:
         import numpy as np
 
-        self._min_count = min_count
+        self._min_count = check_min_count(min_count)
         self._pairs = np.zeros(1 << 16, np.int64)
         self._distinct = self._total = 0
 
     def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The tables without the rare words."""
+        """Yield the tables without the rare words."""
         import pyarrow.compute as pc
 
         for table in tables:
@@ -217,7 +229,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """What was left out so far; None if ``min_count`` is 1."""
+        """Return what was left out so far; None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

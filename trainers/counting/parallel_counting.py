@@ -121,7 +121,7 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """A bar of the bytes that are read, as on disk; ``done`` of them before this run."""
+    """Return a bar of the bytes that are read, as on disk; ``done`` of them before this run."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
@@ -134,7 +134,7 @@ def count_texts(
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Passes the texts on and shows a bar as `count_files` does; errors as for `only_texts`."""
+    """Pass the texts on and show a bar as `count_files` does; errors as for `only_texts`."""
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -143,7 +143,7 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Counts batches of texts, in threads with the native kernels (which release the GIL), else in processes."""
+    """Count batches of texts, in threads with the native kernels (which release the GIL), else in processes."""
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
@@ -162,7 +162,7 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
 
 
 def check_workers(workers: int) -> int:
-    """Checks a number of workers and returns it.
+    """Check a number of workers and return it.
 
     Raises:
         SGPEError: it is not a number from 1 to 1,024.
@@ -175,7 +175,7 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Adds each batch to one of the counters, in one thread per counter; a single counter works in the caller's thread.
+    """Add each batch to one of the counters, in one thread per counter; a single counter works in the caller's thread.
 
     Args:
         add: Adds a batch to a counter; no other thread uses that counter meanwhile.
@@ -223,7 +223,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 
 
 def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Yields the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
+    """Yield the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
     running: deque[Future[Result]] = deque()
     try:
         for batch in batches:
@@ -237,7 +237,7 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 
 def process_context() -> multiprocessing.context.BaseContext:
-    """How worker processes start: forked where that is safe enough, which is on Linux only.
+    """Return how worker processes start: forked where that is safe enough, which is on Linux only.
 
     A forked process starts at once and needs no importable main module.
     """
@@ -245,7 +245,7 @@ def process_context() -> multiprocessing.context.BaseContext:
 
 
 def start_worker(native: bool) -> None:
-    """The first thing that a worker process does.
+    """Prepare a worker process, before all else.
 
     Args:
         native: Whether the main process has the native kernels, which one that it spawned would choose anew.

@@ -24,8 +24,8 @@ _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts, and
-    after the token that begins texts where the tokenizer itself puts that before a text.
+    """Yield rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts,
+    and after the token that begins texts where the tokenizer itself puts that before a text.
 
     A row may begin and end anywhere, and what remains of the last one is dropped. Streams: only the ids of some texts, about
     a megabyte, are in memory at a time. Special tokens written in the text count as such.
@@ -52,8 +52,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """A batch of rows as `pack` makes them. Each token of them is learned: transformers' collator would leave out the token
-    for padding, which may be the one that ends texts.
+    """Return a batch of rows as `pack` makes them. Each token of them is learned: transformers' collator would leave out the
+    token for padding, which may be the one that ends texts.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]
@@ -64,32 +64,25 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "labels": ids.clone()}
 
 
-def separator_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The token that stands between texts: eos or, without one, bos.
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return the ids before each text of a row: eos or, without it, bos; then bos where the tokenizer puts it before a text.
 
     Raises:
         SGPEError: the tokenizer has neither.
     """
-    for id in (tokenizer.eos_token_id, tokenizer.bos_token_id):
-        if id is not None:
-            return int(id)
-    raise SGPEError("the tokenizer has no eos token to put between texts: train it with special_tokens=('<|endoftext|>',)")
-
-
-def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The ids before each text of a row: `separator_id`, then bos where the tokenizer puts it before a text; none twice.
-
-    Raises:
-        SGPEError: the tokenizer has neither eos nor bos.
-    """
-    separator, bos = separator_id(tokenizer), tokenizer.bos_token_id
+    bos = tokenizer.bos_token_id
+    separator = bos if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+    if separator is None:
+        raise SGPEError(
+            "the tokenizer has no eos token to put between texts: train it with special_tokens=('<|endoftext|>',)"
+        )
     if bos in (None, separator) or tokenizer("", return_attention_mask=False)["input_ids"][:1] != [bos]:
-        return [separator]
-    return [separator, int(bos)]
+        return [int(separator)]
+    return [int(separator), int(bos)]
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """The parts of the texts, some at a time, with None where a text begins."""
+    """Yield the parts of the texts, some at a time, with None where a text begins."""
     batch: list[str | None] = []
     size = 0
     for text in texts:
@@ -105,7 +98,7 @@ def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
 
 
 def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """The ids of texts, without special tokens of the tokenizer's own."""
+    """Return the ids of texts, without special tokens of the tokenizer's own."""
     if not texts:
         return []
     well_formed = [prepare(text, "none") for text in texts]
@@ -114,8 +107,25 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
     return rows
 
 
+def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int) -> None:
+    """Make sure that numbers can be the shape of a model.
+
+    Args:
+        width_of_head: A number that the width of a head is a multiple of.
+        **others: Further numbers of at least 1, by name.
+
+    Raises:
+        SGPEError: they cannot.
+    """
+    for name, number in {"width": width, "heads": heads, **others}.items():
+        if number < 1:
+            raise SGPEError(f"{name} must be at least 1, not {number}")
+    if width % (width_of_head * heads):
+        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple of {width_of_head * heads}")
+
+
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
-    """The configuration of a Llama that trains in minutes: embedding and output tied, a hidden layer of 8/3 of the width.
+    """Return the configuration of a Llama that trains in minutes: tied embeddings, a hidden layer of 8/3 of the width.
 
     Args:
         length: The most tokens that it can look at, ``max_position_embeddings``.
@@ -126,11 +136,7 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
     >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
     512
     """
-    for name, number in {"layers": layers, "width": width, "heads": heads, "length": length}.items():
-        if number < 1:
-            raise SGPEError(f"{name} must be at least 1, not {number}")
-    if width % (2 * heads):
-        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple of {2 * heads}")
+    check_shape(width=width, heads=heads, width_of_head=2, layers=layers, length=length)
     from transformers import LlamaConfig
 
     return LlamaConfig(

@@ -20,6 +20,7 @@ from hf_sgpe.weights.model_loading import load_causal_model
 from trainers.language_models.language_model import encode_texts, text_start
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # Tokens in one forward pass of a measurement: their logits are the largest thing in memory.
@@ -61,7 +62,7 @@ class Score:
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> float:
-    """How many bits a causal model needs for each UTF-8 byte of some held-out texts; see `score_texts`."""
+    """Return how many bits a causal model needs for each UTF-8 byte of some held-out texts; see `score_texts`."""
     return score_texts(model, tokenizer, texts, length=length).bits_per_byte
 
 
@@ -74,10 +75,10 @@ def score_texts(
     watched: Sequence[int] = (),
     progress: str | None = None,
 ) -> Score:
-    """How well a causal model predicts some held-out texts; its bits per byte are comparable between tokenizers.
+    """Measure how well a causal model predicts some held-out texts; bits per byte are comparable between tokenizers.
 
-    Exact: each token of each text is predicted once, and the bits of all add up. The texts stand one after another as
-    `pack` has them, so the first token is predicted from what stands between texts alone, and that, which is no part of the
+    Exact: each token of each text is predicted once, and the bits of all add up. The texts come one after another as
+    `pack` has them, so the first token is predicted from what is between texts alone, and that, which is no part of the
     texts, is context and costs nothing. The model looks at ``length`` tokens at a time and moves on by half of that, so each
     token is predicted from the ``length / 2`` tokens before it at least, or from all there are. Special tokens written in a
     text count as such. Bytes are those of the texts in NFC, whatever the tokenizer makes of them.
@@ -100,20 +101,11 @@ def score_texts(
     if not size:
         raise SGPEError("there is no text to measure bits per byte on")
     length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
-    stride = max(length // 2, 1)
-    encoded = encode_texts(texts, tokenizer)
-    start = text_start(tokenizer)
-    ids = [id for text in encoded for id in (*start, *text)]
-    rows = len(model.get_input_embeddings().weight)
-    if max(ids) >= rows:
-        raise SGPEError(f"the tokenizer has id {max(ids):,}, and the model {rows:,} rows: they do not belong together")
-    counts = [counted for text in encoded for counted in (*[False] * len(start), *[True] * len(text))]
-    # Windows of `length` ids and the one after; their last reaches beyond the end.
-    starts = range(0, max(len(ids) - 1 - length, 0) + stride, stride)
-    beyond = starts[-1] + length + 1 - len(ids)
-    windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
-    counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
-    counted[1:, : length - stride] = False  # by the window before
+    encoded, start = encode_texts(texts, tokenizer), text_start(tokenizer)
+    windows, counted = _windows(encoded, start, length)
+    rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
+    if largest >= rows:
+        raise SGPEError(f"the tokenizer has id {largest:,}, and the model {rows:,} rows: they do not belong together")
 
     was_training = model.training
     model.eval()
@@ -135,7 +127,8 @@ def score_texts(
     model.train(was_training)
     tokens = int(counted.sum())
     # Windows overlap, so that most tokens are read twice.
-    seconds = (time.perf_counter() - started) * len(ids) / (len(windows) * length)
+    all_tokens = sum(len(start) + len(text) for text in encoded)
+    seconds = (time.perf_counter() - started) * all_tokens / (len(windows) * length)
     if not isfinite(nats):
         raise SGPEError("what the model predicts is no number: its weights are damaged")
     return Score(
@@ -148,8 +141,24 @@ def score_texts(
     )
 
 
+def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return windows of ``length`` ids of the texts and the one after, and which of their ids but the first are counted."""
+    import torch
+
+    stride = max(length // 2, 1)
+    ids = [id for text in encoded for id in (*start, *text)]
+    counts = [counted for text in encoded for counted in (*[False] * len(start), *[True] * len(text))]
+    # The last window reaches beyond the end.
+    starts = range(0, max(len(ids) - 1 - length, 0) + stride, stride)
+    beyond = starts[-1] + length + 1 - len(ids)
+    windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
+    counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
+    counted[1:, : length - stride] = False  # by the window before
+    return windows, counted
+
+
 def cache_bytes(model: PreTrainedModel) -> float | None:
-    """What a model keeps in its cache for each token of a text, in bytes; None if it has no keys and values to keep.
+    """Return what a model keeps in its cache for each token of a text, in bytes; None if it has no keys and values to keep.
 
     With a sliding window this is what a token takes until it leaves the window.
     """
@@ -169,7 +178,7 @@ def score_model(
     *,
     watched: Sequence[int] = (),
 ) -> dict[str, Score]:
-    """Measures a causal model of a folder or of the Hub on texts by name; see `score_texts`.
+    """Measure a causal model of a folder or of the Hub on texts by name; see `score_texts`.
 
     Computes in 32 bits, so that small differences are none of rounding; on a GPU, if there is one, as the file has it.
 

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, keep_settings
+from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.training_loop import adamw
 from trainers.model_rows.token_tables import parameter_groups
@@ -25,59 +27,71 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """How long and how fast a model is trained, and where the result and its checkpoints go, of which the last two are kept.
+
+    Raises:
+        SGPEError: a number is below its least.
+    """
+
+    out: Path = option("Folder to write to.", Path("model"))
+    steps: int = option("Steps of training, in all.", 500)
+    batch_size: int = option("Rows in a step, on each device.", 8)
+    learning_rate: float | None = option(
+        "The highest, after 5 % of the steps; then it falls as a cosine (default: 1e-3 for a new model, 5e-5 with --model)."
+    )
+    seed: int = option("Seed of weights, of the order of rows and of dropout.", 1)
+    save_every: int | None = option("Steps from one checkpoint to the next (default: a tenth of them).")
+    resume: bool = option("Go on from the last checkpoint in --out, if there is one.", False)
+    push: str | None = option("Push the result, which Auto classes load, with a card to this repository: USER/NAME.")
+    private: bool = option("Make that repository a private one.", False)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "save_every"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise SGPEError(f"{name} must be at least 1, not {number}")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
+
+
 def train(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: Any,
     collator: Callable[[list[Any]], Any],
+    run: TrainingRun,
     *,
-    out: Path,
-    steps: int,
-    batch_size: int,
-    learning_rate: float,
-    seed: int,
     settings: Mapping[str, Any] | None = None,
-    save_every: int | None = None,
-    resume: bool = False,
-    push: str | None = None,
-    private: bool = False,
     parts: str = "all",
     new_rows: Sequence[int] = (),
     rows_learning_rate: float | None = None,
 ) -> None:
-    """Trains by transformers' ``Trainer`` and saves model and tokenizer, so that the Auto classes load them.
+    """Train by transformers' ``Trainer`` and save model and tokenizer, so that the Auto classes load them.
 
     In bfloat16 where there is a CUDA GPU that has it. Going on from a checkpoint gives the same weights as training without
     a break, provided that nothing else has changed.
 
     Args:
-        rows: Examples, a sequence; shuffled anew whenever all of them have been trained on.
+        rows: Examples, a sequence; shuffled again whenever all of them have been trained on.
         collator: Makes a batch of examples.
-        out: Folder for the result, and for checkpoints while training.
-        batch_size: Rows in a step, on each device.
-        learning_rate: At its highest, after 5 % of the steps; then it falls along a cosine.
-        seed: Of the order of the rows and of dropout.
-        settings: What model and rows were made with. Kept in ``out``, and nothing is resumed under others.
-        save_every: Write a checkpoint after so many steps, and keep the last two; None for a tenth of ``steps``.
-        resume: Go on from the last checkpoint, if there is one.
-        push: A repository on the Hub for the result, made before training if need be. Only what the Auto classes load goes
-            there, with a short card where there is none.
-        private: Make it a private one.
+        settings: What model and rows were made with. Kept in the folder, and nothing is resumed under others.
         parts: What of the model is trained, one of `trainers.model_rows.token_tables.PARTS`.
         new_rows: Ids of the tokens that the model did not have, of which ``parts`` and the next one speak.
         rows_learning_rate: Of the new rows; None for that of all others.
 
     Raises:
-        SGPEError: a number is below its least, there are no such parts, ``out`` holds checkpoints that are not to be resumed
-            or were made with other settings, or the Hub refuses.
+        SGPEError: there are no such parts, the folder holds checkpoints that are not to be resumed or were made with other
+            settings, or the Hub refuses.
     """
     import torch
     from accelerate import PartialState
-    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+    from transformers import Trainer, TrainingArguments
 
-    save_every = max(steps // 10, 1) if save_every is None else save_every
-    check_numbers(steps=steps, batch_size=batch_size, save_every=save_every, learning_rate=learning_rate)
-    checkpoint = checkpoint_to_resume(out, resume=resume)
+    out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
+    checkpoint = checkpoint_to_resume(out, resume=run.resume)
+    push = None
     optimizer = None
     if parts != "all" or rows_learning_rate is not None:
         groups, rows_apart = parameter_groups(
@@ -86,29 +100,28 @@ def train(
         optimizer = adamw(groups, learning_rate=learning_rate)
         if rows_apart is not None:
             rows_apart.attach(optimizer)
-    numbers = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
     made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
     if PartialState().is_main_process:
         if checkpoint is None:
             (out / SETTINGS_FILE).unlink(missing_ok=True)
         check_settings(out, made_with)
-        if push:
-            push = _make_repository(push, private=private)
+        if run.push:
+            push = _make_repository(run.push, private=run.private)
         keep_settings(out, made_with)
     on_gpu = torch.cuda.is_available()
     use_cache = model.config.use_cache
-    pairs = model.config.is_encoder_decoder
-    arguments = (Seq2SeqTrainingArguments if pairs else TrainingArguments)(
+    arguments = TrainingArguments(
         output_dir=str(out),
         max_steps=steps,
-        per_device_train_batch_size=batch_size,
+        per_device_train_batch_size=run.batch_size,
         learning_rate=learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=0.05,
         weight_decay=0.1,
-        seed=seed,
+        seed=run.seed,
         bf16=on_gpu and torch.cuda.is_bf16_supported(),
-        save_steps=save_every,
+        save_steps=run.save_every or max(steps // 10, 1),
         save_total_limit=2,
         logging_steps=max(steps // 10, 1),
         disable_tqdm=not somebody_watches(),
@@ -116,7 +129,7 @@ def train(
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,
     )
-    trainer = (Seq2SeqTrainer if pairs else Trainer)(
+    trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=rows,
@@ -136,12 +149,12 @@ def train(
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
             if push:
-                _push(out, push, pairs=pairs)
+                _push(out, push, pairs=model.config.is_encoder_decoder)
 
 
 @contextmanager
 def _nothing_left(out: Path) -> Iterator[None]:
-    """If the block fails before there is a checkpoint, removes what the run has put into ``out``."""
+    """Remove, if the block fails before there is a checkpoint, what the run has put into ``out``."""
     try:
         yield
     except BaseException:
@@ -153,7 +166,7 @@ def _nothing_left(out: Path) -> Iterator[None]:
 
 
 def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Makes sure that a model has room for rows of this length.
+    """Make sure that a model has room for rows of this length.
 
     Raises:
         SGPEError: it has fewer.
@@ -161,19 +174,6 @@ def check_length(model: PreTrainedModel, length: int, where: str) -> None:
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and length > most:
         raise SGPEError(f"{where}: has room for {most} tokens: give a --length of up to that, not {length}")
-
-
-def check_numbers(*, steps: int, batch_size: int, save_every: int | None, learning_rate: float | None) -> None:
-    """Makes sure that the numbers of a run are in range.
-
-    Raises:
-        SGPEError: one is below its least.
-    """
-    for name, number in {"steps": steps, "batch_size": batch_size, "save_every": save_every}.items():
-        if number is not None and number < 1:
-            raise SGPEError(f"{name} must be at least 1, not {number}")
-    if learning_rate is not None and not learning_rate > 0:
-        raise SGPEError(f"learning_rate must be above 0, not {learning_rate}")
 
 
 _PUBLISHED = (
@@ -197,7 +197,7 @@ tokenizer = AutoTokenizer.from_pretrained("{repo}")
 
 
 def _make_repository(name: str, *, private: bool) -> str:
-    """Creates a repository unless it exists, and returns its full name, ``user/name``."""
+    """Create a repository unless it exists, and return its full name, ``user/name``."""
     from huggingface_hub import HfApi
 
     with hub_errors(f"{name}:"):
@@ -205,7 +205,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Uploads the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    """Upload the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -223,7 +223,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """The last complete checkpoint in a folder.
+    """Return the last complete checkpoint in a folder.
 
     Raises:
         SGPEError: there are checkpoints, and they are not to be resumed.
@@ -240,7 +240,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
+    """Return whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
     from safetensors import SafetensorError, safe_open
 
     weights = list(checkpoint.glob("model*.safetensors"))
@@ -272,12 +272,12 @@ def require_pytorch(*, to_train: bool = True) -> None:
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of the tokens with their ids."""
+    """Return the SHA-256 of the tokens with their ids."""
     return digest_of([sorted(tokenizer.get_vocab().items())])
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
+    """Return the SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
     hashed = hashlib.sha256()
     for value in values:
         hashed.update(json.dumps(value).encode() + b"\n")

@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from support.command import hf_sgpe, script
+from support.command import hf_sgpe
 from support.data import DATA, needs_data
 
 
@@ -26,8 +26,8 @@ def test_tokenizers_are_measured_on_files(workplace):
 @needs_data
 def test_evaluate_on_held_out_text_by_a_tokenizer_of_others(tmp_path):
     suite = DATA / "suites" / "cs336"
-    files = (suite / "gpt2_vocab.json", suite / "gpt2_merges.txt", tmp_path / "gpt2")
-    script("import_vocabulary.py", *files, "--pattern", "gpt2", "--special-token", "<|endoftext|>")
+    options = ("--pattern", "gpt2", "--special-token", "<|endoftext|>=50256", "--out", tmp_path / "gpt2")
+    hf_sgpe("export", suite / "gpt2_merges.txt", *options)
     rows = json.loads(
         hf_sgpe("evaluate", "-t", tmp_path / "gpt2", DATA / "eval" / "ntrex_si.txt", "--format", "json").stdout
     )

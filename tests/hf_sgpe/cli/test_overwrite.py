@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,13 +152,13 @@ def test_scripts_keep_to_the_same_rule(place):
     (place / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
     (place / "merges.txt").write_text("".join(f"{' '.join(pair)}\n" for pair in model["merges"]), encoding="utf-8")
     before = contents(place / "mine")
-    importing = ("import_vocabulary.py", "vocab.json", "merges.txt", "mine", "--pattern", "o200k")
-    for command in (importing, (*QUICKSTART, "mine")):
-        done = script(*command, cwd=place, code=2)
+    importing = ("export", "merges.txt", "--out", "mine", "--pattern", "o200k")
+    for run, command in ((hf_sgpe, importing), (script, (*QUICKSTART, "mine"))):
+        done = run(*command, cwd=place, code=2)
         assert done.stdout == ""
         assert done.stderr.startswith("error: mine: holds a tokenizer of 4,000 tokens")
         assert contents(place / "mine") == before
-    script(*importing, "--overwrite", cwd=place)
+    hf_sgpe(*importing, "--overwrite", cwd=place)
 
 
 @pytest.mark.slow
@@ -174,8 +175,7 @@ def test_a_model_is_trained_into_a_new_folder(place):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
         with pytest.raises(SGPEError, match=held):
             arguments.check()
-        arguments.overwrite = True
-        arguments.check()
+        replace(arguments, overwrite=True).check()
 
 
 def test_a_transplanted_model_replaces_another_only_if_told_to(place):

@@ -24,8 +24,8 @@ FORMS = {
     ),
     "vocabulary and merges": (
         {"vocab.json": b"{}", "merges.txt": b""},
-        ", but vocab.json and merges.txt: {download}python scripts/import_vocabulary.py {folder}/vocab.json "
-        "{folder}/merges.txt {folder}-hf --pattern gpt2",
+        ", but vocab.json and merges.txt: {download}hf-sgpe export {folder}/merges.txt --pattern gpt2 (or its "
+        "own) --out {folder}-hf",
     ),
     "tiktoken": (
         {"qwen.tiktoken": b""},

@@ -3,13 +3,26 @@
 import dataclasses
 import sys
 
-from trainers.language_models.run_arguments import RunArguments, option_list, parse_arguments
+import pytest
+
+from hf_sgpe.cli import run_script
+from hf_sgpe.cli.application import SEVERAL
+from hf_sgpe.terminal.options import option_list
+from trainers.language_models.run_arguments import RunArguments
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    eval: list[str] = option_list("held-out text", metavar=SEVERAL)
 
 
 def test_an_option_with_several_values_may_be_given_several_times(monkeypatch):
-    @dataclasses.dataclass
-    class Arguments(RunArguments):
-        eval: list[str] = option_list("held-out text")
+    given = []
+
+    def run(args: Arguments) -> None:
+        given.append(args)
 
     monkeypatch.setattr(sys, "argv", ["script", "--out", "out", "--eval", "a", "--eval", "b", "c"])
-    assert parse_arguments("", Arguments).eval == ["a", "b", "c"]
+    with pytest.raises(SystemExit):
+        run_script(run, "Train. Example: train")
+    assert given[0].eval == ["a", "b", "c"]

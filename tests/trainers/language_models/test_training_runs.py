@@ -18,6 +18,7 @@ from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.generation import TextGenerator  # noqa: E402
 from trainers.language_models.language_model import collate, pack  # noqa: E402
 from trainers.language_models.training_runs import (  # noqa: E402
+    TrainingRun,
     checkpoint_to_resume,
     require_pytorch,
     train,
@@ -33,7 +34,7 @@ def fit(tokenizer, rows, out, *, seed=1, collator=None, **options):
     model = make_llama(tokenizer, seed=seed, initializer_range=0.02, attention_dropout=0.2)
     collator = collator or collate
     settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3}
-    train(model, tokenizer, rows, collator, out=out, **settings | options)
+    train(model, tokenizer, rows, collator, TrainingRun(out=out, **settings | options))
     return model
 
 

@@ -1,6 +1,6 @@
 """Print a table of the parts that scripts/test.sh ran: minutes, tests that passed, failed and were skipped, and why.
 
-Usage: python scripts/report.py FOLDER
+Usage: python tests/tools/report.py FOLDER
 
 FOLDER holds ``parts``, with a line "NAME STATUS SECONDS" for each part, the reports of pytest as NAME.*.xml, and in
 NAME.skipped the reason why a part did not run. The exit code is 1 if a part failed. Needs Python alone.

@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
-"""Feeds random text made of characters that are difficult for tokenizers to the native kernels, and checks the results.
+"""Feed random text made of characters that are difficult for tokenizers to the native kernels, and check the results.
 
 Every text goes through splitting, counting, encoding, decoding, syllables and normalization; one in 40 is also compared with
 the readable kernels. `scripts/sanitize.sh` runs it on a build with address and undefined-behaviour sanitizers.
 
-    python scripts/fuzz_kernels.py --inputs 1000000
+Example: python tests/tools/fuzz_kernels.py --inputs 1000000
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ import random
 import sys
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from tqdm import tqdm
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, RegexPreTokenizer, SGPEError, Splitting, kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
+from hf_sgpe.cli import run_script
 from hf_sgpe.counts.counters import LONGEST_WORD
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import every_script
 from hf_sgpe.splitting.scripts.script_tables import TEN
-from hf_sgpe.terminal.command import ArgumentParser
 from hf_sgpe.terminal.progress import somebody_watches
 
 _COMPARE_ONE_IN = 40
@@ -180,17 +180,16 @@ class Fuzzer:
         assert self.decoder.decode([1 << 70], False) is None
 
 
-def main() -> None:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("--inputs", type=int, default=20_000, help="how many texts (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def run(
+    inputs: Annotated[int, typer.Option(help="Number of texts.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Seed of the texts.")] = 0,
+) -> None:
     if not kernels.is_native():
-        sys.exit(f"error: there are no native kernels to fuzz: {kernels.describe()}")
+        raise SGPEError(f"there are no native kernels to fuzz: {kernels.describe()}")
     import hf_sgpe._native as native
 
-    fuzzer = Fuzzer(native, args.seed)
-    for number in tqdm(range(args.inputs), disable=not somebody_watches(), unit=" texts"):
+    fuzzer = Fuzzer(native, seed)
+    for number in tqdm(range(inputs), disable=not somebody_watches(), unit=" texts"):
         if number % 500 == 0:
             fuzzer.new_encoder()
             fuzzer.train()
@@ -199,10 +198,10 @@ def main() -> None:
         try:
             fuzzer.check(text)
         except BaseException:
-            print(f"input {number} of seed {args.seed}: {text!a}", file=sys.stderr)
+            print(f"input {number} of seed {seed}: {text!a}", file=sys.stderr)
             raise
-    print(f"{args.inputs:,} inputs, no difference")
+    print(f"{inputs:,} inputs, no difference")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(run, __doc__)

@@ -8,13 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.command import SCRIPTS, script
+from support.command import COMMAND, SCRIPTS, hf_sgpe
 
 from hf_sgpe import WordCounts
 from hf_sgpe.counts.count_files import read_info
@@ -26,14 +24,6 @@ from filelock import FileLock
 psutil = pytest.importorskip("psutil", reason="counting on disk needs psutil: pip install psutil")
 
 CONFIG = TrainingConfig(vocab_size=999, scripts=["all"])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def imported():
-    """Import once what the process of each task would import by itself."""
-    for name in ("pandas", "datasets", "torch"):
-        with suppress(ImportError):
-            import_module(name)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +48,12 @@ def arguments(corpus, out, *options):
 
 def count(*given, **options):
     """Count in this process, which starts those of the tasks."""
-    return script("count_corpus.py", *arguments(*given), **options)
+    return hf_sgpe("count", *arguments(*given), **options)
 
 
 def start(*given, **options):
     """Start counting in a process of its own."""
-    command = [sys.executable, SCRIPTS / "count_corpus.py", *arguments(*given)]
+    command = [*COMMAND, "count", *arguments(*given)]
     return psutil.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
 
@@ -135,7 +125,7 @@ def test_workers_that_are_killed_are_made_up_for(corpus, tmp_path):
 @pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install ray")
 def test_ray_counts_the_same(corpus, tmp_path):
     folder, expected = corpus
-    count(folder, tmp_path / "out", "--executor", "ray", "--memory-per-task", 0.5)
+    count(folder, tmp_path / "out", "--on", "ray", "--memory-limit", "500MB")
     assert WordCounts.load(tmp_path / "out") == expected
 
 
@@ -213,7 +203,7 @@ def test_slurms_job_scripts_count_the_same(corpus, tmp_path):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    options = ["--executor", "slurm", "--partition", "cpu", "--tasks", 3, "--adding-tasks", 2]
+    options = ["--on", "slurm", "--partition", "cpu", "--tasks", 3, "--adding-tasks", 2]
     count(folder, tmp_path / "out", *options, PATH=path, SUBMITTED=str(tmp_path / "submitted"))
     assert WordCounts.load(tmp_path / "out") == expected
     jobs = (tmp_path / "submitted").read_text().splitlines()
@@ -230,16 +220,18 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be text, not int",
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
-        (folder, tmp_path / "out", "--executor", "slurm"): r"--executor slurm needs --partition and sbatch: .*",
+        (folder, tmp_path / "out", "--executor", "slurm"): r"--on slurm needs --partition and sbatch: .*",
         (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
-        (folder, tmp_path / "out", "--recipe", "none"): r"unknown recipe 'none'.*",
+        (folder, tmp_path / "out", "--recipe", "none"): r"--recipe none: known are .*",
+        (folder, tmp_path / "out", "--on", "moon"): r"--on moon: known are local, slurm, ray, spark",
+        (folder, tmp_path / "out", "--on", "spark"): r"--tasks is not for --on spark, which has settings of its own",
         (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
-        (folder, tmp_path / "out", "--memory-per-task", "nan"): r"--memory-per-task must be a number of gigabytes above 0",
+        (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': write a number and a unit, .*",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
         (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", SCRIPTS): r"--work .*: has other files: give an empty or a new folder",
-        (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1",
+        (folder, tmp_path / "out", "--min-count", 0): r"min_count must be at least 1, not 0",
     }.items():
         done = count(*given, code=2)
         assert done.stdout == ""
@@ -251,7 +243,8 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
 def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     """Where there are some; the work folder may lie in the corpus."""
     (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n')
-    (tmp_path / "b.jsonl").write_text('{"text": 5}\n')
+    # Beyond the beginning, which is read before any task.
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "a " * (1 << 19)}) + '\n{"text": 5}\n')
     count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert (tmp_path / "out.work").is_dir()
     before = (tmp_path / "a.jsonl").stat().st_mtime_ns
@@ -259,8 +252,8 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
     done = count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert re.fullmatch(
-        r"error: .*out\.work: holds parts of another count: give another --work, or remove this folder\n", done.stderr
+        r"error: .*out\.work was begun with other settings \(.*times\): give the same, or another folder\n", done.stderr
     )
     with FileLock(tmp_path / "out.work" / ".lock"):
         done = count(tmp_path, tmp_path / "out", "--tasks", 2, code=2)
-    assert re.fullmatch(r"error: .*out\.work: another run is using this folder: .*\n", done.stderr)
+    assert re.fullmatch(r"error: .*out\.work: another process writes to this folder: .*\n", done.stderr)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.command import process, script
+from support.command import TOOLS, process, script
 from support.paths import ROOT
 
 TESTS = ROOT / "scripts" / "test.sh"
@@ -25,7 +25,7 @@ def ran(tmp_path):
 
 
 def test_the_table_counts_the_tests_of_each_part_and_names_reasons_to_skip(ran):
-    table = script("report.py", ran, code=1).stdout.split("\n", 2)[2].splitlines()
+    table = script(TOOLS / "report.py", ran, code=1).stdout.split("\n", 2)[2].splitlines()
     assert [line.split() for line in table[:4]] == [
         ["lint", "0.2", "0", "0", "0", "passed"],
         ["engines", "5.5", "3", "2", "2", "FAILED"],
@@ -37,7 +37,7 @@ def test_the_table_counts_the_tests_of_each_part_and_names_reasons_to_skip(ran):
 
 def test_a_part_that_cannot_run_here_is_no_failure(ran):
     (ran / "parts").write_text("lint 0 12\narm 77 1\n", encoding="utf-8")
-    script("report.py", ran)
+    script(TOOLS / "report.py", ran)
 
 
 def test_a_part_is_run_by_its_name():

@@ -3,7 +3,7 @@
 
 Run by cibuildwheel with each wheel that it builds, and by the tests, in environments where nothing else is installed.
 
-    python scripts/try_wheel.py
+    python tests/tools/try_wheel.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 # What is installed, not the folders beside this one.
-sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parents[1]]
+sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parents[2]]
 
 
 def main() -> None:

@@ -1,0 +1,103 @@
+"""Counting words on Spark: they are split in its Python workers over Arrow batches, and Spark adds up the counts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.corpora.text_files import no_such
+from hf_sgpe.counts.count_files import CountsInfo, write
+from hf_sgpe.counts.counters import make_word_counter
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.splitting.splitting import HasSplitting
+from trainers.counting.counting_on_disk import RareWords
+
+# Memory for the distinct words of a worker before it passes them on.
+_WORKER_BYTES = 512 << 20
+
+
+def count_on_spark(
+    sources: Sequence[str],
+    out: Path,
+    config: HasSplitting,
+    *,
+    source_format: str = "parquet",
+    text_field: str = "text",
+    min_count: int = 1,
+) -> CountsInfo:
+    """Count the words of a column into the file that `trainers.count_to_file` writes.
+
+    Args:
+        sources: Files, folders or globs that Spark reads.
+        source_format: Spark's name for their format.
+        min_count: Leave out words that occur less often.
+
+    Raises:
+        SGPEError: pyspark is not installed, Spark cannot read a source, or there is no such column.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise not_installed("counting on Spark needs pyspark", "pyspark") from None
+
+    rare = RareWords(min_count)
+    spark = SparkSession.builder.appName("count words").getOrCreate()
+    where = ", ".join(sources)
+    try:
+        frame = spark.read.format(source_format).load(list(sources))
+    except PySparkException as error:
+        raise SGPEError(f"{where}: {str(error).splitlines()[0]}") from None
+    if text_field not in frame.columns:
+        raise SGPEError(f"{where}: {no_such('column', text_field, frame.columns)}")
+    with tempfile.TemporaryDirectory(prefix=".counts-", dir=out.resolve().parent) as folder:
+        word_counts(frame, text_field, config).write.mode("overwrite").parquet(folder)
+        tables = rare.left_out_of(_tables(Path(folder)))
+        named = [{"name": name} for name in sources]
+        return write(out, tables, config.splitting, sources=named, dropped=rare.report)
+
+
+def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
+    """Return a data frame of ``word``, ``count`` and ``bucket``, sorted like a file of counts across its partitions.
+
+    Args:
+        frame: A Spark data frame.
+        column: Name of the column with the texts.
+        config: A `Splitting`, a `TrainingConfig`, or another object with a ``splitting``.
+    """
+    from pyspark.sql import functions
+
+    def count_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        counter = make_word_counter(config)
+        for batch in batches:
+            counter.add([text for text in batch.column(0).to_pylist() if text is not None])
+            if counter.peak(0) > _WORKER_BYTES:
+                yield from _batches(counter)
+        yield from _batches(counter)
+
+    words = frame.select(column).mapInArrow(count_batches, "word binary, count long")
+    summed = words.groupBy("word").agg(functions.sum("count").alias("count"))
+    bucket = functions.shiftrightunsigned(functions.crc32("word"), 22)
+    return summed.withColumn("bucket", bucket).repartitionByRange("bucket").sortWithinPartitions("bucket", "word")
+
+
+def _batches(counter: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    schema = pa.schema({"word": pa.binary(), "count": pa.int64()})
+    for _, table in counter.take():
+        yield from table.cast(schema).to_batches()
+
+
+def _tables(folder: Path) -> Iterator[Any]:
+    """Yield the tables that Spark wrote, in the order of their numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema({"word": pa.large_binary(), "count": pa.int64()})
+    for part in sorted(folder.glob("part-*.parquet")):
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches(columns=["word", "count"]):
+                yield pa.Table.from_batches([batch]).cast(schema)

@@ -1,0 +1,318 @@
+"""Counting words in many tasks, here, on Slurm or on Ray: the same file as by one process, whatever is killed on the way.
+
+`trainers.cluster` has the steps. A task that has finished is not repeated when the same count is started again. All machines
+must see the corpus, the work folder and the folder of the result.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.corpora.hub_datasets import DatasetTexts, commit_of
+from hf_sgpe.corpora.text_files import source_of
+from hf_sgpe.counts.count_files import CountsInfo, read_info
+from hf_sgpe.counts.task_plan import TaskPlan
+from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.files.resuming import LOCK_FILE, SETTINGS_FILE, alone_in, check_settings, keep_settings
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.vocabulary.codec import available_cores
+from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadDataset, ReadFiles
+from trainers.counting.parallel_counting import MOST_PROCESSES, check_workers, process_context
+
+_TASKS = 16
+# A task that is killed this often will not succeed.
+_TRIES = 5
+# The exit code of a task that got SIGTERM.
+_TERMINATED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One of the three steps: its pipeline, which each of its tasks runs, and the folder of its logs."""
+
+    name: str
+    pipeline: list[Any]
+    tasks: int
+    logs: Path
+
+    def is_done(self, rank: int) -> bool:
+        return (self.logs / "completions" / f"{rank:05d}").exists()
+
+    def failure(self, rank: int) -> SGPEError:
+        """Return an error with the reason why a task failed, from its log."""
+        log = self.logs / "logs" / f"task_{rank:05d}.log"
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+        message = next((line for line in reversed(lines) if "Error: " in line), "")
+        return SGPEError(message.partition("Error: ")[2] or f"task {rank} failed: see {log}")
+
+
+def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
+    """Return a corpus with whole paths, and without the files of the work folder, which may be inside a folder of it.
+
+    Raises:
+        SGPEError: the result or another file of the corpus is in the work folder.
+    """
+    work = plan.work_for(out)
+    files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
+    apart = tuple(file for file in files if not (isinstance(file, Path) and work in file.parents))
+    if work in out.resolve().parents or (len(apart) < len(files) and not _is_work_folder(work)):
+        raise SGPEError(f"--work {work}: the corpus and --out must not be in this folder: give another one")
+    return replace(corpus, files=apart)
+
+
+def count_in_tasks(
+    corpus: Corpus,
+    out: Path,
+    splitting: Splitting,
+    plan: TaskPlan,
+    *,
+    workers: int | None = None,
+    memory_limit: int = 2_000_000_000,
+    min_count: int = 1,
+) -> CountsInfo | None:
+    """Count the words of files and of datasets, which are streamed, into one file.
+
+    Args:
+        corpus: From `corpus_apart_from_work`.
+        out: File to write.
+        workers: Tasks at the same time; None for one per core here, and for all on a cluster.
+        memory_limit: Bytes for each task.
+        min_count: Leave out words that occur less often in the whole corpus.
+
+    Returns:
+        The description of the file; on Slurm, where it is not complete yet, None.
+
+    Raises:
+        SGPEError: a task fails, a number is out of range, or the work folder holds something else or is used by another run.
+    """
+    out, work, files = out.resolve(), plan.work_for(out), corpus.files
+    if workers is not None:
+        check_workers(workers)
+    datasets = [texts for texts in corpus.streams if isinstance(texts, DatasetTexts)]
+    wanted = plan.tasks or _TASKS
+    tasks = wanted if datasets else min(wanted, len(files))  # more would have nothing to do
+    sources = list(map(source_of, files))
+    reading: list[Any] = [ReadFiles(files, splitting, text_field=corpus.text_field)] if files else []
+    for one in datasets:
+        commit = commit_of(one.name)
+        sources.append({"name": one.name, "split": one.split, "commit": commit})
+        options = {"split": one.split, "revision": commit, "text_column": corpus.text_field}
+        reading.append(ReadDataset(one.name, streaming=True, **options))
+    settings = {
+        "counting": splitting.to_dict(),
+        "sources": sources,
+        # A file may change and keep its size.
+        "times": [file.stat().st_mtime_ns if isinstance(file, Path) else None for file in files],
+        "tasks": tasks,
+        "adding_tasks": plan.adding_tasks,
+        "min_count": min_count,
+        "text_field": corpus.text_field,
+    }
+    counted, summed, logs = work / "counted", work / "summed", work / "logs"
+    counting = [*reading, CountWords(counted, splitting, memory_limit=memory_limit)]
+    steps = [
+        _Step("count", counting, tasks, logs / "count"),
+        _Step("add", [AddCounts(counted, tasks, summed, min_count=min_count)], plan.adding_tasks, logs / "add"),
+        _Step("join", [JoinCounts(summed, plan.adding_tasks, out, sources=sources)], 1, logs / "join"),
+    ]
+    with _locked_work_folder(work, settings, keep=plan.on == "slurm"):
+        if plan.on == "slurm":
+            _submit(steps, plan, workers, memory_limit)
+            return None
+        if plan.on == "ray":
+            _run_on_ray(steps, workers, memory_limit / 1e9)
+        else:
+            _run_here(steps, workers)
+    return read_info(out)
+
+
+# ---------------------------------------------------------------- the work folder
+
+_CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
+
+
+@contextmanager
+def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
+    """Lock the work folder, and check that its finished tasks are of a run with the same settings.
+
+    The folder is removed after the block, unless ``keep`` is set; after a failure only if no task has finished.
+    """
+    if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
+        raise SGPEError(f"--work {work}: has other files: give an empty or a new folder")
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone_in(work, patience=0):
+            check_settings(work, settings)
+            keep_settings(work, settings)
+            try:
+                yield
+            except BaseException:
+                if not any((work / "logs").glob("*/completions/*")):
+                    _remove(work)  # so that a next try may have other options
+                raise
+            if not keep:
+                _remove(work)
+    finally:
+        with suppress(OSError):  # it is not empty, unless our files were removed
+            work.rmdir()
+
+
+def _is_work_folder(work: Path) -> bool:
+    return all(file.name in _CONTENT for file in work.glob("*")) and (any((work / name).exists() for name in _CONTENT[:2]))
+
+
+def _remove(work: Path) -> None:
+    """Remove our files; last those that tell whose they are, in case that this is broken off."""
+    for name in reversed(_CONTENT):
+        path = work / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            with suppress(PermissionError):  # the lock on Windows, which removes it when it is given back
+                path.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- on this machine
+
+
+def _run_here(steps: list[_Step], workers: int | None) -> None:
+    """Run each task in its own process, and start it again if it is killed."""
+    # Imported here once, so that forked processes have the modules already; the second imports pandas.
+    import datatrove.executor  # noqa: F401
+    import pyarrow.acero  # noqa: F401
+    from tqdm import tqdm
+
+    most = min(workers or available_cores(), MOST_PROCESSES)
+    total = sum(step.tasks for step in steps)
+    new_process: Any = process_context().Process  # type: ignore[attr-defined]
+    with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
+        for step in steps:
+            waiting = [(rank, 1) for rank in reversed(range(step.tasks)) if not step.is_done(rank)]
+            bar.update(step.tasks - len(waiting))
+            running: dict[Any, tuple[Any, int, int]] = {}
+            try:
+                while waiting or running:
+                    while waiting and len(running) < most:
+                        rank, tries = waiting.pop()
+                        process = new_process(target=_run_task, args=(step, rank))
+                        process.start()
+                        running[process.sentinel] = process, rank, tries
+                    # The timeout, because children of a killed process can keep its sentinel open.
+                    multiprocessing.connection.wait(list(running), timeout=1)
+                    for ended in [sentinel for sentinel, (process, _, _) in running.items() if not process.is_alive()]:
+                        process, rank, tries = running.pop(ended)
+                        was_killed = process.exitcode < 0 or process.exitcode == _TERMINATED
+                        if process.exitcode == 0:
+                            bar.update()
+                        elif not was_killed:
+                            raise step.failure(rank)
+                        elif tries < _TRIES:
+                            waiting.append((rank, tries + 1))
+                        else:
+                            raise SGPEError(
+                                f"task {rank} was killed {_TRIES} times: give fewer --workers, or change --memory-limit"
+                            )
+            finally:
+                for process, _, _ in running.values():
+                    process.terminate()
+                for process, _, _ in running.values():
+                    process.join()
+
+
+def _run_task(step: _Step, rank: int) -> None:
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.utils.logging import logger
+
+    # On Ctrl-C the parent process ends this one with SIGTERM; exiting by sys.exit removes half-written files.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    logger.remove()  # the task writes a log file
+    os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(null, stream.fileno())
+
+    class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
+        # The executor's own run starts another process, which would survive if this one is killed.
+        def run(self) -> Any:
+            return self._run_for_rank(rank)
+
+    OneTask(step.pipeline, tasks=step.tasks, logging_dir=str(step.logs)).run()
+
+
+# ---------------------------------------------------------------- on a cluster
+
+
+def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int) -> None:
+    """Submit three jobs, each of which starts when the one before is done."""
+    from datatrove.executor import SlurmPipelineExecutor
+    from datatrove.utils.logging import logger
+
+    logger.remove()
+    job = None
+    for step in steps:
+        job = SlurmPipelineExecutor(
+            step.pipeline,
+            tasks=step.tasks,
+            workers=workers or -1,
+            time=plan.time,
+            partition=plan.partition,
+            mem_per_cpu_gb=max(round(memory * 1.25e-9), 1),
+            job_name=f"count-words-{step.name}",
+            logging_dir=str(step.logs),
+            slurm_logs_folder=str(step.logs / "slurm"),
+            venv_path=str(Path(sys.prefix) / "bin" / "activate") if sys.prefix != sys.base_prefix else None,
+            qos="",
+            depends=job,
+        )
+    assert job is not None
+    try:
+        job.run()
+    except subprocess.CalledProcessError as error:
+        raise SGPEError(f"sbatch rejected the job (exit code {error.returncode}): see its message above") from None
+
+
+def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
+    """Run one step after another on the Ray cluster of this machine, or on a local one if there is none.
+
+    Args:
+        memory: Gigabytes for each task.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise not_installed("--on ray needs Ray", "ray") from None
+    from datatrove.executor import RayPipelineExecutor
+    from datatrove.utils.logging import logger
+
+    logger.remove()
+    ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+    try:
+        largest = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
+        if memory > largest:
+            raise SGPEError(f"--memory-limit {memory:g}GB: no machine of the cluster has more than {largest:.1f}")
+        for step in steps:
+            RayPipelineExecutor(
+                step.pipeline,
+                tasks=step.tasks,
+                workers=workers or -1,
+                mem_per_cpu_gb=memory,
+                logging_dir=str(step.logs),
+            ).run()
+            for rank in range(step.tasks):
+                if not step.is_done(rank):
+                    raise step.failure(rank)
+    finally:
+        ray.shutdown()
