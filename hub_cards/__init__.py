@@ -1,4 +1,4 @@
-"""What a tokenizer's page says about it: measurements, pictures, model cards, and pushing them to the Hub."""
+"""Measurements, pictures and cards of tokenizers and models, and pushing them to the Hub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "write_playground",
 ]
 
-# Writing and pushing a card must not need `trainers`, whose place a project's own folder of that name may take.
+# Writing and pushing a card must not need `trainers`, since a project's own folder may hide that name.
 __getattr__, __dir__ = lazily(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""Text as Markdown and HTML: what escapes it, and the templates that it goes into.
+"""Text as Markdown and HTML: escaping and templates.
 
 Text between backticks is code; there is no other markup.
 """
@@ -33,7 +33,7 @@ COLOURS = {
     "baseline-4": ("#8a6100", "#d9b24c"),
     "baseline-5": ("#56606d", "#a9b4c2"),
 }
-"""Class of a shape, and custom property of CSS → its colour in light mode and in dark mode."""
+"""Class of a shape, and custom property of CSS → colour in light mode and in dark mode."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -58,15 +58,15 @@ def _environment() -> Environment:
 
 
 def font_stack(text: str) -> str:
-    """Return CSS's list of the families that a browser looks through for each character of a text: one of Noto for each
-    script in it, and what there may be where Noto is missing.
+    """Return a CSS list of font families for a text: a Noto font for each script in it, then common fonts in case Noto is
+    missing.
 
     >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
     "'Noto Sans', 'Noto Sans Sinhala'"
     """
     shown = "".join(sorted(set(text)))
     fonts = {name: f"'{script.font}'" for name, script in every_script().items() if letters_of((script,)).search(shown)}
-    # Japanese has its own forms of what it shares with Chinese; and the font of emoji has digits, too.
+    # Japanese comes before Han, whose characters it writes in its own forms; emoji come last, since their font has digits.
     han, emoji = (([fonts.pop(name)] if name in fonts else []) for name in ("han", "emoji"))
     elsewhere = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Arial", "sans-serif")
     return ", ".join(dict.fromkeys(["'Noto Sans'", *fonts.values(), *han, *elsewhere, *emoji]))
@@ -83,7 +83,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Return text between as many backticks as Markdown needs.
+    """Return text as Markdown code, between as many backticks as needed.
 
     >>> code("a"), code("`a")
     ('`a`', '`` `a ``')
@@ -93,12 +93,12 @@ def code(text: str) -> str:
 
 
 def _json_in_script(value: Any) -> Markup:
-    """Return JSON for a script element of HTML, which ends at the first ``</script``."""
+    """Return JSON for a script element of HTML; ``<`` is escaped, since ``</script`` would end the element."""
     return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _block(text: str, language: str) -> str:
-    """Return text as a block of code in Markdown."""
+    """Return text as a Markdown code block."""
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
@@ -108,12 +108,12 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a table of Markdown, where a bar would end the cell even in code."""
+    """Return text for a cell of a Markdown table; bars are escaped, since they end a cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _plain(text: str) -> str:
-    r"""Return text on one line in which neither Markdown nor HTML sees any markup.
+    r"""Return text on one line with all markup of Markdown and HTML escaped.
 
     >>> print(_plain("a|b <i> *c*"))
     a\|b \<i\> \*c\*
@@ -122,7 +122,7 @@ def _plain(text: str) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """Return text with code between backticks as HTML.
+    """Return text as HTML, with text between backticks as code.
 
     >>> str(_inline("x < `y`"))
     'x &lt; <code>y</code>'

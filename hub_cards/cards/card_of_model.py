@@ -1,4 +1,4 @@
-"""The card of a model in a folder: README.md with the metadata that the Hub reads, from what is known of the model."""
+"""The card of a model in a folder: README.md with the metadata that the Hub reads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hub_cards.markup import render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 
-# Fields of the base model's card that hold for the model as well.
+# Fields of the base model's card that apply to the model, too.
 _INHERITED = ("license", "license_name", "license_link", "language")
 
 
-# Title → measure, its format and its unit. Words are not counted where they have no spaces between them.
+# Title → measure, its format and its unit. Languages without spaces between words have no tokens per word.
 _PAIRS: dict[str, tuple[str, str, float]] = {
     "bits per byte": ("bits_per_byte", ".4f", 1),
     "tokens per word": ("tokens_per_word", ".3f", 1),
@@ -49,15 +49,15 @@ def model_rows(config: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """The values that the template of a model's card asks for.
+    """The values for the template of a model's card.
 
     Attributes:
         name: Heading of the card.
-        source: What code that loads the model names: a path, or ``user/name``.
+        source: Path or ``user/name`` in code that loads the model.
         auto_class: The class of transformers that loads the model.
         tokenizer: The model's own tokenizer.
-        report: The content of ``transplant.json``; empty if the model was given no other tokenizer.
-        metadata: Fields of the Hub's metadata that are known: ``language``, ``license``, ``base_model``, ….
+        report: The content of ``transplant.json``; empty if the model was not transplanted.
+        metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
         tags: Further tags.
     """
 
@@ -89,7 +89,7 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return a heading, and a row for each text: name → ``before`` and ``after`` → measures, as in ``transplant.json``."""
+    """Return a heading and a row for each text: name → ``before`` and ``after`` → measures, as in ``transplant.json``."""
     rows = [["text", *_PAIRS, "on new tokens"]]
     for name, scores in texts.items():
         both = scores["before"], scores["after"]
@@ -102,11 +102,11 @@ def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[
 
 
 def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the metadata that a model has from its base model: name, licence and languages.
+    """Return the metadata that a model inherits from its base model: name, licence and languages.
 
     Args:
         base: Folder or Hub repository of the base model. A folder has no name on the Hub.
-        texts: Names of texts that the model was measured on; languages that they name are languages of the model.
+        texts: Names of the measured texts; languages in these names are languages of the model.
     """
     from huggingface_hub import metadata_load
 
@@ -116,7 +116,7 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
     try:
         card = Path(base) / CARD_FILE if is_folder else download(repo, CARD_FILE, revision=revision)
         known = metadata_load(card) or {}
-    except (SGPEError, ValueError, OSError):  # there is no card, or one of another form
+    except (SGPEError, ValueError, OSError):  # no card, or a card in another form
         known = {}
     metadata |= {name: known[name] for name in _INHERITED if name in known}
     languages = metadata.get("language") or []
@@ -135,7 +135,7 @@ def missing_metadata(folder: Path) -> list[str]:
         return []
     try:
         known = (metadata_load(folder / CARD_FILE) if (folder / CARD_FILE).is_file() else None) or {}
-    except ValueError:  # the Hub says what is wrong with it
+    except ValueError:  # the Hub reports the error
         return []
     return [name for name in ("license", "base_model", "language", "tags") if name not in known]
 
@@ -151,16 +151,16 @@ def write_model_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Write README.md into the folder of a model: what it is, how to load it, and measurements in its ``transplant.json``.
+    """Write README.md into the folder of a model: a summary, code to load it, and the measurements in ``transplant.json``.
 
     Args:
-        name: What code that loads the model names, ``user/name``; None for the folder itself.
-        license: Identifier as the Hub knows it; None for that of the base model's card.
-        languages: Codes of the languages of the model; none for those of the base model and of the measured texts.
-        datasets: Names on the Hub of what the model was trained on.
-        base_model: Name on the Hub of the base model; None for what ``transplant.json`` holds of it.
+        name: ``user/name`` in code that loads the model; None for the folder itself.
+        license: Licence identifier of the Hub; None for that of the base model's card.
+        languages: Codes of the model's languages; empty for those of the base model and of the measured texts.
+        datasets: Hub names of the training data.
+        base_model: Hub name of the base model; None for the one in ``transplant.json``.
         tags: Further tags.
-        replace: Overwrite a README.md that was written or changed by hand.
+        replace: Overwrite a README.md that a person wrote or changed.
 
     Returns:
         The names of the files written.

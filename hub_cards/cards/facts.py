@@ -1,4 +1,4 @@
-"""What a tokenizer tells of itself, without any text to measure it on: its facts, how it was made, and its limits."""
+"""Facts of a tokenizer that need no text to measure: its parts, how it was made, and its limits."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
-    "`train_new_from_iterator` of a tokenizer that plain `AutoTokenizer` loaded learns byte-pair encoding alone, without "
-    "the merges that keep syllables whole: 6.87 % of them were cut where it was measured, against 0.96 %. Call "
-    "`SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or `hf-sgpe train`."
+    "`train_new_from_iterator` of a tokenizer loaded with plain `AutoTokenizer` learns only byte-pair encoding, without the "
+    "merges that keep syllables whole: in one measurement it cut 6.87 % of the syllables, against 0.96 %. Call "
+    "`SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or use `hf-sgpe train`."
 )
-# Those that programs ask for by name.
+# Roles that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 _NO_SCRIPT = ("no letters", "parts of characters")
 
 SAMPLE = "Hello, world!"
-"""A few words for a tokenizer that is for no script in particular."""
+"""A few words for a tokenizer without a script of its own."""
 
 _TIES = {
     "smallest-pair-id": "one with the smallest ids",
@@ -36,18 +36,18 @@ _TIES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one tokenizer, as the templates ask for them."""
+    """The facts of one tokenizer, for the templates."""
 
     tokenizer: BPETokenizer
 
     @property
     def training(self) -> dict[str, Any]:
-        """The configuration it was trained with; empty if this package did not train it."""
+        """The configuration of its training; empty if this package did not train it."""
         return dict(self.tokenizer.metadata.get("training", {}))
 
     @property
     def extensions(self) -> list[dict[str, Any]]:
-        """What the tokenizer was extended by, the first extension first."""
+        """The extensions of the tokenizer, oldest first."""
         return list(self.tokenizer.metadata.get("extensions", ()))
 
     @property
@@ -58,7 +58,7 @@ class Facts:
 
     @property
     def summary(self) -> str:
-        """One sentence, or two."""
+        """One or two sentences about the tokenizer."""
         kind = f"byte-level BPE tokenizer with {self.tokenizer.vocab_size:,} tokens"
         if not self.scripts:
             return f"A {kind}."
@@ -67,31 +67,31 @@ class Facts:
         units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
         whole = f"A {kind} that keeps {units} whole: those of {scripts}."
         base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
-        return f"{whole} It is {base}, extended: every old token has its old id." if base else whole
+        return f"{whole} It extends {base}: every old token keeps its id." if base else whole
 
     @property
     def sample(self) -> str:
-        """A few words in the first of its scripts."""
+        """A few words in its first script."""
         greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
         return next(filter(None, greetings), SAMPLE)
 
     @property
     def sample_ids(self) -> list[int]:
-        """The ids of the sample, as the loaded tokenizer gives them."""
+        """The ids of the sample in the loaded tokenizer."""
         return self.tokenizer.encode(self.sample, add_special_tokens=True)
 
     @property
     def sample_tokens(self) -> str:
-        """The text of each of these tokens, with bars between."""
+        """The texts of the sample's tokens, separated by bars."""
         return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
 
     @property
     def word_counts(self) -> str:
-        """The hash of the words it was learned from, or nothing."""
+        """The hash of the counted words of its training; empty if unknown."""
         return str(self.tokenizer.metadata.get("word_counts", ""))
 
     def table(self) -> list[tuple[str, str]]:
-        """Return what the tokenizer is made of: name and value."""
+        """Return the facts of the tokenizer: name and value."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
@@ -104,10 +104,10 @@ class Facts:
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": {"nfc": "Unicode's form NFC", "none": "none, text stays as it is"}[tokenizer.normalization],
-            "The same ids in": self._runtimes({EXACT}),
-            "The same for text in the form NFC in": self._runtimes({NFC_ONLY}),
-            "Not the same in": self._runtimes({DIFFERS, REFUSED}),
+            "Normalization": {"nfc": "Unicode's form NFC", "none": "none: text stays as it is"}[tokenizer.normalization],
+            "Same ids in": self._runtimes({EXACT}),
+            "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
+            "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
             "Recipe": code(training["recipe"]) if "recipe" in training else "",
             "Syllables of": listed(map(str.title, self.scripts)),
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
@@ -122,11 +122,11 @@ class Facts:
     def _bytes(self) -> str:
         missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)
         if missing:
-            return f"all but {missing} of the 256 bytes among them: those are left out of a text"
-        return "all 256 bytes among them: nothing is unknown to it"
+            return f"including all but {missing} of the 256 bytes: the missing bytes are dropped from text"
+        return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Return which special token has which role, the usual roles that no token has, and what ends a turn in chats."""
+        """Yield the special token of each role, roles without a token, and the token that ends a turn in chats."""
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -155,7 +155,7 @@ class Facts:
             return ""
         before, after = balance["before"], balance["after"]
         return (
-            f"by {balance['by']}: the Gini of what its languages pay went from {before['gini']:.3f} to {after['gini']:.3f}, "
+            f"by {balance['by']}: the Gini of the cost went from {before['gini']:.3f} to {after['gini']:.3f}, "
             f"for {after['tokens'] / before['tokens'] - 1:+.1%} tokens"
         )
 
@@ -168,7 +168,7 @@ class Facts:
         return f"an optional space and letters of one script; elsewhere {spelled}" if splitting.scripts else spelled
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return name of a script and how many tokens begin with a letter of it, the most frequent script first."""
+        """Return each script and the number of tokens whose first letter is in it, the most frequent script first."""
         vocab = self.tokenizer.vocab
         counts = Counter(map(_script_of, vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
@@ -177,25 +177,25 @@ class Facts:
         return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
-        """Return how it was made, in paragraphs."""
+        """Return paragraphs about how the tokenizer was made."""
         training = self.training
         if self.extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
         if not training:
-            return ["It does not say how it was trained."]
+            return ["The tokenizer does not record how it was trained."]
         merges = "Its merges were "
         if self.scripts:
             merges = (
                 "Words were cut into written syllables first: a consonant cluster with its vowel sign and modifiers, or an "
-                "independent vowel with its modifiers. The first merges build the frequent letters and syllables out of "
-                "bytes, so that a syllable that has a token is never cut; a rarer one falls apart at its letters. All "
-                "further merges were "
+                "independent vowel with its modifiers. The first merges build the frequent letters and syllables from "
+                "bytes, so a syllable with a token is never cut; a rarer syllable falls back to its letters. All further "
+                "merges were "
             )
         in_parity = self.tokenizer.metadata.get("balance", {}).get("by") == "merges"
-        which = "each time in the language that had the most tokens (Parity-aware BPE), " if in_parity else ""
+        where = " in the language that had the most tokens at that moment (Parity-aware BPE)" if in_parity else ""
         merges += (
-            "learned by byte-pair encoding: again and again the most frequent pair of neighbouring tokens became a token, "
-            f"{which}and of equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
+            f"learned by byte-pair encoding: each merge joins the most frequent pair of neighbouring tokens{where}, and of "
+            f"equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
         )
         return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 
@@ -203,35 +203,35 @@ class Facts:
         for one in self.extensions:
             scripts = listed(map(str.title, one.get("scripts", ())))
             yield (
-                f"{code(one.get('base', 'A tokenizer'))} was given {one.get('new_tokens', 0):,} tokens for {scripts}. "
-                f"Merges that build the frequent letters and syllables of {scripts} out of bytes stand in front of its own, "
-                "and merges learned by byte-pair encoding in words of these scripts behind them. All of them are of bytes "
-                "that only text with a character of these scripts has, so every other text has the ids that it had."
+                f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
+                f"Merges that build the frequent letters and syllables of {scripts} from bytes come before its own merges; "
+                "merges learned by byte-pair encoding in words of these scripts come after them. All new merges join bytes "
+                "that occur only in text with a character of these scripts, so all other text keeps its ids."
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """Return what it cannot do; ``name`` is what loads it."""
+        """Yield the limits of the tokenizer; ``name`` is the name that loads it."""
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.normalization == "nfc":
-            yield "Text comes back in Unicode's form NFC, whatever form it had."
+            yield "Decoding returns text in Unicode's form NFC, whatever its form was."
         else:
             yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
         yield "A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `hf_sgpe`; transformers raises an error."
         if tokenizer.special_tokens:
             yield (
-                "transformers takes the text of a special token for that token wherever it is written; "
-                "`hf_sgpe.BPETokenizer` does so only where it is allowed to."
+                "transformers recognizes the text of a special token wherever it occurs; "
+                "`hf_sgpe.BPETokenizer` does so only if you allow it."
             )
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
-            yield f"It has no padding token. Batches that are padded need one: `tokenizer.{remedy}`."
-        yield "It is a tokenizer, not a model: there are no weights here."
+            yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
+        yield "It is a tokenizer, not a model: it has no weights."
         if self.extensions:
             yield (
-                "The model of the tokenizer that was extended has no rows for the new tokens: give it some by "
-                "`hf-sgpe transplant`, and go on training it."
+                "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
+                "fine-tune the model."
             )
 
 
@@ -245,7 +245,7 @@ def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:
 
 
 def _script_of(token: bytes) -> str:
-    """Return what a token is written in, by the first letter or mark in it.
+    """Return the script of the first letter or mark in a token.
 
     >>> _script_of(" ක".encode()), _script_of(b"x 1"), _script_of(b"42")
     ('Sinhala', 'Latin', 'no letters')

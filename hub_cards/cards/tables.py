@@ -1,4 +1,4 @@
-"""What a card says of measurements: its numbers and words in tables, the notes below them, and the limits they show."""
+"""Measurements of a card: tables of numbers and words, notes below them, and limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import code, listed
 from hub_cards.token_views.token_view import tokens_html
 
-# Shown for all tokenizers side by side.
+# Measures that the card compares between tokenizers.
 _COMPARED = (
     "tokens_per_word",
     "tokens_per_character",
@@ -38,9 +38,9 @@ _COMPARED = (
     "cut_letter_share",
     "cut_cluster_share",
 )
-# Coloured: less is better.
+# Coloured measures: less is better.
 _COSTS = (*_COMPARED, "fallback_rate")
-# A tokenizer is not for languages with a greater fallback rate.
+# Languages with a higher fallback rate are not languages of the tokenizer.
 _HIGH_FALLBACK = 0.01
 # Heat grows with the logarithm of a cost; smaller shares than this make no difference.
 _LEAST_COST = 0.001
@@ -53,45 +53,44 @@ _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 @dataclass(frozen=True)
 class Tables:
-    """A comparison as the templates ask for it; ``given`` are the codes of the languages that the tokenizer was made for."""
+    """A comparison for the templates; ``given`` are codes of the languages for which the tokenizer was made."""
 
     comparison: Comparison
     given: tuple[str, ...] = ()
 
     curve: ClassVar[str] = (
-        "The line is this tokenizer with only the first of its merges, as many as make a vocabulary of that size. Where the "
-        "first merges build letters and syllables, script after script, a tokenizer trained for a small vocabulary does "
-        "better."
+        "The line is this tokenizer with only its first merges, as many as fit a vocabulary of that size. If the first "
+        "merges build letters and syllables, script by script, a tokenizer trained for a small vocabulary is better."
     )
-    """What a reader of the picture ``compression`` must know."""
+    """A note on the picture ``compression``."""
 
     @property
     def measured(self) -> list[Language]:
-        """The languages that were measured."""
+        """The measured languages."""
         return [language(code) for code in self.comparison.evaluations]
 
     @property
     def languages(self) -> list[Language]:
-        """The languages it is for: those given, or those measured that do not fall back to bytes."""
+        """The languages of the tokenizer: the given ones, or measured ones without fallback to bytes."""
         rates = self.fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
     def fallback_rates(self) -> dict[str, float]:
-        """Return code of a language → its fallback rate, where that is high; the highest first."""
+        """Return language code → fallback rate for high rates, the highest first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
 
     def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
-        """Return one number, of the tokenizer itself if no other is named."""
+        """Return one number, by default of the tokenizer itself."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
-        """Return one number as the card has it."""
+        """Return one number as text for the card."""
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return where a cost is between the least and the greatest in its tables, 0 to 1; empty for other measures."""
+        """Return a cost's position between the least and the greatest of its tables, 0 to 1; empty for other measures."""
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
             return ""
@@ -100,7 +99,7 @@ class Tables:
         return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
 
     def best(self, measure: Measure, known: Language) -> list[str]:
-        """Return the tokenizers with the least cost, as it is shown, in a language; empty if all have the same."""
+        """Return the tokenizers with the least cost in a language, after rounding; empty if all costs are equal."""
         values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
         costs = {name: value for name, value in values.items() if value is not None}
         least = measure.show(min(costs.values(), default=None))
@@ -108,15 +107,15 @@ class Tables:
         return best if len(best) < len(costs) else []
 
     def measures_of(self, name: str) -> list[Measure]:
-        """Return the measures that there are for a tokenizer: some need ids, one needs English."""
+        """Return the available measures of a tokenizer: some need ids, one needs English."""
         return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
 
     def compared(self) -> list[Measure]:
-        """Return the measures that are shown for all tokenizers side by side."""
+        """Return the measures that the card compares between tokenizers."""
         return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
 
     def tiles(self) -> Iterator[tuple[str, str]]:
-        """Return the numbers at the top of the page, each with what it is."""
+        """Yield the numbers at the top of the page, each with a label."""
         measured, gini = self.comparison.evaluations, self.comparison.gini
         languages = [known for known in self.languages if known.code in measured]
         if len(languages) == 1:
@@ -143,7 +142,7 @@ class Tables:
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Return words to show, by language."""
+        """Return example words by language."""
         return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
 
     def word_html(self, word: Word, name: str) -> Markup:
@@ -160,7 +159,7 @@ class Tables:
         return " ".join(map(code, _joined(word.tokens[name])))
 
     def measured_on(self) -> str:
-        """Return what text was measured."""
+        """Return a description of the measured text."""
         rows, name, languages = self.comparison.evaluations, self.comparison.name, self.measured
         files = [file for code in rows for file in self.comparison.sources.get(code, ())]
         lines = sorted({row[name].lines for row in rows.values()})
@@ -171,28 +170,28 @@ class Tables:
         return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
 
     def notes(self) -> Iterator[str]:
-        """Return what a reader of the tables must know."""
+        """Yield the notes below the tables."""
         rows, name = self.comparison.evaluations, self.comparison.name
         if self.comparison.gini(name) is not None:
             yield _GINI
         if REFERENCE in rows and len(rows) > 1:
-            yield "Parity and Gini take line n of each text for the same sentence."
+            yield "Parity and Gini assume that line n of each text is the same sentence."
         if unspaced := [known.english for known in self.measured if not self.comparison.spaced(known.code)]:
             yield (
-                f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word, and tokens are "
+                f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word; tokens are "
                 "counted per character instead."
             )
         if any(not row[name].syllables for row in rows.values()):
             yield (
-                "Syllables and letters are counted in scripts that are written by syllables; cut clusters say the same of "
-                "every script. A text in English has few of those, such as é."
+                "Syllables and letters are counted only in scripts that are written by syllables; cut clusters are the same "
+                "measure for every script. English text has few clusters outside ASCII, such as é."
             )
 
     def limits(self) -> Iterator[str]:
-        """Return what the tokenizer cannot do, by the numbers."""
+        """Yield the limits of the tokenizer that the numbers show."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
-            yield f"It is not for {languages}: that share of its tokens there is only part of a character."
+            yield f"It is not for {languages}: that share of the tokens is only a part of a character."
         if others := [known.english for known in self.measured if self.given and known.code not in self.given]:
             yield f"Measured, but not among the languages it is for: {listed(others)}."
         cut, syllables = self._worst(CUT_SYLLABLES)
@@ -203,18 +202,18 @@ class Tables:
         if costs > 1:
             yield (
                 f"The same text takes {PARITY.show(costs)} times as many tokens in {costly} as in English; "
-                "in no language measured is it more."
+                "no other measured language takes more."
             )
-        yield "These numbers hold for this text; text of another kind gives different ones."
+        yield "These numbers are for this text; they differ for other kinds of text."
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
-        """Return the greatest value, and the language that has it."""
+        """Return the greatest value and its language."""
         values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
         return max(values, key=lambda pair: pair[0])
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Return tokens as text, with one ◌ for each that is only part of a character, and runs of them as ◌×9.
+    """Yield tokens as text, with ◌ for a part of a character and ◌×9 for nine of them in a row.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

@@ -1,4 +1,4 @@
-"""Writes the card of a tokenizer, as README.md and as one page: what it is, how to load it, measurements and limits."""
+"""The card of a tokenizer, as README.md and as a page: summary, code to load it, measurements and limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
 
-# Where, the language of the code, and the code.
+# Heading, language of the code, and code.
 _LOADING = (
     (
         "In transformers",
@@ -66,7 +66,7 @@ tokenizer = Tokenizer.from_pretrained({name})
 print(tokenizer.encode({sample}).ids)  # {ids}""",
     ),
     (
-        "And with `hf_sgpe`, which gives the same ids many times faster",
+        "With `hf_sgpe`, which returns the same ids many times faster",
         "python",
         """from hf_sgpe import SGPETokenizerFast
 
@@ -95,17 +95,17 @@ def write_card(
 ) -> list[str]:
     """Write README.md, index.html and the pictures of a tokenizer into its folder, all of them or none.
 
-    The page is one file that needs nothing else. The same input gives the same bytes.
+    The page is self-contained. The same input makes the same bytes.
 
     Args:
-        name: What code that loads the tokenizer says, ``user/name``; None for the name of the folder.
-        evaluations: Measurements, from `hub_cards.compare`; without them the card has only what the tokenizer itself tells.
-        license: Identifier as the Hub knows it, such as ``apache-2.0``.
-        languages: Codes of the languages it was made for; by default those measured that it spells without falling back to
+        name: ``user/name`` in code that loads the tokenizer; None for the name of the folder.
+        evaluations: Measurements, from `hub_cards.compare`; without them the card has only the facts of the tokenizer.
+        license: Licence identifier of the Hub, such as ``apache-2.0``.
+        languages: Codes of the languages for which it was made; by default the measured languages that do not fall back to
             bytes.
-        datasets: Names on the Hub of what it was trained on, optionally each with a colon and a configuration.
+        datasets: Hub names of the training data, each with an optional colon and configuration.
         tags: More tags.
-        replace: Overwrite a README.md that was written or changed by hand, or one with measurements by one without.
+        replace: Overwrite a README.md that a person wrote or changed, or a card with measurements by one without.
 
     Returns:
         The files written, as paths below ``folder``.
@@ -136,17 +136,17 @@ def write_card(
             (temporary / path).parent.mkdir(exist_ok=True)
             (temporary / path).write_text(text, encoding="utf-8", newline="\n")
     for picture in PICTURES:
-        if picture not in pictures:  # of an earlier card
+        if picture not in pictures:  # left by an earlier card
             (Path(folder) / "pictures" / f"{picture}.svg").unlink(missing_ok=True)
     return sorted(files)
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Make sure that writing a card into ``folder`` loses no README.md that somebody wrote or changed, and no measurements
-    of the same tokenizer unless the new card is ``measured`` too.
+    """Make sure that a new card in ``folder`` overwrites no README.md that a person wrote or changed, and no measurements
+    of the same tokenizer unless the new card is ``measured``, too.
 
     Raises:
-        SGPEError: it would lose one, and ``replace`` is not set.
+        SGPEError: it would overwrite them, and ``replace`` is not set.
         OSError: the folder is not writable, or a folder there has the name of a file of the card.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
@@ -155,7 +155,7 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
     if replace:
         return
     if not path.exists():
-        for name in others:  # of no card
+        for name in others:  # these files belong to no card
             check_new_file(Path(folder) / name)
         return
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -170,17 +170,17 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
     """Make sure that the licence and the language codes are valid in a card's metadata.
 
     Raises:
-        SGPEError: one of them cannot.
+        SGPEError: one of them is not valid.
     """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise SGPEError(f"{license!r}: not a licence as the Hub names them: apache-2.0, mit, cc-by-4.0, other …")
+        raise SGPEError(f"{license!r}: not a licence identifier of the Hub: give apache-2.0, mit, cc-by-4.0, other …")
     for code in languages:
         language(code)
 
 
 @dataclass(frozen=True)
 class Card:
-    """All that the templates ask for. Arguments are those of `write_card`."""
+    """The values for the templates. Arguments are those of `write_card`."""
 
     name: str
     facts: Facts
@@ -191,12 +191,12 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown, with its YAML; ``pictures`` are the names of those in its folder."""
+        """Return the card in Markdown with its YAML; ``pictures`` are the names of the pictures in its folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
     def page(self, pictures: Mapping[str, Picture]) -> str:
-        """Return the card as one page, with the pictures, by name, in it."""
+        """Return the card as a page that contains the pictures."""
         return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
 
     def _render(self, template: str, **values: object) -> str:
@@ -208,22 +208,22 @@ class Card:
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the numbers at the top of the page, each with what it is."""
+        """Return the numbers at the top of the page, each with a label."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
     def loading(self) -> list[tuple[str, str, str]]:
-        """Return how to load it: where, the language of the code, and the code."""
+        """Return ways to load the tokenizer: heading, language of the code, and code."""
         facts = self.facts
         values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
         return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
 
     def chatting(self) -> str:
-        """Return the code that writes a chat by the tokenizer's template."""
+        """Return code that writes a chat with the tokenizer's template."""
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """Return what the tokenizer cannot do, as far as that can be computed."""
+        """Return the limits of the tokenizer that can be computed."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
@@ -239,7 +239,7 @@ class Card:
             library_name="transformers",
             tags=list(dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])),
             datasets=list(self.datasets) or None,
-            # The Hub takes results only with a name, and a name only with results.
+            # The Hub requires a name with results, and results with a name.
             model_name=self.title if results else None,
             eval_results=results or None,
         )

@@ -1,4 +1,4 @@
-"""The report on a model that was given another tokenizer: numbers as transplant.json, and the model's card, README.md."""
+"""The report on a transplanted model: numbers in transplant.json, and the model's card, README.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def measure(
     model: str, tokenizer: PreTrainedTokenizerBase, held_out: Mapping[str, HeldOut], *, watched: Sequence[int] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Measure a model, of a folder or of the Hub, and its tokenizer on texts by name.
+    """Measure a model, from a folder or from the Hub, and its tokenizer on named texts.
 
     Args:
         watched: As for `trainers.language_models.scoring.score_texts`.
@@ -54,13 +54,13 @@ def report_on(
     before: Mapping[str, Mapping[str, Any]],
     after: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the report on a model with another tokenizer as JSON values.
+    """Return the report on a transplanted model as JSON values.
 
     Args:
-        base: The base model, as the user called it.
-        tokenizer: The new tokenizer, as the user called it.
-        init: How new rows were started.
-        before: What was measured with the old tokenizer.
+        base: The base model, as the user named it.
+        tokenizer: The new tokenizer, as the user named it.
+        init: The method for new rows.
+        before: Measurements with the old tokenizer.
         after: The same with the new one.
     """
     row_map = done.row_map
@@ -82,12 +82,12 @@ def report_on(
 
 
 def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenizer: str) -> dict[str, str]:
-    """Return the files to write into the model's folder ``out``, by name: the report, and the model's card."""
+    """Return the files for the model's folder ``out``, by name: the report and the model's card."""
     learned = BPETokenizer.from_pretrained(tokenizer)
     card = ModelCard(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
     return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card.readme()}
 
 
 def _published_name(source: str) -> str:
-    """Return the name of a source without the place of a folder on this machine, which is nobody else's business."""
+    """Return the name of a source; of a local folder only the last part, since its path is private."""
     return Path(source).resolve().name if Path(source).exists() else source

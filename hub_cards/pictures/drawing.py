@@ -1,8 +1,8 @@
-"""Pictures of bars, marks and lines: in a page as wide as their place, and as SVG in a file of its own.
+"""Pictures of bars, marks and lines: inside a page, or as a separate SVG file.
 
-Places from left to right are in per cent of the width there is, from top to bottom in pixels: so text keeps its size in
-every window, and nothing must be drawn twice. Text stays text, which the reader's browser shapes. The same input gives the
-same bytes on every machine. Colour-blind readers can tell the colours apart too, and each tokenizer has its own mark.
+Horizontal positions are in per cent of the available width, vertical ones in pixels. So text keeps its size in every window,
+and one drawing fits all. Text stays text, which the reader's browser shapes. The same input makes the same bytes on every
+machine. Colours are distinct for colour-blind readers, too, and each tokenizer has its own mark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return which colour and mark a tokenizer has by its place: there are five for baselines, and more share them."""
+    """Return the number of a tokenizer's colour and mark by its place; more than five baselines share them."""
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
 
@@ -54,7 +54,7 @@ def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", widt
 
 
 def text(x: float, y: float, content: str, look: str = "muted", *, anchor: str = "start", dx: float = 0) -> Markup:
-    """Return a line of text with its base line at ``y``."""
+    """Return a line of text with its baseline at ``y``."""
     shape = '<text class="text {}" x="{:.5g}%" y="{:.5g}" dx="{}" text-anchor="{}">{}</text>'
     return Markup(shape).format(look, x, y, dx, anchor, content)
 
@@ -78,7 +78,7 @@ def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
 
 
 def tick(x: float, y: float, label: str) -> Markup:
-    """Return the label of a scale, inside the edges."""
+    """Return a label of a scale, kept inside the edges."""
     return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
 
 
@@ -87,10 +87,10 @@ join = Markup("").join
 
 @dataclass(frozen=True)
 class Row:
-    """Shapes, with a label before and numbers behind them.
+    """Shapes, with a label before and numbers after them.
 
     Attributes:
-        numbers: Of each tokenizer, in their order.
+        numbers: One for each tokenizer, in order.
         native: The label in its own language.
     """
 
@@ -107,9 +107,9 @@ class Panel:
     """A part of a picture.
 
     Attributes:
-        keys: Place and name of the tokenizers in it, with their marks.
-        value: The number that matters most.
-        is_small: Whether several fit side by side.
+        keys: Place and name of each tokenizer in the panel.
+        value: The most important number.
+        is_small: Whether several panels fit side by side.
     """
 
     title: str = ""
@@ -121,11 +121,11 @@ class Panel:
 
     @property
     def numbers(self) -> int:
-        """How many numbers a row has."""
+        """The number of numbers in a row."""
         return max((len(row.numbers) for row in self.rows), default=0)
 
     def placed(self, width: float) -> tuple[Markup, float]:
-        """Return all of it with places for a width, and its height."""
+        """Return the shapes of the panel for a width, and its height."""
         y, parts = 0.0, []
         if self.title:
             y += 15
@@ -161,7 +161,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn, and what it says for those who do not see it."""
+    """Panels, and a description for readers who cannot see them."""
 
     panels: tuple[Panel, ...]
     description: str
@@ -191,5 +191,5 @@ def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> 
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name with its middle left out if it is too long."""
+    """Return a name, with its middle replaced by … if it is too long."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

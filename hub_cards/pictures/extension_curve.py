@@ -1,4 +1,4 @@
-"""How much shorter text gets by the number of new tokens of an extended tokenizer: the curve, as numbers and a picture."""
+"""The length of text by the number of new tokens of an extended tokenizer: a curve, as numbers and as a picture."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExtensionCurve:
     Attributes:
         sizes: Numbers of new tokens, 0 first.
         tokens_per_word: Code of a language → tokens per word at each of the sizes.
-        tokens_per_character: The same per character, of the languages that have no words to count.
+        tokens_per_character: The same per character, for languages without spaces between words.
     """
 
     sizes: tuple[int, ...]
@@ -35,7 +35,7 @@ class ExtensionCurve:
     tokens_per_character: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Return all of it as JSON values; languages without spaces only if there are any."""
+        """Return the curve as JSON values; without ``tokens_per_character`` if it is empty."""
         values = {
             name: {code: [round(value, 4) for value in row] for code, row in rows.items()}
             for name, rows in (
@@ -48,7 +48,7 @@ class ExtensionCurve:
         return {"new_tokens": list(self.sizes), **values}
 
     def draw(self) -> str:
-        """Return the picture, as SVG: a line for each language, with a scale of its own for those without spaces."""
+        """Return the picture as SVG: a line for each language, with a separate scale for languages without spaces."""
         groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
         groups = [group for group in groups if group[1]]
         codes = [code for _, rows, _ in groups for code in rows]
@@ -61,7 +61,7 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return the lines of some languages, and the scales; ``codes`` tells which colour each has."""
+        """Return the lines of some languages, and the scales; the position in ``codes`` sets the colour."""
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
@@ -78,7 +78,7 @@ class ExtensionCurve:
             shapes += [line(left, y, right, y), text(left - 1, y + 4, f"{2.0**power:g}", anchor="end")]
         for size in (last * part // 4 for part in range(5)):
             shapes.append(text(x_of(size), floor + LINE, thousands(size), anchor="middle"))
-        # Names from the bottom up, no two on one line.
+        # Names from the bottom up, each on its own line.
         free = floor + LINE
         for code in sorted(rows, key=lambda code: rows[code][-1]):
             place = codes.index(code)
@@ -93,18 +93,18 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measure a tokenizer as it was, and with more and more of its new tokens, all from one run of learning.
+    """Measure the old tokenizer, and the new one with more and more of its new tokens, from one training run.
 
     Args:
-        texts: Code of a language → lines, which are read once.
-        progress: Show a bar on stderr; None for only on a terminal.
+        texts: Language code → lines, which are read once.
+        progress: Show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: a text holds no word.
     """
     lines = {code: list(map(normalized, rows)) for code, rows in texts.items()}
     spaced = {code: language(code).spaced for code in lines}
-    # What tokens are counted by: words, or characters where words have no spaces between them.
+    # Words, or characters in languages without spaces between words.
     units_of = {code: sum(len(words_of(line) if spaced[code] else line) for line in rows) for code, rows in lines.items()}
     for code, rows in lines.items():
         if not any(map(words_of, rows)):

@@ -1,4 +1,4 @@
-"""The pictures of a card. The tokenizer that a picture is about is the first; the others are baselines."""
+"""The pictures of a card. The first tokenizer is the subject of the card; the others are baselines."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hub_cards.pictures.drawing import (
 )
 
 LONGEST = 12
-"""Tokens of this many characters and more share a bar."""
+"""Tokens with this number of characters or more share a bar."""
 
 _LANE = 10
-"""Marks whose middles are as many pixels apart as this do not touch."""
+"""The distance in pixels at which two marks do not touch."""
 
 _BINS = (None, *range(1, LONGEST + 1))
 
@@ -57,17 +57,17 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
 def tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
-    """Draw a row for each language, with a mark for each tokenizer, and the numbers.
+    """Draw a row for each language, with a mark and a number for each tokenizer.
 
     Args:
         values: Code of a language → name of a tokenizer → tokens per word.
-        per_character: The same in tokens per character, for languages without spaces between words: they are below the
-            others, with a scale of their own.
+        per_character: The same in tokens per character, for languages without spaces between words. They are drawn below,
+            with a separate scale.
     """
     groups = [
         (what, rows, low, about)
         for what, rows, low, about in (
-            ("tokens per word", values, 1.0, "A word is what is between spaces"),
+            ("tokens per word", values, 1.0, "Words are separated by spaces"),
             ("tokens per character", per_character or {}, 0.5, "Languages without spaces between words"),
         )
         if rows
@@ -88,7 +88,7 @@ def tokens_per_word(
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return the rows of some languages, and the scale below them."""
+    """Return the rows of some languages and the scale below them."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)
@@ -115,7 +115,7 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
-    """Return for each mark in a row the lowest lane in which it touches no earlier one.
+    """Return the lane of each mark in a row: the lowest lane in which it touches no earlier mark.
 
     >>> _lanes([10, 15, 30, 17])
     [0, 1, 0, 2]
@@ -128,7 +128,7 @@ def _lanes(places: Sequence[float]) -> list[int]:
 
 
 def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
-    """Draw how long the tokens of running text are: for each tokenizer the share of its tokens by length in characters.
+    """Draw the lengths of tokens in running text: for each tokenizer the share of its tokens by length in characters.
 
     Args:
         lengths: Name of a tokenizer → length in characters → number of tokens, with None for parts of a character.
@@ -139,7 +139,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
     step = 100 / len(_BINS)
     panels = []
     for place, (name, row) in enumerate(shares.items()):
-        # One scale for all, and for each as much room as its highest bar takes.
+        # All panels have one scale; each is as high as its highest bar.
         floor = LINE + 95 * max(row.values()) / most
         shapes = []
         for number, share in enumerate(row.values()):
@@ -158,7 +158,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
 
 
 def _percent(share: float) -> str:
-    """Format a share in per cent with at most three characters, since thirteen are side by side.
+    """Format a share in per cent with at most three characters, since thirteen bars are side by side.
 
     >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
     ('12', '1.2', '0.0', '0')
@@ -178,11 +178,11 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
 def compression(
     curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
 ) -> Picture:
-    """Draw a panel for each language: bytes per token by the size of the vocabulary, and where the baselines are.
+    """Draw a panel for each language: bytes per token by the size of the vocabulary, and a point for each baseline.
 
     Args:
         curves: Code of a language → number of tokens in the vocabulary → bytes per token.
-        baselines: Code of a language → name of a tokenizer → its number of tokens, and its bytes per token.
+        baselines: Language code → name of a tokenizer → its number of tokens, and its bytes per token.
     """
     baselines = baselines or {}
     names = list(dict.fromkeys(name for row in baselines.values() for name in row))
@@ -209,7 +209,7 @@ def compression(
         shapes += [curve(map(place_of, values.items()), 0), mark(0, *place_of([*values.items()][-1]))]
         for place, name in enumerate(names, 1):
             if name in baselines.get(code, {}):
-                # Hollow, so that two at one place are both seen.
+                # Hollow, so that two marks at one place are both visible.
                 shapes.append(mark(place, *place_of(baselines[code][name]), "hollow"))
         known, last = language(code), [*values.values()][-1]
         label = str(known) if len(str(known)) <= 14 else known.english
@@ -220,7 +220,7 @@ def compression(
 
 
 def _ticks(smallest: int, largest: int) -> list[int]:
-    """Return a few round sizes, each four times the one before."""
+    """Return a few round sizes, each four times the previous one."""
     return [size for size in (1000 * 4**power for power in range(-2, 8)) if smallest <= size <= largest] or [largest]
 
 

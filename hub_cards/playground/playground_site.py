@@ -1,8 +1,8 @@
-"""Writes a playground: a static page where one types and sees the tokens of several tokenizers, which run in the browser.
+"""A playground: a static page that shows typed text as tokens of several tokenizers, which run in the browser.
 
-The page asks nothing of others, so any web server can serve it, and a static Space of the Hub is one. The tokenizers run by
-tokenizers.js, the part of transformers.js that is for them, which ships with this package. ``hub_cards/playground/page`` has
-the scripts, and what they show is that of `hub_cards.TokenView`.
+The page makes no requests to other servers, so any web server can serve it, for example a static Space of the Hub. The
+tokenizers run in tokenizers.js, a part of transformers.js that ships with this package. The scripts are in
+``hub_cards/playground/page``; they show the same as `hub_cards.TokenView`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hub_cards.markup import as_json, listed, render
 
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
-_ABOUT = """A page where one types and sees the tokens of several tokenizers, which run in the browser.
+_ABOUT = """A page that shows typed text as tokens of several tokenizers, which run in the browser.
 Written by `hf-sgpe playground`.
 """
 
@@ -42,27 +42,27 @@ def write_playground(
     title: str = "Tokens as you type",
     text: str | None = None,
 ) -> list[str]:
-    """Write a folder to be served as it is: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
+    """Write a folder for a web server: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
 
-    It holds a ``README.md``, too, which makes it a static Space of the Hub.
+    Its ``README.md`` makes it a static Space of the Hub.
 
     Args:
-        folder: Where to write; a folder that is there must be empty, or a playground, which is replaced.
+        folder: Output folder; an existing one must be empty, or a playground, which is replaced.
         tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
             folder or Hub repository with a ``tokenizer.json``.
-        text: What the page shows at first; a few words in the first tokenizer's script if it is not given.
+        text: Initial text of the page; None for a few words in the first tokenizer's script.
 
     Returns:
         The names of the files.
 
     Raises:
-        SGPEError: there is no tokenizer, or one cannot be read; or the folder holds something else.
+        SGPEError: no tokenizer is given, or one cannot be read; or the folder holds other files.
     """
     if not tokenizers:
         raise SGPEError("no tokenizer to show: give at least one")
     target = Path(folder)
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
-        raise SGPEError(f"{target}: holds something else than a playground: give a new folder")
+        raise SGPEError(f"{target}: holds files that are not a playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
     contents = {name: content for name, (content, _) in loaded.items()}
     names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
@@ -92,22 +92,22 @@ def write_playground(
             (there / name).write_text(content, encoding="utf-8", newline="\n")
     for file in target.glob(_TOKENIZERS):
         if file.name not in written:
-            file.unlink()  # of the playground that was here before
+            file.unlink()  # left by an earlier playground
     return sorted(written)
 
 
 def _space_card(title: str) -> str:
-    """Return the README.md by which the Hub knows a static Space."""
+    """Return the README.md of a static Space of the Hub."""
     return f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n\n{_ABOUT}"
 
 
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
-    """Upload a playground as a static Space of the Hub, in one commit; the Space is created if need be.
+    """Upload a playground as a static Space of the Hub, in one commit; create the Space if it does not exist.
 
     Args:
-        folder: What `write_playground` wrote.
+        folder: A folder written by `write_playground`.
         repo_id: ``user/name`` of the Space.
         private, token: As for `hub_cards.publishing.uploading`.
 
@@ -115,7 +115,7 @@ def push_playground(
         The address of the Space.
 
     Raises:
-        SGPEError: the folder holds no playground, or the Space holds something else; the Hub refused something, or the
+        SGPEError: the folder holds no playground, or the Space holds other files; the Hub refused a request, or the
             connection failed.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -126,7 +126,7 @@ def push_playground(
         url = api.create_repo(repo_id, repo_type="space", space_sdk="static", private=private, exist_ok=True)
         there = api.list_repo_files(repo_id, repo_type="space")
         if PAGE in there and not _is_playground(Path(api.hf_hub_download(repo_id, PAGE, repo_type="space")).parent):
-            raise SGPEError(f"Space {repo_id}: holds something else than a playground: give another name")
+            raise SGPEError(f"Space {repo_id}: holds files that are not a playground: give another name")
         old = [name for name in there if fnmatch(name, _TOKENIZERS) and name not in names]
         changes = [CommitOperationAdd(name, str(Path(folder) / name)) for name in names]
         removals = [CommitOperationDelete(name) for name in old]
@@ -138,7 +138,7 @@ def playground_files(folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of the files in a folder that belong to its playground.
 
     Raises:
-        SGPEError: it holds none.
+        SGPEError: the folder holds no playground.
     """
     if not _is_playground(Path(folder)):
         raise SGPEError(f"{folder}: holds no playground: write one with hf-sgpe playground")
@@ -153,10 +153,10 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return what is in a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
-        foreign_backend(*known)  # says what is wrong with a file that no browser could read
+        foreign_backend(*known)  # raises an error for a file that no browser could read
         return json.loads(known.content), None
     if isinstance(tokenizer, (str, os.PathLike)) and (path := tokenizer_json.find(tokenizer)).suffix.lower() != ".gguf":
         return read_json(path), known
@@ -164,7 +164,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """Return a script's table as the page's scripts take it."""
+    """Return a script's table for the page."""
     classes = script.classes()
     return {
         "name": script.name,

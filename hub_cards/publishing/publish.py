@@ -1,4 +1,4 @@
-"""Publishing a tokenizer with a card that tells what it knows of itself: what `SGPETokenizerFast.push_to_hub` does."""
+"""Publishing a tokenizer with a card of its facts, for `SGPETokenizerFast.push_to_hub`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hub_cards.publishing.uploading import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Upload a folder with a tokenizer, and write a card into it first. ``options``: see `hub_cards.publishing.uploading`.
+    """Write a card into the folder of a tokenizer and upload the folder. ``options``: see `hub_cards.publishing.uploading`.
 
     Returns:
         The commit, as huggingface_hub's ``CommitInfo``.
 
     Raises:
-        SGPEError: the Hub refused something, or the connection failed.
+        SGPEError: the Hub refused a request, or the connection failed.
     """
     repo_id = full_name(repo_id, token=token)
-    with suppress(NotByteLevelError):  # tokens were added that no card can be made of
+    with suppress(NotByteLevelError):  # added tokens can make a card impossible
         write_card(folder, BPETokenizer.from_pretrained(folder), name=repo_id, tags=tags)
     return push(folder, repo_id, token=token, **options).commit

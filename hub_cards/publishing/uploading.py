@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile
 
 LARGE = 10 * 2**20
-"""The Hub stores files of more bytes as large files (LFS or Xet)."""
+"""The size in bytes above which the Hub stores a file as a large file (LFS or Xet)."""
 
-# Folders, and the patterns of the files in them that are uploaded.
+# Folder → patterns of the files to upload.
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
 
 @dataclass(frozen=True)
 class PushedFile:
-    """A file of the folder, and what a push does with it.
+    """A file of the folder, and its change by a push.
 
     Attributes:
         path: In the folder and in the repository.
         size: In bytes.
-        change: ``new``, ``changed`` or ``unchanged``; ``kept`` for a card that stays as it is in the repository; or
-            ``not compared`` after a dry run without a network.
+        change: ``new``, ``changed`` or ``unchanged``; ``kept`` if the repository keeps its own card; ``not compared`` after
+            a dry run without a network.
     """
 
     path: str
@@ -60,17 +60,17 @@ class PushedFile:
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did, or what a dry run would do.
+    """The result of a push or a dry run.
 
     Attributes:
         repo_id: ``user/name``.
-        url: Of the pull request, else of the commit; of the repository after a dry run.
+        url: URL of the pull request or the commit; of the repository after a dry run.
         created: Whether the repository is new.
         new_branch: Whether the branch is new.
         files: Everything that belongs to the tokenizer or the model.
-        left_out: What else is in the folder; names of folders end in a slash.
+        left_out: Other entries of the folder; names of folders end in a slash.
         commit: The Hub's answer; the newest commit if nothing had changed, and None after a dry run.
-        unreachable: Why a dry run could not reach the Hub; None if it could.
+        unreachable: The reason why a dry run could not reach the Hub; None if it could.
     """
 
     repo_id: str
@@ -98,30 +98,29 @@ def push(
 ) -> Pushed:
     """Upload the folder of a tokenizer or of a model to the Hub in one commit.
 
-    The repository and the branch are created if needed.
-    Only what belongs to them is uploaded: the tokenizer's own files, the model's weights (safetensors), configuration and
-    licence, the card and its page, and the ``pictures`` that `write_card` draws. All files arrive together, so weights and
-    tokenizer never disagree. After a broken upload the next call sends only the large files that have not arrived. Nothing
-    in the repository is deleted. A link is uploaded as the file it points to, which must be in the folder and not hidden
-    there, or, in a snapshot of the Hub's cache, one of that repository's blobs.
+    The repository and the branch are created if they do not exist. The upload includes the tokenizer's own files, the
+    model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
+    All files arrive together, so weights and tokenizer never disagree. After a broken upload the next call sends only
+    missing large files. Nothing in the repository is deleted. A link is uploaded as its target, which must be in the folder
+    and not hidden, or, in a snapshot of the Hub's cache, one of that repository's blobs.
 
     Args:
-        folder: Where the tokenizer, or a model with its tokenizer, was saved.
+        folder: Folder of the tokenizer, or of a model with its tokenizer.
         repo_id: ``user/name``, or a name in the user's own namespace.
-        private: Whether a repository that is created here is private; None for the user's own default.
-        revision: Branch to commit to; a new one starts where ``main`` is.
+        private: Whether a new repository is private; None for the user's default.
+        revision: Branch to commit to; a new branch starts from ``main``.
         create_pr: Propose the commit as a pull request.
-        token: As huggingface_hub takes it; None for ``HF_TOKEN``, or the one that ``hf auth login`` stored.
-        commit_message: First line of the commit's message; None for one that names what is uploaded.
-        commit_description: The rest of it.
-        replace_card: Let a generated card replace a README.md that somebody wrote or changed, or one with measurements of
-            the same tokenizer.
-        dry_run: Compare, and send nothing. Without a network only the folder is looked at.
+        token: As in huggingface_hub; None for ``HF_TOKEN`` or the token that ``hf auth login`` stored.
+        commit_message: First line of the commit message; None for a default.
+        commit_description: The rest of the commit message.
+        replace_card: Let a generated card replace a README.md that a person wrote or changed, or a card with measurements
+            of the same tokenizer.
+        dry_run: Compare, and send nothing. Without a network, check only the folder.
 
     Raises:
-        SGPEError: the folder holds no valid tokenizer, or the card of another one, or a link that points out of it; it
-            holds a model without all of its weights, or with fewer rows than the tokenizer has ids; the Hub refused
-            something, or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder holds no valid tokenizer, the card of another tokenizer, or a link to a place outside; it
+            holds a model with missing weights, or with fewer rows than the tokenizer has ids; the Hub refused a request,
+            or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -160,7 +159,7 @@ def push(
             commit_description=commit_description,
             revision=revision if there.has_branch or new_branch else None,
             create_pr=create_pr,
-            # The Hub refuses if somebody else has committed since the comparison.
+            # The Hub refuses the commit if another one was made since the comparison.
             parent_commit=there.head,
         )
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
@@ -170,10 +169,10 @@ def push(
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
-    """Return ``user/name``; the user's own namespace is added to a name alone.
+    """Return ``user/name``; a name alone gets the user's own namespace.
 
     Raises:
-        SGPEError: it is not a valid repository name, or it is not known who the user is.
+        SGPEError: it is not a valid repository name, or the user is not logged in.
     """
     from huggingface_hub import HfApi
 
@@ -188,10 +187,10 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
 
 
 def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Return what in a folder belongs to its tokenizer and its model, and what does not.
+    """Return the files of a folder that belong to its tokenizer and model, and the other entries.
 
     Raises:
-        SGPEError: it holds no tokenizer that loads, or the card of another; a file that the tokenizer or the model needs is
+        SGPEError: it holds no valid tokenizer, or the card of another one; a file that the tokenizer or the model needs is
             missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer has ids.
     """
     if not folder.is_dir():
@@ -232,10 +231,10 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
 def _check_place(folder: Path, name: str) -> None:
     """Make sure that a file of a folder is not a link to a file outside it or to a hidden one.
 
-    Folders are copied and cloned with their links, so one may point to a password on this machine or to ``.git/config``.
+    Copied and cloned folders keep their links, which may point to a password on this machine or to ``.git/config``.
 
     Raises:
-        SGPEError: it is such a link.
+        SGPEError: the file is such a link.
     """
     home = folder.resolve()
     place = (home / name).resolve()
@@ -246,7 +245,7 @@ def _check_place(folder: Path, name: str) -> None:
 
 
 def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
-    """Yield the Python files that ``auto_map`` of a configuration names for some classes, or for all.
+    """Yield the Python files in ``auto_map`` of a configuration, for some classes or for all.
 
     Classes in other repositories have no file here.
     """
@@ -263,7 +262,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
     """Make sure that a model has a row for each id of its tokenizer.
 
     Raises:
-        SGPEError: it has fewer.
+        SGPEError: the model has fewer rows.
     """
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
@@ -271,8 +270,8 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
     last = max(tokenizer.get_vocab().values())
     if last >= rows:
         raise SGPEError(
-            f"{folder}: its tokenizer has the id {last:,}, and its model only {rows:,} rows: "
-            f"make the rows by hf-sgpe transplant, or publish the tokenizer from a folder of its own"
+            f"{folder}: the tokenizer has the id {last:,}, but the model has only {rows:,} rows: "
+            f"add rows with hf-sgpe transplant, or publish the tokenizer from its own folder"
         )
 
 
@@ -281,7 +280,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 @dataclass(frozen=True)
 class _There:
-    """What is in a repository: its newest commit, None if there is no repository, and some of its files by path."""
+    """The state of a repository: its newest commit, None if there is no repository, and some of its files by path."""
 
     head: str | None
     has_branch: bool
@@ -289,7 +288,7 @@ class _There:
 
 
 def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
-    """Look up ``paths`` in a revision, or in ``main`` if it is a branch that does not exist yet."""
+    """Look up ``paths`` in a revision, or in ``main`` if the revision is a new branch."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -308,7 +307,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return those of ``paths`` that a commit has."""
+    """Return the files of a commit among ``paths``."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -316,7 +315,7 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
 
 
 def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
-    """Yield each file with its change. Only files that the repository has are read."""
+    """Yield each file with its change. Only files that exist in the repository are read."""
     sizes = {path: (folder / path).stat().st_size for path in paths}
     read = sum(size for path, size in sizes.items() if path in there)
     hide = read < LARGE or not somebody_watches()
@@ -329,8 +328,8 @@ def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile])
 
 
 def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
-    """Return whether a file has the content of a file on the Hub, by the hash that the Hub keeps of it."""
-    # Git's name for a file's content is a hash of its size and the content.
+    """Return whether a local file and a file on the Hub have the same content, by the Hub's hash."""
+    # Git's blob id is a hash of the size and the content.
     digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
     with file.open("rb") as content:
         for block in iter(partial(content.read, 1 << 20), b""):
@@ -342,7 +341,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Mark a generated card as kept if it would replace one that somebody changed, or drop measurements."""
+    """Mark the repository's card as kept if a generated card would overwrite edits or measurements."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -356,10 +355,10 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Return the files that the commit lacks: the Hub silently skips what the repository's .gitignore names."""
+    """Return the files that the commit lacks: the Hub silently skips files in the repository's .gitignore."""
     try:
         with hub_errors(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)
     except SGPEError:
-        return []  # the Hub said that it made the commit
+        return []  # the Hub has confirmed the commit
     return [file.path for file in _compared(folder, paths, listed) if file.change != "unchanged"]

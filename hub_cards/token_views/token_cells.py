@@ -1,4 +1,4 @@
-"""Finds what a view shows of a text: its tokens by any kind of tokenizer, its syllables, and the cells that both make."""
+"""The parts of a text in a token view: its tokens by any kind of tokenizer, its syllables, and the cells of both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled
 
-# Unicode's blocks for scripts that run so. hub_cards/playground/page/cells.js has the same.
+# Unicode's blocks for scripts that are written from right to left. hub_cards/playground/page/cells.js has the same.
 RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _CLUSTER = regex.compile(r"\X")
 _WORD_START = regex.compile(r"(?<=\S)(?=[^\S\r\n])|(?<=\n)(?=[^\n])")
@@ -30,11 +30,11 @@ _LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")
 
 
 class Token(NamedTuple):
-    """A token of a text, with its first character and the one after its last: tokens that share a character overlap.
+    """A token of a text, with its first character and the one after its last; tokens that share a character overlap.
 
     Attributes:
         name: Its vocabulary string.
-        rank: Of the merge that makes it, or None.
+        rank: Rank of its merge, or None.
         hex: Its bytes if they are not whole characters, else empty.
     """
 
@@ -51,7 +51,7 @@ Reader = Callable[[str], tuple[str, list[Token]]]
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Return what reads texts with a tokenizer, which is given as for `hub_cards.TokenView`."""
+    """Return a reader of texts with a tokenizer of any kind that `hub_cards.TokenView` takes."""
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -149,13 +149,13 @@ class Cell(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether its tokens share characters, or have none."""
+        """Whether its tokens share characters or have none."""
         return len(self.tokens) > 1 or (len(self.tokens) == 1 and self.start == self.stop)
 
 
 @dataclass
 class TextInCells:
-    """A text in one tokenizer's normal form, in cells; ``syllables`` by the place of each of their characters."""
+    """A text in one tokenizer's normal form, in cells; ``syllables`` has an entry for the place of each character."""
 
     text: str
     counts: Evaluation
@@ -169,10 +169,10 @@ class TextInCells:
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Cut a text into cells, and count what `hub_cards.evaluate` counts."""
+    """Cut a text into cells, with the counts of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
     counts, syllables = _measure(text, tokens)
-    # At other boundaries a browser would join both sides into one sign.
+    # At any other boundary a browser would join both sides into one sign.
     joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
     joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
     cells = [
@@ -183,7 +183,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return what `hub_cards.evaluate` counts, and the syllables by the place of each of their characters."""
+    """Return the counts of `hub_cards.evaluate`, and the syllable at the place of each character."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
@@ -199,7 +199,7 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
 
 
 def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
-    """Yield the parts of a cell that are one syllable, or between syllables."""
+    """Yield the parts of a cell: each is one syllable, or text between syllables."""
     while start < stop:
         run = syllables.get(start)
         end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
@@ -213,7 +213,7 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return where tokens end, in half characters: even between two characters, odd inside one.
+    """Return the ends of tokens in half characters: even between two characters, odd inside one.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -223,13 +223,13 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
 
 
 def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Cut a text into stretches with one token, with several that share characters, or with none."""
+    """Cut a text into stretches with one token, with several tokens that share characters, or with none."""
     stop = place = 0
     while place < len(tokens):
         start = max(stop, tokens[place].start)
         run = syllables.get(start)
         if run and not run.is_cut:
-            # Some tokenizers drop characters: those at the start of a whole syllable stay with it.
+            # Some tokenizers drop characters: at the start of a whole syllable, these stay with the syllable.
             start = max(stop, run.start)
         if start > stop:
             yield stop, start, []
@@ -247,7 +247,7 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Cut a text into columns of about a word: the cells of each tokenizer, and whether a line ends there."""
+    """Cut a text into columns of about a word; yield the cells of each tokenizer, and whether the line ends after them."""
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
     for number, column in enumerate(zip(*rows, strict=True)):
@@ -255,8 +255,8 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
-    """Return where columns start in the text of each tokenizer: where a word starts and a token of each of them."""
-    # The bidirectional algorithm takes a column for an object: words that run from right to left would change places.
+    """Return the starts of columns in each tokenizer's text: places where a word and a token of each tokenizer start."""
+    # The bidirectional algorithm treats a column as an object: words from right to left would change places.
     edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
     starts = [[match.start() for match in edge.finditer(each.text)] for edge, each in zip(edges, shown, strict=True)]
     tokens = [{cell.start for cell in each.cells} for each in shown]

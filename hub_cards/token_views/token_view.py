@@ -1,7 +1,7 @@
-"""Writes a text as coloured tokens, with its syllables underlined, and those marked that a token boundary cuts.
+"""A text as coloured tokens, with underlined syllables and a mark on cut syllables.
 
-`TokenView` shows texts in a notebook or as a page, by several tokenizers under each other; `tokens_html` and `style` are for
-pages of one's own. All of it is plain HTML and CSS: no script, and nothing from elsewhere.
+`TokenView` shows texts in a notebook or on a page, by several tokenizers one below the other; `tokens_html` and `style` are
+for your own pages. The result is plain HTML and CSS, without scripts or external files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hub_cards.markup import render
 from hub_cards.token_views.token_cells import RIGHT_TO_LEFT, TextInCells, Token, columns, in_cells, reader
 
 _COLOURS = 4
-# Joiners are shown where they join nothing visible, and accents without a base get one.
+# Joiners are shown if they join nothing visible; accents without a base get one.
 _INVISIBLE = regex.compile(
     r"\s|\p{Cc}|^(?=\p{M})\p{sc=Zinh}|[\u00AD\u200B\u200E\u200F\u202A-\u202E\u2060-\u2069\uFEFF]|^[\u200C\u200D]|[\u200C\u200D]$"
 )
@@ -31,15 +31,15 @@ _MARKS = {"\t": "→", "\n": "⏎", "\r": "␍", "\x7f": "␡", "\xa0": "⍽", "
 
 
 class TokenView:
-    """Texts as tokens, by one or several tokenizers under each other. A notebook shows it by itself; `to_html` is a page.
+    """Texts as tokens, by one or several tokenizers one below the other. Notebooks display it; `to_html` returns a page.
 
     Each text is shown in each tokenizer's own normal form, without special tokens. The counts are those of
     `hub_cards.evaluate` for a text in NFC. Time and size grow linearly with the text.
 
     Args:
         texts: One text, or several.
-        tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
-            folder or Hub repository with a ``tokenizer.json``. Or a single one of those without a name.
+        tokenizers: Display name → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
+            folder or Hub repository with a ``tokenizer.json``. Or a single tokenizer without a name.
 
     Raises:
         SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
@@ -76,7 +76,7 @@ class TokenView:
         return render("token_view.html.jinja", figures=figures, names=names, longest=max(map(len, self._readers)))
 
     def to_html(self) -> str:
-        """Return the same as a whole page."""
+        """Return the view as a whole page."""
         title = Markup(_escape(", ".join(self._readers)))
         return render("token_view_page.html.jinja", title=title, view=Markup(self._repr_html_()))
 
@@ -90,14 +90,14 @@ class TokenView:
 
 
 def style() -> str:
-    """Return the CSS of `tokens_html`, for a page to hold once. It follows the page's ``color-scheme``: light, or dark."""
+    """Return the CSS of `tokens_html`; include it once in a page. It follows the page's ``color-scheme``, light or dark."""
     return render("token_view.css")
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
     """Return one text as tokens of one tokenizer, without counts, for use inside a line. The page needs `style` once.
 
-    For many texts give a `BPETokenizer`: anything else is read again each time.
+    For many texts pass a `BPETokenizer`; any other kind is read again in each call.
 
     Args:
         tokenizer: As for `TokenView`.
@@ -112,7 +112,7 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """Return a text in columns, with a row for each tokenizer. Of several, every row has its name, for lines may wrap."""
+    """Yield a text's columns, with a row for each tokenizer; several tokenizers have names in each row, since lines wrap."""
     several = len(shown) > 1
     labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]
     heights = [" sgpe-high" if any(cell.is_shared for cell in each.cells) else "" for each in shown.values()]
@@ -125,7 +125,7 @@ def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
 
 
 def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
-    """Return the HTML of each cell; ``name`` is that of the tokenizer where there are several."""
+    """Yield the HTML of each cell; ``name`` is the tokenizer's name if there are several."""
     numbers = count()
 
     def token_html(token: Token, kind: str, content: str) -> str:
@@ -149,7 +149,7 @@ def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
 
 def _as_box(kind: str, content: str, text: str) -> str:
     box = f'<span class="{kind}">{content}</span>'
-    # The bidirectional algorithm takes a box for an object without a direction, whatever text it holds.
+    # The bidirectional algorithm treats a box as an object without a direction, whatever its text.
     return f'<span class="sgpe-rtl">{box}</span>' if RIGHT_TO_LEFT.search(text) else box
 
 
@@ -175,7 +175,7 @@ def _mark(character: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text as HTML, also in attributes. HTML cannot hold U+0000, which becomes ␀."""
+    """Return text as HTML, also for attributes. HTML cannot hold U+0000, which becomes ␀."""
     return html.escape(text.replace("\0", "␀")).replace("\r", "&#13;")
 
 

@@ -1,4 +1,4 @@
-// Text → tokens → the HTML that shows them: hub_cards/token_views/token_cells.py and token_view.py, for a tokenizer in the browser.
+// Text → tokens → HTML: hub_cards/token_views/token_cells.py and token_view.py, for a tokenizer in the browser.
 import { Tokenizer } from "./tokenizers.min.js";
 
 const COLOURS = 4;
@@ -14,7 +14,7 @@ const number = new Intl.NumberFormat("en-US");
 
 // ---------------------------------------------------------------- text → tokens
 
-// What reads texts with the tokenizer of a tokenizer.json: text → {text, tokens: [{id, name, rank, hex, start, stop}]}, with
+// A reader of texts with the tokenizer of a tokenizer.json: text → {text, tokens: [{id, name, rank, hex, start, stop}]}, with
 // the text in its normal form, and places in code points.
 export function reader(file) {
     const tokenizer = new Tokenizer(file, {});
@@ -38,7 +38,7 @@ export function reader(file) {
         const text = given.toWellFormed();
         const { ids, tokens: names } = tokenizer.encode(text, { add_special_tokens: false });
         const parts = names.map(bytesOf);
-        // Byte-level tokens give the text back; others are looked for in it, as their normalizer writes it.
+        // Byte-level tokens contain the text; other tokens are searched for in the normalized text.
         const normal = tokenizer.normalizer ? tokenizer.normalizer(text) : text;
         const content = byteLevel ? joined(parts) : utf8.encode(normal.replace(/▁/g, " "));
         let [place, reached] = [0, 0]; // in bytes, and in characters begun
@@ -57,7 +57,7 @@ function decoders(decoder) {
     return decoder?.type === "Sequence" ? decoder.decoders.flatMap(decoders) : decoder ? [decoder] : [];
 }
 
-// The letters that stand for bytes in a byte-level vocabulary, as GPT-2 has it.
+// The letters for bytes in a byte-level vocabulary, as in GPT-2.
 const ALPHABET = new Map();
 for (let byte = 0, next = 256; byte < 256; byte++) {
     const isShown = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -74,8 +74,8 @@ function joined(parts) {
     return whole;
 }
 
-// Where a token's bytes stand in the text, from a place on: there, after white space, or without a space that the tokenizer
-// put before them. Nowhere is an empty range.
+// The range of a token's bytes in the text: at a place, after white space from there, or without a space that the tokenizer
+// added before them. An empty range if they are not found.
 function found(content, place, part) {
     const stands = (from, bytes) => bytes.every((byte, index) => content[from + index] === byte);
     let later = place;
@@ -105,11 +105,11 @@ function hex(bytes) {
 
 // ---------------------------------------------------------------- tokens → cells
 
-// Cells, and what is counted. A cell is a token, or several that share characters, or characters without one.
+// Cells and counts. A cell is a token, several tokens that share characters, or characters without a token.
 export function inCells({ text, tokens }, trie) {
     const characters = [...text];
     const syllables = [...trie.syllables(characters.map((character) => character.codePointAt(0)))];
-    // Where tokens end, in half characters: even between two characters, odd inside one.
+    // Ends of tokens in half characters: even between two characters, odd inside one.
     const ends = tokens.map(({ stop }, index) => 2 * stop - ((tokens[index + 1]?.start ?? stop) < stop ? 1 : 0));
     const syllableAt = new Map();
     let [end, cut] = [0, 0];
@@ -163,7 +163,7 @@ function* groups(length, tokens, syllableAt) {
     if (stop < length) yield [stop, length, []];
 }
 
-// The parts of a cell that are one syllable, or between syllables: then isCut is undefined.
+// The parts of a cell: each is one syllable, or text between syllables, with isCut undefined.
 function* runs(characters, start, stop, syllableAt) {
     while (start < stop) {
         const run = syllableAt.get(start);
@@ -211,7 +211,7 @@ export function cellsHtml(cells) {
 
 function asBox(kind, content, text) {
     const box = `<span class="${kind}">${content}</span>`;
-    // The bidirectional algorithm takes a box for an object without a direction, whatever text it holds.
+    // The bidirectional algorithm treats a box as an object without a direction, whatever its text.
     return RIGHT_TO_LEFT.test(text) ? `<span class="sgpe-rtl">${box}</span>` : box;
 }
 

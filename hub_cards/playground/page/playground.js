@@ -1,8 +1,8 @@
-// The page: what is typed, as tokens of each tokenizer. Tokenizers are read once, and a text is cut anew as it changes.
+// The page: typed text as tokens of each tokenizer. Tokenizers are read once; the text is tokenized at each change.
 import { cellsHtml, escape, inCells, reader } from "./cells.js";
 import { LinguisTrie } from "./syllables.js";
 
-// The browser takes long to draw more, and nobody reads it; all tokens are counted.
+// More would be slow to draw and too long to read; all tokens are counted.
 const [MOST_TOKENS, MOST_CHARACTERS, LINKED, LONG] = [2000, 6000, 2000, 5000];
 const number = new Intl.NumberFormat("en-US");
 const { tokenizers, scripts, shared } = JSON.parse(document.querySelector("#playground").textContent);
@@ -46,7 +46,7 @@ function show({ card, read }) {
         .join("");
     card.querySelector(".sgpe-tokens").innerHTML = cellsHtml(drawn);
     card.querySelector(".ids").textContent = shown.tokens.map(({ id }) => id).join(" ");
-    card.querySelector(".state").textContent = isWhole ? "" : "The beginning is shown; all of it is counted.";
+    card.querySelector(".state").textContent = isWhole ? "" : "Only the beginning is shown; the counts are for the whole text.";
 }
 
 function beginning(cells) {
@@ -61,18 +61,18 @@ function beginning(cells) {
 
 let waiting = 0;
 function changed() {
-    clearTimeout(waiting); // of several changes in one moment the last one counts
-    const pause = input.value.length > LONG ? 300 : 0; // so that a long text can be typed on
+    clearTimeout(waiting); // only the last of several quick changes counts
+    const pause = input.value.length > LONG ? 300 : 0; // keeps typing in a long text fast
     waiting = setTimeout(() => {
         cards.forEach(show);
         fit();
     }, pause);
-    // A link to what is shown, unless it would be too long for one.
+    // A link to the text, unless the text is too long for a link.
     const link = input.value.length > LINKED ? "" : encodeURIComponent(input.value.toWellFormed());
     history.replaceState(null, "", link ? `#${link}` : location.pathname + location.search);
 }
 
-// As high as its text, up to half of the window.
+// The input is as high as its text, up to half of the window.
 function fit() {
     input.style.height = "auto";
     input.style.height = `${Math.min(input.scrollHeight + 2, innerHeight / 2)}px`;
@@ -82,7 +82,7 @@ function fromLink() {
     try {
         if (location.hash.length > 1) input.value = decodeURIComponent(location.hash.slice(1));
     } catch {
-        // Somebody has cut the link: what is on the page stays.
+        // The link is incomplete: the page keeps its text.
     }
     cards.forEach(show);
     fit();

@@ -1,7 +1,7 @@
 // Text → written syllables: LinguisTrie of hf_sgpe/splitting/syllables.py, with the same tables.
 
 export class LinguisTrie {
-    // scripts: [{name, classes: {C: [[first, last], …], …}, grammar, ends}], and the classes of what may stand in every script
+    // scripts: [{name, classes: {C: [[first, last], …], …}, grammar, ends}], and the classes of characters that every script shares
     constructor(scripts, shared) {
         const inEvery = classesOf(shared);
         this.scriptOf = new Map();
@@ -13,7 +13,7 @@ export class LinguisTrie {
         }
     }
 
-    // [start, stop] of each syllable of a text, which is given as code points. What is between them belongs to no script.
+    // [start, stop] of each syllable of a text in code points. Text between syllables belongs to no script.
     *syllables(points) {
         for (let start = 0; start < points.length; ) {
             const script = this.scriptOf.get(points[start]);
@@ -24,7 +24,7 @@ export class LinguisTrie {
     }
 }
 
-// Where the longest walk through the grammar from `start` ends, in a state where one may end; at least one character on.
+// The end of the longest walk through the grammar from `start` that ends in a final state; at least one character on.
 function walk({ grammar, classOf, ends }, points, start) {
     let state = grammar.start[classOf(points[start])];
     let [place, end] = [start + 1, start + 1];

@@ -76,8 +76,8 @@ def test_what_is_said_where_nothing_is_installed(made):
     assert said["nfc"]["llama.cpp"] == said["nfc"]["tiktoken"] == NFC_ONLY
     assert all(of[name] == EXACT for of in said.values() for name in ("transformers", "transformers.js", "fastokens"))
     rows = dict(Facts(made("hybrid")).table())
-    assert "llama.cpp" in rows["Not the same in"]
-    assert "transformers" in rows["The same ids in"]
+    assert "llama.cpp" in rows["Other ids, or refused, in"]
+    assert "transformers" in rows["Same ids in"]
 
 
 def test_a_runtime_that_fails_is_refused_in_its_own_words(made, monkeypatch):

@@ -91,7 +91,7 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok --baseline a=tok", "--baseline needs text to measure on: give --eval"),
         ("tok/tokenizer.json", "no folder to write a card to: give one by --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
-        ("tok --license MIT", "'MIT': not a licence as the Hub names them: apache-2.0, mit"),
+        ("tok --license MIT", "'MIT': not a licence identifier of the Hub: give apache-2.0, mit"),
         ("tok --language Sinhala!", "'Sinhala!': not a language code: write si"),
         ("tok --eval sinhala=en.txt", "'sinhala': not a language code: write si"),
         ("tok --name a/b/c", "a/b/c: not a name of a Hub repository: write user/name"),

@@ -15,11 +15,11 @@ def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp
     TokenizerExtender(config).extend(tmp_path / "base", text=sample["si"]).save_pretrained(tmp_path / "out")
     extended = BPETokenizer.from_pretrained(tmp_path / "out")
     facts = Facts(extended)
-    assert "It is `base`, extended: every old token has its old id." in facts.summary
+    assert "It extends `base`: every old token keeps its id." in facts.summary
     assert ("Extended", "from `base` by 400 tokens for Sinhala") in facts.table()
     (paragraph,) = facts.making()
-    assert "was given 400 tokens for Sinhala" in paragraph
-    assert "give it some by `hf-sgpe transplant`" in list(facts.limits("x"))[-1]
+    assert "got 400 new tokens for Sinhala" in paragraph
+    assert "add them with `hf-sgpe transplant`" in list(facts.limits("x"))[-1]
     evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
     assert write_card(tmp_path / "out", extended, evaluations=evaluations)
     vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}
@@ -74,7 +74,7 @@ def test_the_card_says_how_it_was_balanced(tokenizer):
     measured = {"before": {"tokens": 1000, "gini": 0.08}, "after": {"tokens": 1004, "gini": 0.02}}
     balanced = with_parts(tokenizer, metadata={**tokenizer.metadata, "balance": {"by": "merges", **measured}})
     said = dict(Facts(balanced).table())["Balanced"]
-    assert said == "by merges: the Gini of what its languages pay went from 0.080 to 0.020, for +0.4% tokens"
+    assert said == "by merges: the Gini of the cost went from 0.080 to 0.020, for +0.4% tokens"
     assert "Balanced" not in dict(Facts(tokenizer).table())
     assert "in the language that had the most tokens" in Facts(balanced).making()[0]
     assert "in the language that had the most tokens" not in Facts(tokenizer).making()[0]

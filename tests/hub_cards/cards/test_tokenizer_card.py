@@ -106,7 +106,7 @@ def test_the_card_says_how_it_was_made(readme, tokenizer):
     assert json.loads(block) == json.loads(json.dumps(tokenizer.metadata["training"]))
     assert "`<\\|endoftext\\|>` with id" in readme
     assert "letters and syllables that save as much as a learned token (cut cost 2)" in readme
-    (table,) = [table for table in tables(readme) if table[0][0].startswith("its tokens")]
+    (table,) = [table for table in tables(readme) if table[0][0].startswith("script of the first letter")]
     assert sum(int(row[1].replace(",", "")) for row in table[2:]) == len(tokenizer.vocab)
 
 
@@ -173,7 +173,7 @@ def test_a_tokenizer_of_others_and_one_with_a_template(tmp_path):
     )
     write_card(tmp_path / "other", other)
     text = (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
-    assert "It does not say how it was trained." in text
+    assert "The tokenizer does not record how it was trained." in text
     assert "`` `x`\\|<s> `` with id 256" in text
     assert "the pattern `gpt2`, then the pattern `\\s+\\|\\S+`" in text
 

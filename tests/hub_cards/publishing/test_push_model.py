@@ -170,7 +170,7 @@ def test_a_card_that_somebody_wrote_is_kept(model):
         (("card", "MODEL", "--eval", "si.txt"), "holds a model, and --eval is for the card of a tokenizer"),
         (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model is for the card of a model"),
         (("card", "MODEL", "--base-model", "no/such/name"), "not a name of a Hub repository"),
-        (("card", "MODEL", "--license", "My Own"), "not a licence as the Hub names them"),
+        (("card", "MODEL", "--license", "My Own"), "not a licence identifier of the Hub"),
     ],
 )
 def test_what_does_not_fit_a_card_is_one_line(model, saved, arguments, message):
@@ -191,7 +191,7 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
     # The tokenizer was extended, and the model did not follow it.
     make_model(tmp_path / "short", tokenizer, rows=100)
     with pytest.raises(
-        SGPEError, match="has the id 3,999, and its model only 100 rows: make the rows by hf-sgpe transplant"
+        SGPEError, match="has the id 3,999, but the model has only 100 rows: add rows with hf-sgpe transplant"
     ):
         push(tmp_path / "short", "me/model")
     make_model(tmp_path / "pickled", tokenizer)
