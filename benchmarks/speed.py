@@ -372,7 +372,8 @@ def encoding_table(columns: dict[str, Results]) -> str:
             measures = dict.fromkeys(measure_label(column.split(", ")[0]) for column in where)
             affected = "" if len(where) == len(columns) else f", {', '.join(measures)}"
             shown = textwrap.shorten(reason.replace("|", "¦"), 160, placeholder=" …")
-            notes.append(f"- {row}{affected}: {shown}")
+            brackets = shown.replace("[", r"\[")  # which Markdown may take for a link
+            notes.append(f"- {row}{affected}: {brackets}")
     heading = ("package", *map(head, columns), "peak memory", "same result")
     text = table(heading, rows, f"l{'r' * (len(columns) + 1)}l")
     return "\n".join([text, "", *notes]) if notes else text

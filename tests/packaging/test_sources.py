@@ -38,9 +38,14 @@ def test_text_is_written_with_the_same_line_ends_on_every_system():
     def is_wrong(call):
         name = getattr(call.func, "attr", getattr(call.func, "id", None))
         modes = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        writes_text = name in ("write_text", "TextIOWrapper") or (
-            name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile")
-            and any(re.fullmatch("[wax]t?[+]?", mode) for mode in modes)
+        is_method = isinstance(call.func, ast.Attribute)  # the function write_text is hf_sgpe.files.atomic's
+        writes_text = (
+            (name == "write_text" and is_method)
+            or name == "TextIOWrapper"
+            or (
+                name in ("open", "fdopen", "NamedTemporaryFile", "TemporaryFile")
+                and any(re.fullmatch("[wax]t?[+]?", mode) for mode in modes)
+            )
         )
         newlines = [
             word.value.value for word in call.keywords if word.arg == "newline" and isinstance(word.value, ast.Constant)
