@@ -90,6 +90,15 @@ def test_the_language_with_the_most_tokens_chooses():
     assert seen == [(256, (97, 98), 2), (257, (120, 121), 3000)]
 
 
+def test_a_merge_saves_a_token_each_time_its_word_occurs():
+    often, once = CountedWords([list(b"abab")], [3]), CountedWords([list(b"cdcdcdcd")], [1])
+    options = {"vocabulary": [bytes([byte]) for byte in range(256)], "num_merges": 2}
+    expected = [(97, 98), (99, 100)]  # the first has 12 tokens before its merge and 6 after it, the other has 8
+    assert learn_in_parity([often, once], [often, once], **options) == expected
+    with kernels.readable_only():
+        assert learn_in_parity([often, once], [often, once], **options) == expected
+
+
 def test_bad_input():
     one = CountedWords([[0, 1]], [1])
     with pytest.raises(SGPEError, match="unknown tie rule 'x'"):

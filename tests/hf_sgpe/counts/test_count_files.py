@@ -73,6 +73,16 @@ def test_no_more_is_read_than_the_buckets_need(tmp_path, monkeypatch):
     assert list(count_files.read(path, range(0))) == []
 
 
+def test_a_bucket_that_begins_inside_a_group_of_rows_is_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(count_files, "_ROWS", 10)
+    counts = {str(number).encode(): number + 1 for number in range(5000)}
+    path, _ = saved(tmp_path / "counts", counts)
+    whole = {number: table.to_pylist() for number, table in count_files.read(path)}
+    for number in range(0, 1024, 50):
+        alone = {bucket: table.to_pylist() for bucket, table in count_files.read(path, range(number, number + 1))}
+        assert alone == {number: whole[number]}
+
+
 def test_native_counters_write_the_same_file(tmp_path, sample, config):
     from hf_sgpe.counts.counters import WordCounter, make_word_counter
 

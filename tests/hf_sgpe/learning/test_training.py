@@ -248,6 +248,13 @@ def test_a_vocabulary_too_small_for_the_units_says_what_would_do(sample):
         train(sample["si"], vocab_size=least - 1)
 
 
+@pytest.mark.parametrize(("times", "merges"), [(7, []), (9, [(b"a", b"b")])])
+def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(times, merges):
+    config = TrainingConfig(vocab_size=300, recipe="bpe", min_frequency=4)
+    counts = WordCounts.from_texts(["ab"] * times, config) * 0.5
+    assert train_from_counts(counts, config).merges == merges
+
+
 def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
     with caplog.at_level(logging.WARNING):
         tokenizer = train("ab ab", vocab_size=5000, recipe="bpe")

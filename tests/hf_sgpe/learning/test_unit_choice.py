@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.unit_choice import check_cut_cost, most_valuable, worth_of_units
+from hf_sgpe.learning.unit_choice import check_cut_cost, cover, most_valuable, worth_of_units
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 
@@ -43,6 +43,11 @@ def test_the_best_fill_the_room(worth, gains, room):
         before = sum(gain > value for gain in gains)
         before += sum((-other_value, other) < (-value, unit) for other, other_value in worth.items())
         assert (unit in chosen) == (before < room)
+
+
+def test_coverage_ends_with_the_one_that_reaches_it():
+    counts = {"b": 3, "c": 1, "a": 4}
+    assert [cover(counts, share) for share in (0, 0.5, 0.51, 1)] == [[], ["a"], ["a", "b"], ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("cost", [-1, float("inf"), float("nan"), "2", True])

@@ -16,7 +16,7 @@ from hf_sgpe import (
     WordCounts,
     kernels,
 )
-from hf_sgpe.splitting.scripts import script_registry as tables
+from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script
 
 pytestmark = pytest.mark.kernels
@@ -86,7 +86,7 @@ def test_the_first_difference_is_named(one, other, setting):
 
 def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(tmp_path):
     older = replace(SCRIPTS["tamil"], others="0BD0", modifiers="")  # without the sign of visarga
-    letters = tables.runs(map(ord, older.letters_and_marks()))
+    letters = runs(map(ord, older.letters_and_marks()))
     splitting = Splitting(scripts=("tamil",), letters=(letters,))
     counts = WordCounts.from_texts(["அஃது அஃது"], splitting)
     counts.save(tmp_path / "counts")

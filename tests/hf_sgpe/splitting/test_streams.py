@@ -55,6 +55,10 @@ def test_text_without_spaces_or_lines_is_cut_at_its_marks():
         assert max(map(len, parts)) < 3 * len(text)
 
 
+def test_a_line_comes_as_soon_as_the_next_begins():
+    assert list(cut_stream(["one\n", "two\n", "three"])) == ["one\n", "two\n", "three"]
+
+
 def test_empty_streams():
     assert list(cut_stream([])) == []
     assert list(cut_stream(["", ""])) == []

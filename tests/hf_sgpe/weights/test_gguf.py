@@ -69,6 +69,14 @@ def test_a_tokenizer_with_one_other_token_is_not_that_of_the_file(file, tokenize
     }
 
 
+def test_a_tokenizer_with_another_last_token_is_not_that_of_the_file(file, tokenizer):
+    *_, (last, id) = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
+    specials = {token: its for token, its in tokenizer.special_tokens.items() if token != last}
+    different = BPETokenizer(tokenizer.vocab, tokenizer.merges, special_tokens={**specials, "<|other|>": id})
+    with pytest.raises(SGPEError, match=f"token {id} is .* and in the tokenizer '<.other.>'"):
+        gguf_tokenizer.check_tokenizer(file, different)
+
+
 def test_a_file_that_is_cut_off_or_changed_is_one_line(file):
     whole = file.read_bytes()
     for length in [*range(400), *range(400, len(whole), 997)]:

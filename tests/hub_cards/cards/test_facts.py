@@ -20,6 +20,7 @@ def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp
     (paragraph,) = facts.making()
     assert "got 400 new tokens for Sinhala" in paragraph
     assert "add them with `hf-sgpe transplant`" in list(facts.limits("x"))[-1]
+    assert not any("train_new_from_iterator" in limit for limit in facts.limits("x"))
     evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
     assert write_card(tmp_path / "out", extended, evaluations=evaluations)
     vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
+from hf_sgpe.learning.extension import extension_tiers
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.extension_tiers import Words
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
@@ -82,3 +83,9 @@ def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(base, script
     assert counts.scale == 2
     extension = extend_from_counts(base.data, counts, config)
     assert (extension.new_tokens > extension.unit_tokens) == is_learned
+
+
+def test_a_saving_is_a_share_of_the_tokens_that_are_left():
+    gains = [5] * 1000 + [2] * 1000
+    # After 1,000 tokens the text has 5,000 left, of which the next thousand save 2,000.
+    assert extension_tiers._enough(gains, 10_000, least_saving=0.4) == 1100
