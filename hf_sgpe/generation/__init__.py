@@ -1,6 +1,6 @@
 """Generation with the same token ids on transformers, OpenVINO, MLX and llama.cpp.
 
-`TextGenerator` is text in and text out, `load_engine` ids in and ids out. Nothing is imported before it is used.
+`TextGenerator` continues text; an engine from `load_engine` continues token ids. Modules are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Token healing: going on from a prompt that ends where none of the model's tokens would.
+"""Token healing: continuing a prompt that ends inside a token.
 
-A prompt cut off inside a word ends in tokens that the model has rarely seen there: after ``" strugg"`` it knows of the token
-``" struggling"``, which can no longer come. So the last tokens are taken back and chosen again: at each of them, the model
-may take the same one, or any token that begins with all the bytes that are left and has more. The text of the prompt stays
-as it is, to the byte; which tokens it is made of is for the model to say. A space at the end of a prompt is healed by this,
-too.
+A prompt that ends inside a word ends in tokens that the model has rarely seen there: after ``" strugg"`` the model would
+choose the token ``" struggling"``, but the prompt's tokens exclude it. Healing removes the last tokens of the prompt and lets
+the model choose them again. At each step the model may choose the removed token, or any longer token that begins with all
+remaining bytes. The text of the prompt stays the same, byte for byte; only its tokens may change. Healing also covers a
+prompt that ends in a space.
 
-Described by Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing" (2023).
+Source: Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing" (2023).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hf_sgpe.generation.engines.engine import Logits
 
 
 class Healer:
-    """The tokens of a vocabulary in the order of their bytes, to look up those that begin with some bytes.
+    """The tokens of a vocabulary sorted by their bytes, for looking up tokens by prefix.
 
     Args:
         vocab: Bytes → id, without special tokens.
@@ -37,21 +37,22 @@ class Healer:
         self._longest = max(map(len, self._tokens), default=0)
 
     def going_on(self, beginning: bytes) -> list[int]:
-        """Return the ids of the tokens that begin with these bytes, and have more."""
+        """Return the ids of the tokens that begin with ``beginning`` and are longer."""
         first = bisect_left(self._tokens, beginning + b"\0")
-        # The least bytes that are greater than all that begin with these.
+        # The smallest byte string above all strings with this prefix.
         stem = beginning.rstrip(b"\xff")
         after_all = bisect_left(self._tokens, stem[:-1] + bytes([stem[-1] + 1])) if stem else len(self._tokens)
         return self._ids[first:after_all]
 
     def bytes_of(self, ids: Sequence[int]) -> bytes:
-        """Return the bytes of tokens."""
+        """Return the joined bytes of tokens."""
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
-        """Return how many of a prompt's tokens to choose again: those a longer token could replace, but never the first.
+        """Return the number of tokens at the end of a prompt to choose again.
 
-        What is taken back begins with a whole character.
+        These are the tokens that a longer token could replace, without the first token of the prompt. Their text begins at a
+        character boundary.
         """
         ending, number = b"", 0
         for count, id in enumerate(reversed(ids[1:]), 1):
@@ -66,10 +67,10 @@ class Healer:
 
 
 class Healing:
-    """Watches the first tokens of an answer, so that they begin with what was taken back.
+    """A `Watch` that makes the first tokens of an answer repeat the bytes of the removed tokens.
 
     Args:
-        taken: The tokens that were taken back, one at least.
+        taken: The removed tokens, at least one.
     """
 
     def __init__(self, healer: Healer, taken: Sequence[int]) -> None:
@@ -77,16 +78,16 @@ class Healing:
         self._left = list(taken)
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits to choose from, as `hf_sgpe.generation.engines.engine.Watch`."""
+        """Return the logits of the allowed tokens, as a `hf_sgpe.generation.engines.engine.Watch` does."""
         if self._left and last is not None:
-            # Any other token had all that was left in it.
+            # Any other token contained all remaining bytes.
             self._left = self._left[1:] if last == self._left[0] else []
         if not self._left:
             return None
         allowed = [self._left[0], *self._healer.going_on(self._healer.bytes_of(self._left))]
-        others = np.full_like(logits, -np.inf)
-        others[allowed] = logits[allowed]
-        return others
+        masked = np.full_like(logits, -np.inf)
+        masked[allowed] = logits[allowed]
+        return masked
 
 
 def _is_inside(token: bytes) -> bool:

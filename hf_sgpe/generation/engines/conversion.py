@@ -1,4 +1,4 @@
-"""Models in the form that an engine wants them in, converted when first needed and kept."""
+"""Cached conversions of models to the format of an engine."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import somebody_watches
 
 DONE_FILE = "converted.json"
-"""Says of what a conversion was made; it is written last."""
+"""File that marks a conversion as complete and names its source. It is written last."""
 
 
 Loaded = TypeVar("Loaded")
 
 
 def cache_folder() -> Path:
-    """Return where conversions are kept: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's folder for caches."""
+    """Return the folder of conversions: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's cache folder."""
     if folder := os.environ.get("HF_SGPE_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf_sgpe"
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """Return a model's folder in another form, which is made if it is not there, loaded.
+    """Load the conversion of a model, and make the conversion first if the cache has none.
 
-    It is known by the place of the source and by names, sizes and times of its files, so a model that was trained further is
-    converted again. One that cannot be loaded is removed, and converted once more if it was not new. Removing the cache is
-    safe at any time.
+    The key in the cache is the path of the source with the names, sizes and times of its files, so a model that was trained
+    further is converted again. A conversion that cannot be loaded is removed; if it came from the cache, it is made once
+    more. Removing the cache is safe at any time.
 
     Args:
-        kind: Form of the conversion, part of the name.
-        convert: Writes the conversion of the first folder into the second.
-        load: Loads a conversion; raises SGPEError for what is no fault of the conversion, and anything else for what is.
+        kind: Format of the conversion, part of the folder's name.
+        convert: Converts the model in the first folder into the second folder.
+        load: Loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other exception if the
+            conversion is damaged.
 
     Raises:
-        SGPEError: nothing can be written there.
+        SGPEError: the cache folder cannot be written.
     """
     files = sorted(file for file in source.iterdir() if file.is_file())
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -55,9 +56,9 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
         _make(source, target, kind, convert)
     try:
         return load(target)
-    except SGPEError:  # what was asked for cannot be
+    except SGPEError:  # the conversion is not at fault
         raise
-    except Exception:  # whatever a library says of what is damaged
+    except Exception:  # libraries raise any exception for a damaged file
         shutil.rmtree(target, ignore_errors=True)
         if is_new or (target / DONE_FILE).exists():  # it cannot be removed
             raise
@@ -69,9 +70,9 @@ def _make(source: Path, target: Path, kind: str, convert: Callable[[Path, Path],
         target.parent.mkdir(parents=True, exist_ok=True)
         check_file(target / DONE_FILE)
     except OSError as error:
-        raise SGPEError(f"{one_line(error)}: name another folder for conversions by HF_SGPE_CACHE") from None
+        raise SGPEError(f"{one_line(error)}: set HF_SGPE_CACHE to another folder for conversions") from None
     if somebody_watches():
-        print(f"Converting {source} for {kind} (once; kept in {target})", file=sys.stderr)
+        print(f"Converting {source} for {kind} (only once; cached in {target})", file=sys.stderr)
     with atomic_directory(target) as folder:
         convert(source, folder)
     write_json(target / DONE_FILE, {"source": str(source.resolve()), "kind": kind})

@@ -1,8 +1,9 @@
-"""Which engines there are on this machine, which one suits a model, and loading a model on one.
+"""The engines of this machine, the choice of an engine for a model, and loading a model.
 
-The order is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD, OpenVINO on a
-GPU of Intel, llama.cpp on the CPU, transformers. What can run a model decides with it: a GGUF file is for llama.cpp alone,
-and what transformers wrote is not converted unless nothing here runs it as it is. The ranks of the engines say all this.
+The order of preference is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
+OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The format of the model counts too: only llama.cpp runs a GGUF
+file, and a model of transformers is converted only if no engine here runs it unconverted. The ranks of the engines encode
+this order.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from hf_sgpe.generation.engines.engine_registry import ENGINES
 
 MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
     "transformers": lambda path: True,
-    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # by mlx-lm: no other engine reads it
+    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # written by mlx-lm, which alone reads it
     "openvino": lambda path: (path / "openvino_model.xml").exists(),
     "gguf": lambda path: path.is_file(),
 }
-"""Kind of a model → whether a path that holds a model is of this kind; of several that say so the last counts."""
+"""Kind of a model → test of a model's path. If several tests succeed, the last one decides."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to choose from; tests put in what is not here.
+    """The installed engines and their devices. Tests pass a machine of their own.
 
     Attributes:
-        versions: Engine that is installed → its packages with their versions.
-        why_not: Engine → why it cannot be used though it is installed, in a few words.
-        devices: Engine → what it can compute on; the CPU for those that are not named.
+        versions: Installed engine → its packages with their versions.
+        why_not: Installed engine → short reason why it cannot be used.
+        devices: Engine → devices it can compute on; engines without an entry use the CPU.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Machine:
         return engine in self.versions and engine not in self.why_not
 
     def rank(self, engine: type[Engine]) -> int:
-        """Return which engine to prefer: the one with the lowest rank."""
+        """Return the rank of an engine on this machine. The engine with the lowest rank is preferred."""
         has_gpu = any(not device.startswith(("CPU", "NPU")) for device in self.devices.get(engine.name, ()))
         return engine.rank_on_gpu if has_gpu and engine.rank_on_gpu is not None else engine.rank
 
@@ -64,11 +65,11 @@ class EngineInfo(NamedTuple):
     """An engine on this machine.
 
     Attributes:
-        name: As `load_engine` takes it.
-        version: Of the packages that it is made of; None if it is not installed.
-        devices: What it can compute on.
-        why_not: Why it cannot be used; empty if it can.
-        pip: What installs it.
+        name: Name for `load_engine`.
+        version: Its packages with their versions; None if it is not installed.
+        devices: Devices it can compute on.
+        why_not: Reason why it cannot be used; empty if it can.
+        pip: Command that installs it.
     """
 
     name: str
@@ -79,7 +80,7 @@ class EngineInfo(NamedTuple):
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
-    """Return all engines, those that can be used and those that cannot."""
+    """Return all engines, usable or not."""
     machine = machine or look()
     infos = []
     for name, engine in ENGINES.items():
@@ -91,13 +92,13 @@ def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
 
 
 def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -> str:
-    """Return the name of the engine to run a model with here.
+    """Return the name of the preferred engine for a model on this machine.
 
     Args:
-        model: Its folder or file, or a repository on the Hub.
+        model: Folder or file of the model, or a repository on the Hub.
 
     Raises:
-        SGPEError: there is no such model, or nothing here runs it; the message names the pip command.
+        SGPEError: there is no such model, or no usable engine runs it. The message names the pip command.
     """
     path = find_model(model)
     kind = kind_of_model(path)
@@ -108,25 +109,26 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
             return engine.name
     if not engines:
         raise SGPEError(f"{path}: no engine runs a model of {kind}")
-    # The one that the model is made for.
+    # The engine whose own format the model has.
     wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
     if machine.has(wanted.name):
-        raise SGPEError(f"{path}: nothing here runs it: {wanted.name} {wanted.why_not(path)}")
+        raise SGPEError(f"{path}: no installed engine runs this model: {wanted.name} {wanted.why_not(path)}")
     why_not = machine.why_not.get(wanted.name, "not installed")
-    raise SGPEError(f"{path}: nothing here runs a model of {kind}: {wanted.name} is {why_not}: {wanted.pip}")
+    raise SGPEError(f"{path}: no installed engine runs a model of {kind}: {wanted.name} is {why_not}: {wanted.pip}")
 
 
 def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exact: bool = False, **settings: Any) -> Engine:
     """Load a model.
 
     Args:
-        model: The folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
+        model: Folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
         engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
-        exact: Compute in 32 bits, so that all engines give the same tokens but for what rounding decides.
+        exact: Compute in 32 bits, so that all engines generate the same tokens except where rounding decides.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp.
 
     Raises:
-        SGPEError: there is no such model or engine, it is not installed, it cannot run this model, or has no such setting.
+        SGPEError: there is no such model or engine, the engine is not installed, it cannot run this model, or it has no such
+            setting.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -134,10 +136,10 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         raise SGPEError(f"unknown engine {name!r}: known are {', '.join(ENGINES)}")
     chosen, kind = ENGINES[name], kind_of_model(path)
     if kind not in chosen.runs:
-        others = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)
-        raise SGPEError(f"{path}: a model of {kind}, which {name} does not run: {others} would")
+        suited = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)
+        raise SGPEError(f"{path}: {name} does not run a model of {kind}: use {suited}")
     if reason := chosen.why_not(path):
-        raise SGPEError(f"{path}: {name} {reason}: take another engine")
+        raise SGPEError(f"{path}: {name} {reason}: choose another engine")
     try:
         for module in chosen.imports:
             import_module(module)
@@ -145,10 +147,10 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         is_there = find_spec(chosen.imports[-1].partition(".")[0]) is not None
         reason = _version_conflict(chosen) or (str(error) if is_there else "not installed")
         raise SGPEError(f"{name}: {' '.join(reason.split())}: {chosen.pip}") from None
-    known = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
+    accepted = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
     for setting in settings:
-        if setting not in known:
-            raise SGPEError(f"{name} has no setting {setting!r}: it has {', '.join(known) or 'none'}")
+        if setting not in accepted:
+            raise SGPEError(f"{name} has no setting {setting!r}: it has {', '.join(accepted) or 'none'}")
     loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has a constructor of its own
     length = loaded.context_length
     if length is not None and (not isinstance(length, int) or length < 1):
@@ -158,10 +160,10 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Return where a model is: a folder or a file, or what was downloaded of a repository on the Hub.
+    """Return the folder or file of a model. A repository on the Hub is downloaded first.
 
     Raises:
-        SGPEError: there is none.
+        SGPEError: there is no such model.
     """
     if not isinstance(model, (str, os.PathLike)) or not os.fspath(model):
         raise SGPEError(f"expected the folder or file of a model, or its name on the Hub, not {model!r}")
@@ -170,10 +172,10 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """Return one of `MODEL_KINDS`, after what wrote the model.
+    """Return the kind of a model, one of `MODEL_KINDS`, named after the library that wrote it.
 
     Raises:
-        SGPEError: there is no model.
+        SGPEError: there is no model at ``path``.
     """
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
@@ -186,7 +188,10 @@ def kind_of_model(path: Path) -> str:
 
 
 def look() -> Machine:
-    """Return what is installed, and what hardware it sees. Takes seconds the first time: PyTorch and OpenVINO are asked."""
+    """Return the installed engines and their devices.
+
+    The first call takes seconds, because it imports PyTorch and OpenVINO to list devices.
+    """
     return _look_for(tuple(ENGINES.values()))
 
 
@@ -204,7 +209,7 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
             continue
         try:
             devices[name] = engine.devices()
-        except Exception:  # a driver that is not there
+        except Exception:  # a missing driver
             continue
     return Machine(versions, why_not, devices)
 
@@ -231,6 +236,6 @@ def _version_conflict(engine: type[Engine]) -> str:
 def _import_error(module: str) -> str:
     try:
         import_module(module)
-    except Exception as error:  # of whatever kind a broken library raises
+    except Exception as error:  # a broken library may raise any exception
         return " ".join(f"does not import ({error})".split())
     return ""

@@ -1,4 +1,4 @@
-"""What an engine is: token ids in, token ids out, and what it says of itself before it is loaded."""
+"""The base class of engines. An engine continues token ids, and its class describes it before a model is loaded."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 
 Logits: TypeAlias = NDArray[np.float32]
-"""One number for each row of the model's embedding: the greater, the more probable."""
+"""One number for each row of the model's embedding; a greater number is a more probable token."""
 
 Watch: TypeAlias = Callable[[int | None, Logits], Logits | None]
-"""Is shown the logits of each token as the model gives them, before anything else is done with them, and the token before,
-which is None for the first of an answer. What it returns is chosen from in their place; None stands for themselves. The
-logits are its own, to keep or to change. An engine may be a few tokens ahead of what it has given, and show logits beyond
-the last token."""
+"""A function of the previous token and the model's raw logits for the next one.
+
+The previous token is None for the first token of an answer. The engine chooses the next token from the returned logits, or
+from the raw logits if the function returns None. The function may keep or change the array. An engine may compute a few
+tokens ahead, and then calls the function with logits beyond the last token of the answer."""
 
 Step = TypeVar("Step")
 
 
 class ScoredToken(NamedTuple):
-    """A token, and how probable it was to the model.
+    """A token with its log-probability.
 
     Attributes:
-        id: Of the token.
-        logprob: Its log-probability, to the base e: the model's own, of all tokens, before temperature, penalty and cuts.
-        top: The most probable tokens with theirs, most probable first.
+        id: Id of the token.
+        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts.
+        top: The most probable tokens with their log-probabilities, most probable first.
     """
 
     id: int
@@ -45,24 +46,24 @@ class ScoredToken(NamedTuple):
 
 
 class Engine(ABC):
-    """A loaded model that continues token ids. Use it in a ``with`` block, or `close` it, to give its memory back.
+    """A loaded model that continues token ids. Use it in a ``with`` block, or `close` it, to free the model's memory.
 
-    It generates one text at a time: where another is begun, the one before ends with an error.
+    An engine generates one text at a time. Starting another text ends the previous one with an error.
 
-    The class says all that is asked before a model is loaded; its module imports the engine's library only when it is used.
-    Arguments of its constructor, besides the model's path and ``exact``, are the settings of `load_engine`.
+    The class attributes describe the engine before a model is loaded, and its module imports the engine's library on first
+    use. The constructor's arguments, except the model's path and ``exact``, are the settings of `load_engine`.
 
     Attributes:
-        name: Of the engine.
+        name: Name of the engine.
         imports: Modules that must be importable.
-        packages: Packages that it is made of, the engine's own first.
-        pip: What installs them.
-        runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that it runs.
-        rank: Of the engines that run a model, the one with the lowest rank is chosen.
-        rank_on_gpu: The same where it has a GPU; None for no other.
-        vocab_size: Number of rows of the model's embedding: ids are below it.
-        context_length: The most tokens that the model takes, prompt and answer together; None if it does not say.
-        stop_ids: Tokens at which the model's own configuration ends.
+        packages: Packages of the engine, the main one first.
+        pip: Command that installs the packages.
+        runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
+        rank: Order of preference: the engine with the lowest rank is chosen.
+        rank_on_gpu: Rank on a machine with a GPU for this engine; None if it is the same.
+        vocab_size: Number of rows of the model's embedding. All ids are below it.
+        context_length: Maximum number of tokens in prompt and answer together; None if the model has no limit.
+        stop_ids: Tokens that end an answer by the model's configuration.
     """
 
     name: ClassVar[str]
@@ -82,12 +83,12 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return what it can compute on here, as its library says; only asked where it is installed."""
+        """Return the names of the devices on this machine. Called only if the engine is installed."""
         return ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why it would, or might, compute something else than a model says, or cannot load it; empty if it can.
+        """Return why the engine cannot load a model, or might compute it wrongly; empty if it runs the model correctly.
 
         Raises:
             SGPEError: there is no model at ``path``.
@@ -98,34 +99,34 @@ class Engine(ABC):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        """Return the next tokens, ``options.max_new_tokens`` at the most; may, but need not, end with one of ``stop_ids``.
+        """Yield at most ``options.max_new_tokens`` next tokens; the generator may end with one of ``stop_ids``.
 
-        Logits are fetched for ``watch`` alone, which sees a token's before the token is given.
+        Logits are computed for ``watch`` only, which is called before each token is yielded.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Return the logits of what follows each of the ids, tokens by rows of the embedding, some tokens at a time."""
+        """Yield the logits of the token after each id, some ids at a time, as arrays of ids by rows of the embedding."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Let go of the model."""
+        """Free the model."""
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Return what follows each of several prompts, whose options differ by ``max_new_tokens`` alone."""
+        """Return the answer to each prompt. The options of the prompts differ in ``max_new_tokens`` only."""
         return [list(self._until_stopped(*prompt)) for prompt in prompts]
 
     def generate(
         self, ids: Iterable[int], options: GenerationOptions | None = None, *, watch: Watch | None = None
     ) -> Iterator[int]:
-        """Return the tokens that follow, one after another, without the one that stops.
+        """Return an iterator over the tokens of the answer, without the stop token.
 
-        Ends where a token stops, after ``max_new_tokens``, or where the model's context is full. To break off early, close
-        the iterator or let go of it. ``options.stop`` is for text, and has no effect here.
+        The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end it early, close
+        or delete the iterator. ``options.stop`` applies to text and has no effect here.
 
         Args:
-            ids: Of the prompt.
-            watch: Sees the logits of each token, and may change what is chosen from; see `Watch`.
+            ids: Ids of the prompt.
+            watch: Function that is called with the logits of each token and may replace them; see `Watch`.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty, fills the context or has an id beyond the model's
@@ -138,14 +139,17 @@ class Engine(ABC):
     def generate_scored(
         self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0
     ) -> Iterator[ScoredToken]:
-        """Return the tokens of `generate`, the same for the same options and seed, with their log-probabilities.
+        """Return an iterator over the tokens of the answer with their log-probabilities.
+
+        The tokens are those of `generate` with the same options and seed.
 
         Args:
-            ids: Of the prompt.
-            top: How many of the most probable tokens to name for each, with their log-probabilities.
+            ids: Ids of the prompt.
+            top: Number of most probable tokens to return with each token.
 
         Raises:
-            SGPEError: as `generate`, or ``top`` is no number of at least 0. Later: the model predicts what is no number.
+            SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration, if a logit is not
+                a number.
         """
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
             raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
@@ -158,24 +162,24 @@ class Engine(ABC):
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)
 
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
-        """Return the log-probability, to the base e, of each of some tokens but the first, given those before it.
+        """Return the natural log-probability of each token after the first, given all tokens before it.
 
-        Takes the memory of the logits of a few hundred tokens, however many there are. Ends a text that is being generated.
+        Memory holds the logits of a few hundred tokens at a time. A generation in progress ends.
 
         Args:
-            ids: One at least, and no more than the model's context takes.
+            ids: At least one id, and at most as many as the model's context.
 
         Returns:
-            One number for each but the first, so its shape is ``(len(ids) - 1,)``.
+            An array of shape ``(len(ids) - 1,)``.
 
         Raises:
-            SGPEError: there are no ids, too many, or one is beyond the model's vocabulary; the engine is closed; or the
-                model predicts what is no number.
+            SGPEError: there are no ids, more ids than the context, or an id beyond the model's vocabulary; the engine is
+                closed; or a logit is not a number.
         """
         tokens = self._checked_ids(ids, "text")
         if self.context_length is not None and len(tokens) > self.context_length:
             raise SGPEError(
-                f"the text has {len(tokens):,} tokens, and the context takes {self.context_length:,}: shorten it"
+                f"the text has {len(tokens):,} tokens, more than the context of {self.context_length:,}: shorten it"
             )
         scores = np.empty(len(tokens) - 1)
         done = 0
@@ -187,7 +191,7 @@ class Engine(ABC):
         return scores
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """Return what follows each of several prompts; all at once where the engine can.
+        """Return the answer to each prompt. Engines that can batch compute all answers at once.
 
         Raises:
             SGPEError: as `generate`, with the number of the prompt.
@@ -202,7 +206,7 @@ class Engine(ABC):
         return self._batch(checked)
 
     def close(self) -> None:
-        """Give the model's memory back. Closing again does nothing."""
+        """Free the model's memory. Closing a closed engine has no effect."""
         if not self._is_closed:
             self._end()
             self._is_closed = True
@@ -216,7 +220,7 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """Return the prompt, and the options with no more new tokens than there is room for."""
+        """Return the prompt as a list, and the options with at most as many new tokens as fit into the context."""
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         prompt = self._checked_ids(ids, "prompt")
@@ -229,29 +233,31 @@ class Engine(ABC):
             )
         return prompt, options.with_at_most(room)
 
-    def _checked_ids(self, ids: Iterable[int], what: str) -> list[int]:
+    def _checked_ids(self, ids: Iterable[int], role: str) -> list[int]:
         if self._is_closed:
             raise SGPEError("this engine is closed: load the model again")
         if isinstance(ids, (str, bytes)):
             raise TypeError(f"expected token ids, not {type(ids).__name__}: encode the text first")
         checked = [index(id) for id in ids]
         if not checked:
-            raise SGPEError(f"the {what} is empty: a model continues one token at least")
+            raise SGPEError(f"the {role} is empty: give at least one token")
         for id in checked:
             if not 0 <= id < self.vocab_size:
                 raise SGPEError(
-                    f"the {what} holds the id {id}, and the model's embedding has only {self.vocab_size} rows: "
-                    "this is not the model's tokenizer"
+                    f"the {role} has the id {id}, but the model's embedding has only {self.vocab_size} rows: "
+                    "use the model's own tokenizer"
                 )
         return checked
 
     def _end(self) -> None:
-        """End the text that is being generated, if there is one."""
+        """End the generation in progress, if there is one."""
         if self._running is not None:
             try:
                 self._running.close()
-            except ValueError:  # it is in the middle of a token
-                raise SGPEError("this engine is at work in another thread: it does one text at a time") from None
+            except ValueError:  # the generator is running
+                raise SGPEError(
+                    "this engine is in use by another thread: it generates one text at a time; load one for each thread"
+                ) from None
             self._running = None
 
     def _until_stopped(self, prompt: list[int], options: GenerationOptions, watch: Watch | None = None) -> Iterator[int]:
@@ -265,24 +271,24 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """Yield the same, after the text before was ended, and as long as no other is begun."""
+        """Yield the same steps, after ending the previous text; raise an error once another text is started."""
         self._end()
         with closing(steps):
             self._running = steps
             for step in self._in_one_line(steps):
                 yield step
                 if self._running is not steps:
-                    what = "was closed" if self._is_closed else "went on to another text"
-                    raise SGPEError(f"this engine {what} before this one was at its end")
+                    event = "was closed" if self._is_closed else "started another text"
+                    raise SGPEError(f"this engine {event} before this text was complete")
 
     def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield the same; what a library raises on the way names the engine."""
+        """Yield the same steps; an exception of the engine's library becomes a one-line error with the engine's name."""
         try:
             yield from steps
         except (SGPEError, TypeError):
             raise
         except Exception as error:
-            raise SGPEError(f"{self.name} cannot go on with this model ({_message_of(error)})") from error
+            raise SGPEError(f"{self.name} failed to run this model ({_message_of(error)})") from error
 
 
 def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
@@ -293,14 +299,14 @@ def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
 
 
 def _log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Return the log-probabilities of the last axis.
+    """Return the log-probabilities over the last axis.
 
     Raises:
-        SGPEError: they are no numbers.
+        SGPEError: a logit is not a finite number.
     """
     greatest = logits.max(-1, keepdims=True).astype(np.float64)
     if not np.isfinite(greatest).all():
-        raise SGPEError("what the model predicts is no number: its weights are damaged")
+        raise SGPEError("the model's logits are not finite numbers: its weights are damaged")
     shifted: NDArray[np.float64] = logits - greatest
     shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
     return shifted
@@ -308,10 +314,10 @@ def _log_softmax(logits: Logits) -> NDArray[np.float64]:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Run a block that loads a model: whatever a library says that it cannot becomes one line that names the model.
+    """Run a block that loads a model, and turn exceptions of libraries into one-line errors that name the model.
 
     Raises:
-        SGPEError: it cannot.
+        SGPEError: the model cannot be loaded.
     """
     try:
         yield
@@ -319,14 +325,14 @@ def loading(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         check_no_pointer(path)
-        raise SGPEError(f"{path}: no model that can be loaded ({_message_of(error)})") from None
+        raise SGPEError(f"{path}: the model cannot be loaded ({_message_of(error)})") from None
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of a library's error, in one line that is not too long."""
+    """Return the message of a library's error as one short line."""
     if isinstance(error, KeyError):
         return f"{error} is missing or unknown"
-    # OpenVINO says first where in its sources it was.
+    # OpenVINO's messages begin with a line of its source code.
     lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("Exception from")] or [type(error).__name__]
     return " ".join(lines[:3])[:300] if lines[0].endswith(":") else lines[0]

@@ -1,4 +1,4 @@
-"""The engines, each a class in a module of its own, by their names."""
+"""The registry of engines. Each engine is a class in its own module."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hf_sgpe.generation.engines.openvino import OpenVINOEngine
 from hf_sgpe.generation.engines.transformers import TransformersEngine
 
 ENGINES: dict[str, type[Engine]] = {}
-"""Name → class. Add to it by `add_engine`."""
+"""Name → class of the engine; `add_engine` adds one."""
 
 
 def add_engine(engine: type[Engine]) -> None:
-    """Make an engine known by its name wherever one is named, listed or chosen.
+    """Register an engine under its name.
 
     Raises:
-        SGPEError: there is one of that name.
+        SGPEError: an engine of that name exists.
     """
     if engine.name in ENGINES:
-        raise SGPEError(f"an engine cannot be called {engine.name!r}: there is one of that name")
+        raise SGPEError(f"an engine named {engine.name!r} already exists: choose another name")
     ENGINES[engine.name] = engine
 
 

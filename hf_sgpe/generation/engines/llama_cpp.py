@@ -1,4 +1,4 @@
-"""Generation by llama.cpp, through llama-cpp-python: on CPUs, and on GPUs of NVIDIA, AMD and Apple."""
+"""Generation with llama.cpp through llama-cpp-python, on CPUs and on NVIDIA, AMD and Apple GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from llama_cpp import llama_sampler_p
 
 LONGEST_CONTEXT = 8192
-"""Of a model that takes more, unless more is asked for: all of it is allocated at once."""
+"""Default maximum of the context, in tokens; a model's whole context is allocated when it is loaded."""
 
 _MODEL_FILE = "model.gguf"
 
@@ -33,17 +33,17 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    A folder of transformers is written as one when it is first loaded, in the type of its weights, and the result kept.
+    A folder of transformers is converted to a GGUF file on first load, in the type of its weights, and the file is cached.
 
     Args:
-        path: The file, or the folder.
-        n_ctx: Tokens in the context; None for as many as the model takes, but no more than `LONGEST_CONTEXT`.
-        n_gpu_layers: Layers to compute on a GPU; -1 for all, 0 for none. Without a GPU it has no effect.
-        exact: Cache keys and values in 32 bits, and write weights in 32 bits where a folder is converted; weights in another
-            type in a file stay as they are. For GPT-2 llama.cpp looks gelu up in a table of 16 bits all the same.
+        path: The GGUF file, or the folder.
+        n_ctx: Tokens in the context; None for the model's own limit, but at most `LONGEST_CONTEXT`.
+        n_gpu_layers: Number of layers to compute on a GPU; -1 for all, 0 for none. It has no effect without a GPU.
+        exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
+            their type, and for GPT-2 llama.cpp still looks gelu up in a 16-bit table.
 
     Raises:
-        SGPEError: llama-cpp-python is missing, or the file holds no model that it can load.
+        SGPEError: llama-cpp-python is missing, or it cannot load the model.
     """
 
     name = "llama.cpp"
@@ -65,12 +65,12 @@ class LlamaCppEngine(Engine):
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
             last_lines.clear()
-            # What the file says is asked for first: all of a context's memory is taken at once.
+            # Read the metadata first, because loading a model allocates the memory of its whole context.
             with closing(llama_cpp.Llama(str(file), vocab_only=True, verbose=False)) as llm:
                 metadata = dict(llm.metadata)
             longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
             if n_ctx is not None and n_ctx > longest:
-                raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens")
+                raise SGPEError(f"n_ctx {n_ctx:,}: the context of {path} is at most {longest:,} tokens")
             length = n_ctx or min(longest, LONGEST_CONTEXT)
             llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
             return metadata, length, llm
@@ -87,7 +87,7 @@ class LlamaCppEngine(Engine):
         except Exception as error:
             check_no_pointer(path)
             reasons = [line for line in last_lines if "error" in line] or [str(error)]
-            raise SGPEError(f"{path}: llama.cpp cannot load it ({reasons[0].strip()})") from None
+            raise SGPEError(f"{path}: llama.cpp cannot load this model ({reasons[0].strip()})") from None
         metadata, self.context_length, self._llm = loaded
         self.vocab_size = self._llm.n_vocab()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
@@ -96,7 +96,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU, and a GPU if llama.cpp was built for one."""
+        """Return the CPU, and the GPU if llama.cpp was built with GPU support."""
         import llama_cpp
 
         silence()
@@ -104,10 +104,10 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why a folder cannot be written as a GGUF file, or would be another model there; empty if it can.
+        """Return why a folder cannot be converted to a GGUF file of the same model; empty if it can.
 
         Raises:
-            SGPEError: the folder holds no model.
+            SGPEError: the folder has no model.
         """
         return gguf_models.why_not(transformers_config(path)) if path.is_dir() else ""
 
@@ -127,11 +127,11 @@ class LlamaCppEngine(Engine):
             last = None
             for number in range(options.max_new_tokens):
                 if watch is not None:
-                    # The sampler reads them in place.
+                    # The sampler reads the logits in place.
                     (logits,) = self._computed(1)
-                    if (others := watch(last, logits.copy())) is not None:
-                        logits[:] = others
-                # This also counts it for the penalty.
+                    if (replaced := watch(last, logits.copy())) is not None:
+                        logits[:] = replaced
+                # Sampling also adds the token to the repetition penalty.
                 id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
                 yield id
                 last = id
@@ -143,14 +143,14 @@ class LlamaCppEngine(Engine):
         llm.reset()
         for start in range(0, len(ids), llm.n_batch):
             part = ids[start : start + llm.n_batch]
-            # What `eval` does, which gives the logits of the last token only.
+            # The same as `eval`, which keeps the logits of the last token only.
             llm._ctx.kv_cache_seq_rm(-1, start, -1)
             llm._batch.set_batch(part, n_past=start, logits_all=True)
             llm._ctx.decode(llm._batch)
             yield self._computed(len(part)).copy()
 
     def _computed(self, tokens: int) -> Logits:
-        """Return the logits that were computed last, of a number of tokens, in llama.cpp's memory."""
+        """Return a view of the last computed logits of this number of tokens in llama.cpp's memory."""
         import llama_cpp
 
         ctx = self._llm.ctx
@@ -158,13 +158,13 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Compute a prompt, but for what it has in common with the text before: a chat grows at its end."""
+        """Compute a prompt, reusing the beginning that it shares with the previous text, as the turns of a chat do."""
         import llama_cpp
 
         llm = self._llm
-        there = llm.input_ids[: llm.n_tokens].tolist() if self._reuses else []
-        # The last token is computed in any case: its logits are what comes next.
-        pairs = zip(there, ids[:-1], strict=False)
+        cached = llm.input_ids[: llm.n_tokens].tolist() if self._reuses else []
+        # The last token is always computed, because its logits are needed.
+        pairs = zip(cached, ids[:-1], strict=False)
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if common and llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(llm.ctx), -1, common, -1):
             llm.n_tokens = common
@@ -175,13 +175,13 @@ class LlamaCppEngine(Engine):
 
 
 def _convert(source: Path, target: Path, *, exact: bool) -> None:
-    # The model is given ids.
+    # The engine passes ids to the model, so any pre-tokenizer in the file works.
     gguf.write(source, target / _MODEL_FILE, "F32" if exact else None, pre_tokenizer=gguf.NEAREST)
 
 
 @contextmanager
 def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
-    """Give llama.cpp's own samplers in the order of `GenerationOptions`: its usual order has the temperature last."""
+    """Yield llama.cpp's samplers in the order of `GenerationOptions`; llama.cpp's default applies the temperature last."""
     import llama_cpp
 
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())

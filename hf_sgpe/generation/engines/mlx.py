@@ -1,4 +1,4 @@
-"""Generation by MLX: on Apple Silicon, and on the CPU of Linux."""
+"""Generation with MLX, on Apple Silicon and on the CPU under Linux."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class MLXEngine(Engine):
-    """A language model that mlx-lm loads, from a folder of transformers or its own.
+    """A language model in mlx-lm, from a folder in the format of transformers or mlx-lm.
 
     Args:
-        path: Its folder.
-        exact: Compute in 32 bits, the cache of keys and values included; otherwise in the type of the weights.
+        path: Folder of the model.
+        exact: Compute in 32 bits, including the cache of keys and values; otherwise in the type of the weights.
 
     Raises:
-        SGPEError: mlx-lm is missing, or the folder holds no such model.
+        SGPEError: mlx-lm is missing, or the folder has no such model.
     """
 
     name = "mlx"
@@ -55,32 +55,32 @@ class MLXEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the GPU of Apple Silicon, or the CPU."""
+        """Return the GPU on Apple Silicon, and the CPU elsewhere."""
         return ("Apple GPU",) if (platform.system(), platform.machine()) == ("Darwin", "arm64") else ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm would, or might, compute something else than transformers, or an empty text.
+        """Return why mlx-lm might not compute the same as transformers; empty if it does.
 
         Raises:
-            SGPEError: the folder holds no model.
+            SGPEError: the folder has no model.
         """
         config = transformers_config(path)
         reason = uncompared(config, COMPARED)
         if reason or "quantization" in config:
             return reason
-        # It reads all files of weights that are there.
+        # mlx-lm reads every file of weights in the folder.
         try:
             files = weight_files(path)
         except SGPEError as error:
             return f"reads safetensors only ({error})"
         if others := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
-            return f"would read {others[0]} too, which is no part of the model: move it"
+            return f"would also read {others[0]}, which is not part of the model: move that file"
         if config.get("tie_word_embeddings"):
             try:
                 check_head(path, stored(path), config, "model.embed_tokens.weight")
             except SGPEError as error:
-                return f"takes the embedding for the head ({error})"
+                return f"uses the embedding as the head ({error})"
         return ""
 
     def _release(self) -> None:
@@ -120,7 +120,7 @@ class MLXEngine(Engine):
             yield np.array(logits.astype(mx.float32))
 
 
-# Tokens in one pass where the logits of all are wanted: those are the largest thing in memory.
+# Tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
 _TOGETHER = 256
 
 
@@ -182,14 +182,18 @@ COMPARED: Compared = {
     ),
     "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
-"""What mlx-lm computes as transformers does: a test compares each value here. It ignores fields that it does not know
-without a word."""
+"""Type of a model → the settings for which mlx-lm computes the same as transformers; a test compares each value.
+
+mlx-lm silently ignores fields that it does not know."""
 
 
-def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration as transformers reads it, in the fields of mlx-lm, whose own defaults are others."""
-    settings = {name: value for name, value in config.items() if value is not None or name in given}
-    if config["model_type"] == "qwen3_moe":  # of which transformers 5.5 says these in another way, or not at all
+def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """Translate a configuration of transformers, defaults included, into the fields of mlx-lm.
+
+    mlx-lm has other defaults, so every field has to be set. ``written`` has the fields of the file.
+    """
+    settings = {name: value for name, value in config.items() if value is not None or name in written}
+    if config["model_type"] == "qwen3_moe":  # transformers 5.5 renames or omits these fields
         head_dim = config["hidden_size"] // config["num_attention_heads"]
         settings = {"num_experts": config.get("num_local_experts"), "head_dim": head_dim} | settings
     if "rope_parameters" not in config:
@@ -203,7 +207,7 @@ def _for_mlx(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """Return a sampler in the order of `GenerationOptions`, by the steps of mlx-lm, whose own has the temperature last."""
+    """Return a sampler with the steps of mlx-lm in the order of `GenerationOptions`; mlx-lm applies the temperature last."""
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
@@ -215,9 +219,9 @@ def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
         if 0 < options.top_k < vocab_size:
             logits = apply_top_k(logits, options.top_k)
         if options.top_p < 1:
-            # It sums probabilities, and they must add up to one.
+            # apply_top_p needs log-probabilities that are normalized.
             logits = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-            # Where the sum is rounded to one, it leaves none.
+            # If the sum is rounded to one, apply_top_p removes every token.
             greatest = logits >= logits.max(axis=-1, keepdims=True)
             logits = mx.where(greatest, logits, apply_top_p(logits, options.top_p))
         if options.min_p > 0:
@@ -235,14 +239,14 @@ def _show(watch: Watch) -> Any:
     def show(tokens: mx.array, logits: mx.array) -> mx.array:
         nonlocal is_first
         last, is_first = None if is_first else int(tokens[-1]), False
-        others = watch(last, np.array(logits[0].astype(mx.float32)))
-        return logits if others is None else mx.array(others)[None].astype(logits.dtype)
+        replaced = watch(last, np.array(logits[0].astype(mx.float32)))
+        return logits if replaced is None else mx.array(replaced)[None].astype(logits.dtype)
 
     return show
 
 
 def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:
-    """Return the repetition penalty of all tokens of the prompt; mlx-lm's own counts the last only."""
+    """Return a repetition penalty over all tokens of the prompt; mlx-lm's own covers only the last tokens."""
     import mlx.core as mx
     from mlx_lm.sample_utils import make_repetition_penalty
 

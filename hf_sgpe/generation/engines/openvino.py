@@ -1,4 +1,4 @@
-"""Generation by OpenVINO, through optimum-intel: on CPUs, GPUs and NPUs of Intel."""
+"""Generation with OpenVINO through optimum-intel, on Intel CPUs, GPUs and NPUs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MODEL_FILE = "openvino_model.xml"
 
 
 class OpenVINOEngine(TransformersEngine):
-    """A causal language model that OpenVINO runs; optimum-intel generates with it as transformers does.
+    """A causal language model in OpenVINO, generating through optimum-intel with the methods of transformers.
 
-    A folder of transformers is converted when it is first loaded, without quantization, and the result kept.
+    A folder of transformers is converted without quantization on first load, and the conversion is cached.
 
     Args:
-        path: Its folder, of OpenVINO or of transformers.
-        device: As OpenVINO names it: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``; None for a GPU if there is one.
-        exact: Compute in 32 bits, the cache of keys and values included, where the device can.
+        path: Folder of the model, in the format of OpenVINO or transformers.
+        device: OpenVINO's name of the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``; None for a GPU if there is one.
+        exact: Compute in 32 bits, including the cache of keys and values, if the device supports it.
 
     Raises:
-        SGPEError: optimum-intel is missing, or the folder holds no such model.
+        SGPEError: optimum-intel is missing, or the folder has no such model.
     """
 
     name = "openvino"
@@ -53,21 +53,21 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why optimum-intel does not convert a model, before it is loaded for that; empty if it does.
+        """Return why optimum-intel cannot convert a model; empty if it can.
 
-        What it converts it traces from the code of transformers, so that it computes the same.
+        optimum-intel traces the code of transformers, so a conversion computes the same as transformers.
 
         Raises:
-            SGPEError: the folder holds no model.
+            SGPEError: the folder has no model.
         """
         if (path / MODEL_FILE).exists():
             return ""
         kind = read_json(path / "config.json").get("model_type")
         try:
             with _without_telemetry(), without_remarks():
-                import optimum.exporters.openvino  # noqa: F401 (it names there what it converts)
+                import optimum.exporters.openvino  # noqa: F401 (registers the supported types)
                 from optimum.exporters.tasks import TasksManager
-        except Exception:  # `load_engine` says that it is missing, or broken
+        except Exception:  # `load_engine` reports a missing or broken package
             return ""
         try:
             exporter = TasksManager.get_exporter_config_constructor(
@@ -89,12 +89,12 @@ class OpenVINOEngine(TransformersEngine):
         devices = openvino.Core().available_devices
         device = device or ("GPU" if any(name.startswith("GPU") for name in devices) else "CPU")
         if device != "AUTO" and device not in {*devices, *(name.partition(".")[0] for name in devices)}:
-            raise SGPEError(f"device {device!r}: OpenVINO has {', '.join(devices)} and AUTO here")
+            raise SGPEError(f"unknown device {device!r}: OpenVINO has {', '.join(devices)} and AUTO on this machine")
         config = {"EXECUTION_MODE_HINT": "ACCURACY"} if exact else {}
-        # Its default quantizes large models, which changes what they say.
+        # By default optimum-intel quantizes large models, which changes their answers.
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it does without the wrapper
+        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # about an optional wrapper
         logging.getLogger("optimum").setLevel(logging.ERROR)
 
         def load(folder: Path) -> Any:
@@ -118,7 +118,7 @@ def _convert(source: Path, target: Path) -> None:
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Run a block as on a CI, where OpenVINO's converter and nncf do not report to their makers what they convert."""
+    """Run a block with CI=true, which disables the telemetry of OpenVINO's converter and nncf."""
     before = os.environ.get("CI")
     os.environ["CI"] = "true"
     try:

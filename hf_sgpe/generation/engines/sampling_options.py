@@ -1,4 +1,4 @@
-"""How the next token is chosen: one set of options that means the same on every engine."""
+"""Options for sampling tokens, with the same meaning on every engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import as_option
 
-# The greatest of 32 bits is what llama.cpp takes for no seed.
+# llama.cpp reads the greatest 32-bit number as "no seed".
 _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "max_new_tokens": (int, "at least 1", lambda value: value >= 1),
     "temperature": (float, "at least 0", lambda value: 0 <= value < inf),
@@ -24,52 +24,53 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How to go on from a prompt.
+    """Options of a generation.
 
-    From the logits of the next token to the token, in this order, which is that of transformers, and each step on what the
-    one before has left:
+    The next token is chosen from the logits in these steps, in the order of transformers. Each step works on the result of
+    the step before:
 
-    1. the repetition penalty, of each token that is in the prompt or was generated;
-    2. with a temperature of 0 the greatest is taken, and none of the following matters;
-    3. all are divided by the temperature;
-    4. ``top_k``: only that many of the greatest stay;
-    5. ``top_p``: only the fewest that together have at least this probability stay;
-    6. ``min_p``: only those stay whose probability is at least this part of the greatest;
-    7. one of those left is drawn by its probability.
+    1. the repetition penalty changes the logit of each token that occurs in the prompt or the answer;
+    2. with a temperature of 0 the token with the greatest logit is chosen, and the other steps are skipped;
+    3. all logits are divided by the temperature;
+    4. ``top_k`` keeps this number of the most probable tokens;
+    5. ``top_p`` keeps the smallest set of most probable tokens whose probabilities sum to at least ``top_p``;
+    6. ``min_p`` keeps the tokens with at least this fraction of the highest probability;
+    7. a token is drawn from the rest by its probability.
 
     Args:
-        max_new_tokens: Stop after so many.
-        temperature: 0 for always the most probable token, and so is what is so small that dividing by it overflows.
-        top_p: From above 0 to 1; 1 for all.
-        top_k: 0 for all.
-        min_p: From 0, for all, to 1.
-        repetition_penalty: Positive logits are divided by it and negative ones multiplied; 1 for none.
-        seed: The same seed gives the same tokens on one engine, machine and version; None for others each time. It seeds the
-            engine's global generator where that has one (transformers, OpenVINO, MLX).
-        stop: Texts at which the answer ends; they are not part of it.
-        stop_ids: Tokens at which it ends, besides those that the model's own configuration names.
-        whole_syllables: A stream holds a letter back until no further token can change it, in every script that this package
-            knows (`hf_sgpe.splitting.streams.whole_letters`). The text is the same, in other pieces.
-        heal: Where a prompt of text ends inside a token that the model may have meant, the prompt's last tokens are chosen
-            again, with any token allowed that begins with all that was taken back (`hf_sgpe.generation.token_healing`).
-            Without effect in a conversation, where nobody continues the last word.
+        max_new_tokens: Maximum number of tokens in the answer.
+        temperature: 0 for always the most probable token. Temperatures below 1e-6 count as 0.
+        top_p: Above 0 and at most 1; 1 keeps all tokens.
+        top_k: At least 0; 0 keeps all tokens.
+        min_p: From 0 to 1; 0 keeps all tokens.
+        repetition_penalty: Positive logits are divided by it and negative logits multiplied; 1 changes nothing.
+        seed: The same seed gives the same tokens on one engine, machine and version; None for a random seed. On
+            transformers, OpenVINO and MLX it seeds the engine's global generator.
+        stop: Texts that end the answer; they are not part of the answer.
+        stop_ids: Tokens that end the answer, in addition to those of the model's configuration.
+        whole_syllables: A stream holds back each letter until no further token can change it, in every script of this
+            package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
+        heal: The model chooses the last tokens of a prompt again if a longer token could replace them
+            (`hf_sgpe.generation.token_healing`). It has no effect in a conversation, where the last word is complete.
 
     Raises:
-        SGPEError: a number is out of its range.
+        SGPEError: a value is outside its range.
     """
 
-    max_new_tokens: int = field(default=512, metadata=as_option("The most tokens in an answer."))
+    max_new_tokens: int = field(default=512, metadata=as_option("Maximum number of tokens in an answer."))
     temperature: float = field(default=0.7, metadata=as_option("0 for always the most probable token."))
     top_p: float = field(
-        default=0.9, metadata=as_option("Only the most probable tokens that together have this probability.")
+        default=0.9, metadata=as_option("Draw from the most probable tokens that together have this probability.")
     )
-    top_k: int = field(default=0, metadata=as_option("Only this many of the most probable tokens; 0 for all."))
-    min_p: float = field(default=0.0, metadata=as_option("Only tokens with this share of the highest probability or more."))
+    top_k: int = field(default=0, metadata=as_option("Draw from this number of the most probable tokens; 0 for all."))
+    min_p: float = field(
+        default=0.0, metadata=as_option("Draw from tokens with at least this fraction of the highest probability.")
+    )
     repetition_penalty: float = field(
         default=1.0, metadata=as_option("Above 1: tokens that occurred before become less probable.")
     )
-    seed: int | None = field(default=None, metadata=as_option("The same one gives the same answer."))
-    stop: tuple[str, ...] = field(default=(), metadata=as_option("Text at which an answer ends (repeatable)."))
+    seed: int | None = field(default=None, metadata=as_option("Seed; the same seed gives the same answer."))
+    stop: tuple[str, ...] = field(default=(), metadata=as_option("Text that ends an answer (repeatable)."))
     stop_ids: tuple[int, ...] = ()
     whole_syllables: bool = field(
         default=False,
@@ -82,7 +83,7 @@ class GenerationOptions:
     heal: bool = field(
         default=False,
         metadata=as_option(
-            "Let the model finish the last word of a prompt by a longer token; not for conversations.", "--heal"
+            "Let the model complete the last word of a prompt with a longer token; not for conversations.", "--heal"
         ),
     )
 
@@ -92,16 +93,16 @@ class GenerationOptions:
             if value is None and name == "seed":
                 continue
             if type(value) not in (int, float):
-                from numpy import generic  # the command line shows these options without it
+                from numpy import generic  # not imported just to show the options of the command line
 
                 value = value.item() if isinstance(value, generic) else value
             given = value
-            if kind is float and type(value) is int:  # transformers takes no whole number for it
+            if kind is float and type(value) is int:  # transformers rejects whole numbers here
                 value = float(value) if abs(value) < 1 << 1000 else inf
             object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
-                what = "a whole number " if kind is int else ""
-                raise SGPEError(f"{name} must be {what}{least_and_most}, not {given!r}")
+                noun = "a whole number " if kind is int else ""
+                raise SGPEError(f"{name} must be {noun}{least_and_most}, not {given!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
             if not isinstance(value, (str, int, Iterable)):
@@ -111,15 +112,15 @@ class GenerationOptions:
             if not isinstance(getattr(self, name), bool):
                 raise SGPEError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not all(isinstance(text, str) and text for text in self.stop):
-            raise SGPEError(f"stop must be texts that are not empty, not {self.stop!r}")
+            raise SGPEError(f"stop must be a list of non-empty texts, not {self.stop!r}")
         if not all(type(id) is int and id >= 0 for id in self.stop_ids):
             raise SGPEError(f"stop_ids must be whole numbers of at least 0, not {self.stop_ids!r}")
 
     @property
     def is_greedy(self) -> bool:
-        """Whether there is nothing to draw."""
+        """Whether the most probable token is always chosen."""
         return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
-        """Return the same, with no more than ``tokens`` new ones."""
+        """Return the same options with ``max_new_tokens`` of at most ``tokens``."""
         return self if self.max_new_tokens <= tokens else replace(self, max_new_tokens=tokens)

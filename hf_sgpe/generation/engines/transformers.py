@@ -1,4 +1,4 @@
-"""Generation by transformers, on the CPU or a GPU of NVIDIA or AMD."""
+"""Generation with transformers, on the CPU or an NVIDIA or AMD GPU."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class TransformersEngine(Engine):
     """A causal language model of transformers.
 
     Args:
-        path: Its folder.
-        device: As PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None for a GPU if there is one. A GPU of AMD is
-            ``cuda`` too.
-        exact: Compute in 32 bits; otherwise in the type that the weights are stored in.
+        path: Folder of the model.
+        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``; None for a GPU if
+            there is one.
+        exact: Compute in 32 bits; otherwise in the type of the stored weights.
 
     Raises:
-        SGPEError: PyTorch is missing, or the folder holds no such model.
+        SGPEError: PyTorch is missing, or the folder has no such model.
     """
 
     name = "transformers"
@@ -46,14 +46,14 @@ class TransformersEngine(Engine):
         self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
         own = getattr(generation, "eos_token_id", None)
         self.stop_ids = frozenset(listed(getattr(config, "eos_token_id", None) if own is None else own))
-        # What a repository recommends would otherwise stand in for all that is not set by our options.
+        # Otherwise the repository's generation_config.json would fill every option that ours leave unset.
         from transformers import GenerationConfig
 
         self._model.generation_config = GenerationConfig()
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU, and GPUs of NVIDIA or AMD by their names: PyTorch calls both CUDA."""
+        """Return the CPU and the names of NVIDIA and AMD GPUs; PyTorch lists both under CUDA."""
         import torch
 
         return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
@@ -65,7 +65,7 @@ class TransformersEngine(Engine):
         try:
             torch.zeros(1, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise SGPEError(f"device {device!r}: PyTorch does not have it ({str(error).splitlines()[0]})") from None
+            raise SGPEError(f"device {device!r}: PyTorch cannot use it ({str(error).splitlines()[0]})") from None
         with loading(path), without_remarks():
             return load_whole(path, dtype=torch.float32 if exact else "auto").to(device).eval()
 
@@ -79,10 +79,10 @@ class TransformersEngine(Engine):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        # transformers hands tokens to whom it calls; to be asked for them one by one, it runs in a thread of its own.
+        # transformers pushes tokens to a streamer. To pull them one by one, run it in its own thread.
         arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
         is_over = threading.Event()
-        # Whoever watches may keep logits, and they are large: the thread runs no further ahead than this.
+        # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
         places = threading.Semaphore(_AHEAD)
 
         def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
@@ -91,8 +91,8 @@ class TransformersEngine(Engine):
             assert watch is not None
             places.acquire()
             last = int(rows[0, -1]) if rows.shape[1] > len(ids) else None
-            others = watch(last, logits[0].float().cpu().numpy().copy())
-            return logits if others is None else torch.from_numpy(others)[None].to(logits)
+            replaced = watch(last, logits[0].float().cpu().numpy().copy())
+            return logits if replaced is None else torch.from_numpy(replaced)[None].to(logits)
 
         def run() -> None:
             try:
@@ -121,7 +121,7 @@ class TransformersEngine(Engine):
         cache: Any = None
         start = 0
         while start < len(ids):
-            # What keeps nothing of the tokens before has to see all of them again.
+            # A model without a cache has to compute all tokens again.
             stop = start + _TOGETHER if start == 0 or cache is not None else len(ids)
             first = start if cache is not None else 0
             with torch.inference_mode(), without_remarks():
@@ -145,7 +145,7 @@ class TransformersEngine(Engine):
         is_over: threading.Event | None = None,
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return prompts with their answers, rows by tokens; shorter prompts are padded on the left."""
+        """Return the prompts with their answers, one row each; shorter prompts are padded on the left."""
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
@@ -163,7 +163,7 @@ class TransformersEngine(Engine):
         def broken_off(rows: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
             return torch.full((len(rows),), is_over is not None and is_over.is_set(), device=rows.device)
 
-        # It takes these before the temperature and the cuts, but behind a penalty of its own.
+        # transformers applies these processors before the temperature and the cuts, but after its own repetition penalty.
         processors: list[Any] = [show] if show else []
         if options.repetition_penalty != 1:
             processors.append(RepetitionPenaltyLogitsProcessor(options.repetition_penalty))
@@ -183,11 +183,11 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Compute all together. Prompts of different lengths are padded, which changes logits by rounding."""
-        several = {options for _, options in prompts}
+        """Compute all answers in one batch. Padding shorter prompts changes logits by rounding."""
+        distinct = {options for _, options in prompts}
         longest = max((len(ids) for ids, _ in prompts), default=0)
-        # The penalty of older versions counts padding, and padded prompts have to have room, too.
-        if len(prompts) < 2 or len(several) > 1 or (options := several.pop()).repetition_penalty != 1:
+        # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
+        if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
             return super()._batch(prompts)
         if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
             return super()._batch(prompts)
@@ -199,42 +199,42 @@ class TransformersEngine(Engine):
 
 
 def load_whole(path: Path, **options: Any) -> Any:
-    """Return a model of transformers, all of whose weights are those in its folder.
+    """Load a model of transformers with exactly the weights in its folder.
 
     Raises:
-        SGPEError: some are missing, which transformers would make up, of other shapes, or left over.
+        SGPEError: a weight is missing (transformers would initialize it at random), has another shape, or is left over.
     """
     from transformers import AutoModelForCausalLM
 
-    # In 5.5 its usual attention leaves Gemma 2's soft cap out without a word.
+    # The default attention of transformers 5.5 silently ignores Gemma 2's soft cap.
     if transformers_config(path).get("attn_logit_softcapping") is not None:
         options["attn_implementation"] = "eager"
-    # It would refuse other shapes without naming them.
+    # The error of transformers for other shapes does not name the weights.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
-    for keys, what in (
+    for keys, problem in (
         (info["missing_keys"], "the weights lack {}, which config.json asks for"),
         (info["mismatched_keys"], "{} has another shape than config.json asks for"),
-        (info["unexpected_keys"], "the weights hold {}, for which config.json has no place"),
+        (info["unexpected_keys"], "the weights have {}, which config.json does not describe"),
     ):
         if keys:
             first = min(key if isinstance(key, str) else key[0] for key in keys)
-            raise SGPEError(f"{path}: {what.format(first)}")
+            raise SGPEError(f"{path}: {problem.format(first)}")
     return model
 
 
-# Masked wherever it stands, so that any id will do.
+# Padding is always masked, so any id works.
 _PADDING = 0
 
-# Tokens in one pass where the logits of all are wanted: those are the largest thing in memory.
+# Tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
 _TOGETHER = 256
 
-# On Apple's GPUs it hands a token on when the next one is chosen already.
+# On Apple GPUs transformers passes a token on only after it has chosen the next one.
 _AHEAD = 3
 
 
 class _Streamer:
-    """What transformers hands the prompt to, then token after token."""
+    """A streamer: transformers calls it with the prompt, then with each token."""
 
     def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
         self._arrived = arrived
@@ -246,4 +246,4 @@ class _Streamer:
         self._has_prompt = True
 
     def end(self) -> None:
-        """Do nothing: the thread tells when it is through."""
+        """Do nothing: the thread itself reports its end."""
