@@ -1,4 +1,4 @@
-"""Conversations with a model: what was said, and where an answer ends."""
+"""Conversations with a model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ANSWER = "ANSWER"
 
 
 class Chat:
-    """A conversation with a model: what was said, and what is said next. Made by `TextGenerator.chat`.
+    """A conversation with a model, made by `TextGenerator.chat`.
 
     Attributes:
-        messages: What was said, each with ``role`` and ``content``; the system prompt is not among it.
-        system_prompt: What to put first, or None.
-        stop_ids: The token that the template writes after an answer, where it ends.
+        messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
+        system_prompt: Text of the system message, or None.
+        stop_ids: The token that the template writes after an answer; it ends an answer.
     """
 
     def __init__(
@@ -36,36 +36,36 @@ class Chat:
         self.messages: list[dict[str, str]] = []
         chosen = template or tokenizer.chat_template
         if not chosen:
-            raise SGPEError("the tokenizer has no chat template: name one, llama3, chatml, alpaca or your own")
+            raise SGPEError("the tokenizer has no chat template: give llama3, chatml, alpaca or your own template")
         self._template = chosen
         self.stop_ids = tuple(end_of_turn(tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Say something, and give the answer piece by piece, as `TextGenerator.stream` does.
+        """Send a message of the user, and return an iterator over the pieces of the answer.
 
-        Both are remembered when the answer is at its end or is broken off; after an error neither is.
+        The message and the answer are added to `messages` when the answer ends or is interrupted, but not after an error.
 
         Raises:
-            SGPEError: before anything runs: the conversation is too long by now.
+            SGPEError: the conversation is too long. This is checked before the model runs.
         """
         messages = [*self.messages, {"role": "user", "content": text}]
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return the answer to any messages, piece by piece, after the system prompt; nothing of it is remembered.
+        """Return an iterator over the pieces of the answer to ``messages`` after the system prompt; `messages` stays the same.
 
         Raises:
-            SGPEError: before anything runs: a message is incomplete, or they are too long.
+            SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
         return self._stream(self.encode(messages), options)
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the ids of any messages, after the system prompt: what is written in them is ordinary text.
+        """Return the ids of ``messages`` after the system prompt; their content is encoded as ordinary text.
 
         Args:
-            add_generation_prompt: End with what the assistant's answer begins with.
+            add_generation_prompt: Whether to end with the beginning of an assistant message.
 
         Raises:
             SGPEError: a message is incomplete, or the template rejects it.
@@ -92,12 +92,12 @@ class Chat:
         self.messages = [*messages, {"role": "assistant", "content": "".join(answer)}]
 
     def reset(self) -> None:
-        """Forget what was said, but for the system prompt."""
+        """Remove all messages. The system prompt stays."""
         self.messages = []
 
 
 def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
-    """Return the special token that a template writes after what the assistant says, in a list: there its answer ends.
+    """Return a list with the special token that a template writes after an assistant message, or an empty list.
 
     >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")
@@ -109,7 +109,7 @@ def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
     try:
         text = str(render(messages, template, add_generation_prompt=False, special_tokens=tokenizer.roles))
     except SGPEError:
-        return []  # a template that takes other messages
+        return []  # the template does not accept these messages
     answered = text.rfind(_ANSWER)
     if answered < 0:
         return []

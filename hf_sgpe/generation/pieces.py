@@ -1,4 +1,4 @@
-"""What a generation gives: pieces of an answer with their tokens, its progress, and how probable a text is."""
+"""Results of a generation: pieces of an answer with their tokens, progress, and scores of texts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hf_sgpe.generation.engines.engine import ScoredToken
 
 @dataclass
 class Progress:
-    """What a generation has done so far.
+    """The progress of a generation.
 
     Attributes:
-        prompt_tokens: Tokens in the prompt.
-        tokens: Tokens generated, without one that stopped.
-        first: Seconds until the first of them, which is how long the prompt took; None before there is one.
-        seconds: Since the beginning.
+        prompt_tokens: Number of tokens in the prompt.
+        tokens: Number of generated tokens, without a stop token.
+        first: Seconds until the first generated token, which is the time of the prompt; None before that token.
+        seconds: Seconds from the start to the last token.
     """
 
     prompt_tokens: int
@@ -27,17 +27,17 @@ class Progress:
 
     @property
     def tokens_per_second(self) -> float:
-        """Of what was generated, without the time that the prompt took."""
+        """Generated tokens per second, without the time of the prompt."""
         spent = self.seconds - (self.first or 0.0)
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
 
 
 class PlacedToken(NamedTuple):
-    """A token of an answer, how probable it was, and where it is.
+    """A token of an answer with its log-probability and position.
 
     Attributes:
-        token: With its log-probability.
-        place: Characters of the answer before it, or before the character that it is a part of.
+        token: The token with its log-probability.
+        place: Number of characters of the answer before the token, or before the character that the token is a part of.
     """
 
     token: ScoredToken
@@ -48,12 +48,11 @@ class Piece(NamedTuple):
     """A part of an answer.
 
     Attributes:
-        text: Whole characters; none in the last piece.
-        generated: Tokens of the answer until now, with those that a text to stop at was made of.
-        finish_reason: In the last piece: ``stop`` where a token or a text ended the answer, ``length`` where
-            ``max_new_tokens`` or the context did.
-        tokens: Where they are asked for, those whose text has begun to come, each in one piece. What is only a part of a
-            text to stop at is in none.
+        text: Whole characters; empty in the last piece.
+        generated: Number of tokens generated so far, including the tokens of a stop text.
+        finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
+            the context did.
+        tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
     """
 
     text: str
@@ -64,17 +63,17 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """How probable a text is to a model.
+    """The probability of a text under a model.
 
-    Where the tokenizer puts a special token before a text, all of the text is predicted. Otherwise nothing says how probable
-    its first token is: that is given, and the rest is predicted from it.
+    If the tokenizer puts a special token before a text, every token of the text is scored. Otherwise the first token has no
+    score, and the others are scored given the tokens before them.
 
     Attributes:
-        ids: Of the tokens that were predicted.
-        tokens: Their bytes; a character may be spread over several.
-        logprobs: Their log-probabilities, to the base e, each given all tokens before it.
-        given: The bytes of the first token, or none where it was predicted, too.
-        bytes: In UTF-8, of the whole text as it came or, where its first token is given, of the tokens that were predicted.
+        ids: Ids of the scored tokens.
+        tokens: Bytes of the scored tokens; a character may be spread over several tokens.
+        logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
+        given: Bytes of the first token if it has no score, else empty.
+        bytes: Number of UTF-8 bytes of the text, without the first token if it has no score.
     """
 
     ids: tuple[int, ...]
@@ -85,10 +84,10 @@ class Score:
 
     @property
     def total(self) -> float:
-        """The log-probability of all that was predicted."""
+        """The sum of the log-probabilities."""
         return fsum(self.logprobs)
 
     @property
     def bits_per_byte(self) -> float:
-        """How many bits the model needs for a byte, as ``hf-sgpe evaluate --model`` counts them."""
+        """Bits per byte of the text, the measure of ``hf-sgpe evaluate --model``."""
         return -self.total / log(2) / self.bytes

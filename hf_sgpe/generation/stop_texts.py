@@ -1,4 +1,4 @@
-"""Text that comes piece by piece, without its beginning, or up to a text at which it stops."""
+"""Filters for streams of text: cut off the beginning, or end the stream at a stop text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 
 
 def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """Yield text without a number of characters at its beginning."""
+    """Yield the stream without its first ``characters`` characters."""
     with closing(pieces):  # type: ignore[type-var]
         for piece in pieces:
             if text := piece[characters:]:
@@ -16,10 +16,10 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
 
 
 def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
-    """Yield text up to where one of ``stops`` is first complete, without it; what may be its beginning never comes early.
+    """Yield the stream up to the first complete stop text, without the stop text.
 
-    Takes as many steps for each character as there are stops, on average, however they repeat themselves (Knuth, Morris,
-    Pratt 1977).
+    Text that may be the beginning of a stop text is held back until the next characters decide. The average time for a
+    character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
 
     >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
     ['ab', 'c', '<en']
@@ -29,7 +29,7 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
     try:
         for piece in pieces:
             for place, character in enumerate(piece if seekers else ""):
-                completed = [seeker.stop for seeker in seekers if seeker.found(character)]
+                completed = [seeker.stop for seeker in seekers if seeker.completes(character)]
                 if completed:
                     text = held + piece[: place + 1]
                     if text := text[: len(text) - max(map(len, completed))]:
@@ -48,12 +48,17 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 
 
 class _Seeker:
-    """Looks for one text in characters that come one by one; ``matched`` of its own are the last that came."""
+    """A search for one text in a stream of characters.
+
+    Attributes:
+        stop: The text.
+        matched: The number of characters of ``stop`` that the stream currently ends with.
+    """
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
         self.matched = 0
-        # After how many characters to go on where the next one does not fit.
+        # Length of the match → length of the shorter match to try if the next character does not fit.
         self._back = [0]
         length = 0
         for character in stop[1:]:
@@ -62,7 +67,8 @@ class _Seeker:
             length += stop[length] == character
             self._back.append(length)
 
-    def found(self, character: str) -> bool:
+    def completes(self, character: str) -> bool:
+        """Add a character, and return whether it completes the text."""
         while self.matched and self.stop[self.matched] != character:
             self.matched = self._back[self.matched - 1]
         self.matched += self.stop[self.matched] == character

@@ -1,4 +1,4 @@
-"""Text in, text out: a tokenizer and an engine, prompts, streams and chats."""
+"""Text generation with a tokenizer and an engine: answers, streams, scores and chats."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 
 
 class TextGenerator:
-    """Goes on from text, with a tokenizer of its own and ids for the engine: the same tokens on every engine.
+    """A tokenizer with an engine. The engine works on ids only, so every engine gets the same tokens.
 
-    The text of special tokens in a prompt or a message is ordinary text. Use it in a ``with`` block, or `close` it, to give
-    the model's memory back.
+    The text of a special token in a prompt or a message is encoded as ordinary text. Use the generator in a ``with`` block,
+    or `close` it, to free the model's memory.
 
     Args:
-        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers that is byte-level BPE, or where one is.
-        engine: As `hf_sgpe.generation.load_engine` gives it.
+        tokenizer: A `BPETokenizer`, a byte-level BPE tokenizer of transformers (fast), or the folder or Hub repository of
+            either.
+        engine: An engine from `hf_sgpe.generation.load_engine`.
 
     Raises:
         SGPEError: the tokenizer has ids beyond the model's embedding, or is not byte-level BPE.
 
     Attributes:
-        progress: Of the generation begun last; None before there is one.
+        progress: Progress of the last generation; None before the first.
 
     Example::
 
@@ -53,17 +54,17 @@ class TextGenerator:
 
     def __init__(self, tokenizer: BPETokenizer | PreTrainedTokenizerFast | str | os.PathLike[str], engine: Engine) -> None:
         if not isinstance(engine, Engine):
-            raise TypeError(f"expected an engine of load_engine, not {type(engine).__name__}: or use TextGenerator.load")
+            raise TypeError(f"expected an engine from load_engine, not {type(engine).__name__}: or use TextGenerator.load")
         self.tokenizer = _as_bpe(tokenizer)
         self.engine = engine
         self.progress: Progress | None = None
         ids = self.tokenizer.get_vocab().values()
         if max(ids) >= engine.vocab_size:
             raise SGPEError(
-                f"the tokenizer has the id {max(ids)}, and the model's embedding only {engine.vocab_size} rows: "
-                "they do not belong together"
+                f"the tokenizer has the id {max(ids)}, but the model's embedding has only {engine.vocab_size} rows: "
+                "use the model's own tokenizer"
             )
-        self._known = frozenset(ids)
+        self._token_ids = frozenset(ids)
 
     @classmethod
     def load(
@@ -78,11 +79,12 @@ class TextGenerator:
         """Load a model and its tokenizer.
 
         Args:
-            model: As for `hf_sgpe.generation.load_engine`, as ``engine``, ``exact`` and ``settings``.
-            tokenizer: In place of the one in the model's folder or GGUF file; files that others wrote hold none.
+            model: As for `hf_sgpe.generation.load_engine`; so are ``engine``, ``exact`` and ``settings``.
+            tokenizer: Tokenizer to use instead of the one in the model's folder or GGUF file. Only GGUF files of this package
+                contain one.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.load_engine`, or there is no tokenizer, or a GGUF file has other tokens.
+            SGPEError: as `hf_sgpe.generation.load_engine`; or there is no tokenizer, or the GGUF file has other tokens.
         """
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
@@ -96,7 +98,7 @@ class TextGenerator:
             raise
 
     def close(self) -> None:
-        """Give the model's memory back."""
+        """Free the model's memory."""
         self.engine.close()
 
     def __enter__(self) -> TextGenerator:
@@ -106,37 +108,37 @@ class TextGenerator:
         self.close()
 
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
-        """Return what follows a prompt, without it.
+        """Return the answer to a prompt, without the prompt.
 
         Raises:
-            SGPEError: before anything runs: the prompt is empty or too long.
+            SGPEError: the prompt is empty or too long. This is checked before the model runs.
         """
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
-        """Return what follows each of several prompts, all at once where the engine can: with one seed for all of them.
+        """Return the answer to each prompt. Engines that can batch compute all answers at once, with one seed for all.
 
         Raises:
-            SGPEError: before anything runs: a prompt is empty or too long.
+            SGPEError: a prompt is empty or too long. This is checked before the model runs.
         """
         if isinstance(prompts, str):
-            raise TypeError("expected several prompts, not one text: put it in a list")
+            raise TypeError("expected a list of prompts, not one text: put the text in a list")
         options = options or GenerationOptions()
-        if options.heal:  # each is held to another ending
+        if options.heal:  # each prompt needs a watch of its own
             return [self.generate(prompt, options) for prompt in prompts]
         answers = self.engine.generate_batch([self.encode(prompt) for prompt in prompts], options)
         return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return what follows a prompt, piece by piece: as soon as all bytes of a character are there, never part of one.
+        """Return an iterator over the pieces of the answer to a prompt; each piece has whole characters only.
 
-        The pieces join to what decoding all tokens at once gives, but for bytes at the end that are only part of a
-        character. Closing the iterator, or Ctrl-C, ends the generation. With ``whole_syllables`` among the options no piece
-        ends in a letter that the next token may change. With ``heal`` what comes is still only what follows the prompt, but
-        it may finish the prompt's last word by a token that the prompt has the beginning of.
+        A character is yielded as soon as all its bytes are generated. The joined pieces equal the decoded tokens, except for
+        an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the option
+        ``whole_syllables`` no piece ends in a letter that the next token may change. With ``heal`` the answer still begins
+        after the prompt, but may complete the prompt's last word with a longer token.
 
         Raises:
-            SGPEError: before anything runs: the prompt is empty or too long.
+            SGPEError: the prompt is empty or too long. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         ids = self.encode(prompt)
@@ -144,33 +146,33 @@ class TextGenerator:
         if not count:
             return self._stream(ids, options)
         kept, taken = ids[:-count], ids[-count:]
-        # What is chosen again is no part of the answer.
+        # The tokens chosen again are not part of the answer.
         options = replace(options, max_new_tokens=options.max_new_tokens + count)
         again = len(self.tokenizer.decode(taken))
         return self._stream(kept, options, Healing(self._healer, taken), again)
 
     def score(self, text: str) -> Score:
-        """Return how probable a text is to the model, token by token.
+        """Return the log-probability of each token of a text.
 
         Raises:
-            SGPEError: the text is empty, has too many tokens for the model's context, or is a single token with nothing
-                before it to predict it from.
+            SGPEError: the text is empty, has more tokens than the model's context, or is a single token without a special
+                token before it.
         """
         ids = self.encode(text)
-        texts = ids[len(self._before) :]
-        given = 0 if self._before else 1
-        if len(texts) <= given:
-            reason = "is one token, and nothing stands before it" if texts else "is empty"
-            raise SGPEError(f"there is nothing to predict: the text {reason}")
-        predicted = texts[given:]
+        text_ids = ids[len(self._before) :]
+        unscored = 0 if self._before else 1
+        if len(text_ids) <= unscored:
+            reason = "is one token, and the tokenizer puts no token before it" if text_ids else "is empty"
+            raise SGPEError(f"no token can be scored: the text {reason}: give a longer text")
+        predicted = text_ids[unscored:]
         logprobs = self.engine.logprobs(ids)[-len(predicted) :]
         tokens = tuple(map(self.tokenizer.token_bytes, predicted))
         return Score(
             ids=tuple(predicted),
             tokens=tokens,
             logprobs=tuple(logprobs.tolist()),
-            given=self.tokenizer.token_bytes(texts[0]) if given else b"",
-            bytes=sum(map(len, tokens)) if given else len(text.encode()),
+            given=self.tokenizer.token_bytes(text_ids[0]) if unscored else b"",
+            bytes=sum(map(len, tokens)) if unscored else len(text.encode()),
         )
 
     def pieces(
@@ -181,16 +183,18 @@ class TextGenerator:
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        """Return what follows the ids of a prompt, as `stream` gives it, and at the end why it ended. `progress` is not
-        kept, and ``heal`` is for prompts of text.
+        """Return an iterator over the pieces of the answer to the ids of a prompt; the last piece has the finish reason.
+
+        The text is that of `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
 
         Args:
-            top: Give the tokens with their log-probabilities, and as many as this of the most probable ones; None for no
+            top: Number of most probable tokens to return with each token and its log-probability; None for pieces without
                 tokens.
-            is_over: Asked before each token; where it says so, the answer ends.
+            is_over: Called before each token; the answer ends when it returns True.
 
         Raises:
-            SGPEError: before anything runs: the prompt is empty or too long, or has an id beyond the model's vocabulary.
+            SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
+                the model runs.
         """
         options, prompt = options or GenerationOptions(), list(ids)
         generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
@@ -232,26 +236,26 @@ class TextGenerator:
         yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
-        """Return a conversation, which remembers what was said.
+        """Return a new conversation, which keeps its messages.
 
         Args:
-            system_prompt: What to put first.
+            system_prompt: Text of the system message, or None.
             template: Name of a chat template, or Jinja source; None for the tokenizer's own.
 
         Raises:
-            SGPEError: the tokenizer has no chat template, and none is given.
+            SGPEError: neither the call nor the tokenizer has a chat template.
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, after what the tokenizer puts before a text, and without what it puts behind one."""
+        """Return the ids of a prompt, with the special tokens before a text and without those after it."""
         if not isinstance(prompt, str):
-            raise TypeError(f"expected a text to go on from, not {type(prompt).__name__}")
+            raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode(prompt)
 
     @cached_property
     def _before(self) -> list[int]:
-        """What the tokenizer puts before a text."""
+        """The ids of the special tokens that the tokenizer puts before a text."""
         tokenizer = self.tokenizer
         names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
         return [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
@@ -263,15 +267,15 @@ class TextGenerator:
     def _stream(
         self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
     ) -> Iterator[str]:
-        """Return the text that follows ids, without as many characters at its beginning as are in the prompt already."""
+        """Return the pieces of the answer to ids, without the first ``again`` characters, which repeat the prompt's end."""
         tokens = self.engine.generate(ids, options, watch=watch)
         pieces = until_stop(without_beginning(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
-        # Rows that an embedding is padded with are no tokens.
-        known = (id for id in ids if id in self._known)
-        return self.tokenizer.decode_stream(known, skip_special_tokens=True, keep_unfinished=False)
+        # The padding rows of an embedding are not tokens.
+        token_ids = (id for id in ids if id in self._token_ids)
+        return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False)
 
     def _counted(self, ids: Iterator[int], prompt_tokens: int) -> Iterator[int]:
         progress = self.progress = Progress(prompt_tokens)
@@ -297,16 +301,16 @@ def chat_once(
     verbose: bool = False,
     **settings: Any,
 ) -> str:
-    """Return the answer of a model to a conversation: `BPETokenizer.chat`.
+    """Return the answer of a model to a conversation; the implementation of `BPETokenizer.chat`.
 
-    The model is loaded for the answer and closed again. For more than one answer use `TextGenerator`.
+    The model is loaded for this answer only. For more than one answer use `TextGenerator`.
 
     Args:
-        tokenizer: The tokenizer of the model.
+        tokenizer: Tokenizer of the model.
         messages: As for `BPETokenizer.apply_chat_template`; so are ``template`` and ``system_prompt``.
-        model_path: As for `TextGenerator.load`, as are ``backend``, its engine, and ``settings``, such as ``n_gpu_layers``
-            and ``n_ctx``.
-        max_new_tokens: As for `GenerationOptions`, as are ``temperature`` and ``top_p``.
+        model_path: As for `TextGenerator.load`; so are ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
+        max_new_tokens: As for `GenerationOptions`; so are ``temperature`` and ``top_p``.
+        backend: Name of the engine, as for `TextGenerator.load`.
         verbose: Print the engine and its speed.
 
     Raises:
@@ -328,5 +332,5 @@ def _as_bpe(tokenizer: Any) -> BPETokenizer:
     if isinstance(tokenizer, (str, os.PathLike)):
         return BPETokenizer.from_pretrained(tokenizer)
     if not hasattr(tokenizer, "backend_tokenizer"):
-        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+        raise TypeError(f"expected a tokenizer, or the folder or Hub repository of one, not {type(tokenizer).__name__}")
     return BPETokenizer.of(tokenizer_json.from_transformers(tokenizer))

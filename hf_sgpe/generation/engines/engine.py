@@ -62,7 +62,7 @@ class Engine(ABC):
         rank: Order of preference: the engine with the lowest rank is chosen.
         rank_on_gpu: Rank on a machine with a GPU for this engine; None if it is the same.
         vocab_size: Number of rows of the model's embedding. All ids are below it.
-        context_length: Maximum number of tokens in prompt and answer together; None if the model has no limit.
+        context_length: Maximum number of tokens in prompt and answer together; None if the model does not state it.
         stop_ids: Tokens that end an answer by the model's configuration.
     """
 

@@ -74,8 +74,8 @@ class MLXEngine(Engine):
             files = weight_files(path)
         except SGPEError as error:
             return f"reads safetensors only ({error})"
-        if others := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
-            return f"would also read {others[0]}, which is not part of the model: move that file"
+        if extra := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
+            return f"would also read {extra[0]}, which is not part of the model: move that file"
         if config.get("tie_word_embeddings"):
             try:
                 check_head(path, stored(path), config, "model.embed_tokens.weight")
