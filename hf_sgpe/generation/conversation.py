@@ -52,7 +52,7 @@ class Chat:
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``messages`` after the system prompt; `messages` stays the same.
+        """Return an iterator over the pieces of the answer to ``messages``, which are not added to the conversation.
 
         Raises:
             SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.

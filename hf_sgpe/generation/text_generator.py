@@ -80,8 +80,8 @@ class TextGenerator:
 
         Args:
             model: As for `hf_sgpe.generation.load_engine`; so are ``engine``, ``exact`` and ``settings``.
-            tokenizer: Tokenizer to use instead of the one in the model's folder or GGUF file. Only GGUF files of this package
-                contain one.
+            tokenizer: Tokenizer to use instead of the one in the model's folder or GGUF file. GGUF files written by other
+                programs have none.
 
         Raises:
             SGPEError: as `hf_sgpe.generation.load_engine`; or there is no tokenizer, or the GGUF file has other tokens.

@@ -1,5 +1,5 @@
-"""A server for generation, with the routes of OpenAI's API: ``hf-sgpe serve``.
+"""A server for generation with the routes of OpenAI's API: ``hf-sgpe serve``.
 
-`requests` reads what is asked and `answers` writes what is said, both without HTTP; `line` is what waits for the engine;
-`app` has the routes, for any ASGI server, and `server` runs it by uvicorn.
+`requests` reads requests and `answers` writes answers, both without HTTP. `request_queue` holds the requests that wait for
+the engine, `routes` has the routes for any ASGI server, and `server` runs them with uvicorn.
 """

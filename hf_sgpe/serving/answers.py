@@ -1,4 +1,4 @@
-"""What clients are answered, in the form of OpenAI's API: whole, and as events of a stream."""
+"""Answers in the format of OpenAI's API, whole or as events of a stream."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
 
 _LEAST = -9999.0
-"""What OpenAI's API writes for a token that is impossible, whose logarithm JSON has no number for."""
+"""OpenAI's log-probability of an impossible token; JSON has no minus infinity."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
 
 
 def to_json(value: Any) -> bytes:
-    """Return JSON in UTF-8, whatever characters a client has put into what is answered."""
+    """Return JSON in UTF-8, with lone surrogates from the client replaced."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -32,11 +32,11 @@ def event(value: Any) -> bytes:
 class Completion:
     """The answer to a completion.
 
-    Choices are numbered through: those to the first prompt, then those to the second.
+    Choices are numbered consecutively: all choices of the first prompt, then all choices of the second.
 
     Args:
-        asked: What was asked for.
-        served: What answers.
+        asked: The request.
+        served: The model.
     """
 
     prefix = "cmpl"
@@ -51,7 +51,7 @@ class Completion:
         self._generated = [0] * (len(asked.prompts) * asked.n)
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
-        """Return all of it, from the pieces of each choice."""
+        """Return the whole answer, from the pieces of each choice."""
         choices = []
         for number, pieces in enumerate(answers):
             self._generated[number] = pieces[-1].generated
@@ -62,18 +62,18 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield what comes before the first piece of each choice."""
+        """Yield the events before the first piece of each choice."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
             yield self._part(self._choice(number, self._said(self._echo(number))))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
-        """Return a piece of a choice."""
+        """Return the event for a piece of a choice."""
         self._generated[number] = piece.generated
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield what comes when all choices are at their ends."""
+        """Yield the events after the end of all choices."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
@@ -106,11 +106,11 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text, or its bytes where they are no whole characters, and its log-probability for JSON."""
+        """Return a token's text and its log-probability for JSON; a token without whole characters is shown by its bytes."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
-            name = f"token_id:{id}"  # a row that an embedding is padded with
+            name = f"token_id:{id}"  # a padding row of the embedding
         else:
             try:
                 name = token.decode()
@@ -137,7 +137,7 @@ class Completion:
 
 
 class ChatCompletion(Completion):
-    """The answer to a chat: the same in other words."""
+    """The answer to a chat, with the field names of chats."""
 
     prefix = "chatcmpl"
     whole_object = "chat.completion"

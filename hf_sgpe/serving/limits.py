@@ -1,4 +1,4 @@
-"""What clients may ask a served model for."""
+"""Limits for the clients of a server."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from hf_sgpe.terminal.options import as_option
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for.
+    """The limits for one request.
 
     Args:
-        max_new_tokens: In each answer; a chat that names no number gets as many, or as the context has room for.
-        max_choices: Answers in all: prompts times ``n``.
-        max_waiting: Requests that may wait while another is worked on.
-        max_body: Bytes in its body.
+        max_new_tokens: Maximum number of tokens in an answer. A chat without a number gets this maximum, or the rest of the
+            context.
+        max_choices: Maximum number of answers: prompts times ``n``.
+        max_waiting: Maximum number of requests that wait while another is answered.
+        max_body: Maximum size of the body in bytes.
 
     Raises:
         SGPEError: a number is too small.
     """
 
-    max_new_tokens: int = field(default=4096, metadata=as_option("The most tokens in an answer that a request may ask for."))
-    max_choices: int = field(default=16, metadata=as_option("The most answers that a request may ask for."))
-    max_waiting: int = field(default=128, metadata=as_option("Requests that may wait while another is answered."))
-    max_body: int = field(default=4 << 20, metadata=as_option("The most bytes in the body of a request."))
+    max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))
+    max_choices: int = field(default=16, metadata=as_option("Maximum number of answers to one request."))
+    max_waiting: int = field(default=128, metadata=as_option("Maximum number of waiting requests."))
+    max_body: int = field(default=4 << 20, metadata=as_option("Maximum size of a request's body in bytes."))
 
     def __post_init__(self) -> None:
         for name, least in (("max_body", 1), ("max_new_tokens", 1), ("max_choices", 1), ("max_waiting", 0)):

@@ -1,4 +1,4 @@
-"""The parameters of a request, each looked at once, and the errors that name them, in OpenAI's form."""
+"""Parameters of a request, and errors that name them, in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hf_sgpe.errors import SGPEError
 
 
 class RequestError(Exception):
-    """A request that is refused.
+    """An error for the client.
 
     Args:
-        message: For the writer of the request.
-        status: Of HTTP.
-        type: As OpenAI calls this kind of error.
-        param: Name of the parameter that it is about.
-        code: For programs.
-        headers: To answer with.
+        message: Message for people.
+        status: HTTP status.
+        type: OpenAI's name for this type of error.
+        param: Name of the wrong parameter.
+        code: Error code for programs.
+        headers: HTTP headers of the response.
     """
 
     def __init__(
@@ -37,18 +37,19 @@ class RequestError(Exception):
         self.body = {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
-# Not by pydantic: of a wrong prompt it tells an error for each alternative of the union, none of which names the parameter
-# as OpenAI does, true passes for 1, and what a server refuses by its limits would still be looked at here.
+# Why not pydantic: for a wrong prompt it reports an error for each alternative of the union without OpenAI's name of the
+# parameter, it accepts true as 1, and the server's limits would still need a check of their own.
 class Parameters:
     """The parameters of a request.
 
     Args:
-        known: Those that have a meaning here.
-        without_effect: Others that may come, each with the values that ask for nothing; None and no value always do.
-        where: What to put before a name in a message.
+        record: The JSON object.
+        known: Names of the supported parameters.
+        without_effect: Name of another accepted parameter → its values without effect; null never has an effect.
+        where: Prefix of names in error messages.
 
     Raises:
-        RequestError: it has others.
+        RequestError: the request has an unknown or unsupported parameter.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class Parameters:
             if name in without_effect:
                 message = f"{where}{name} is not supported by this server: leave it out"
                 raise RequestError(message, param=where + name, code="unsupported_parameter")
-            raise RequestError(f"there is no parameter {where}{name} here", param=where + name, code="unknown_parameter")
+            raise RequestError(
+                f"unknown parameter {where}{name}: leave it out", param=where + name, code="unknown_parameter"
+            )
 
     def get(self, name: str) -> Any:
         return self.record.get(name)
@@ -83,19 +86,19 @@ class Parameters:
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Return, of several names for the same, the one that is used; the first if none is."""
+        """Return the name that the request uses, of several names for the same parameter; the first if it uses none."""
         used = [name for name in names if self.get(name) is not None]
         if len(used) > 1:
-            raise RequestError(f"{' and '.join(used)} mean the same: give one of them", param=used[1])
+            raise RequestError(f"{' and '.join(used)} mean the same: give only one", param=used[1])
         return (*used, *names)[0]
 
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Run a block whose errors are about one parameter.
+    """Run a block, and turn its SGPEError into a RequestError about a parameter.
 
     Raises:
-        RequestError: it has one.
+        RequestError: the block raised an SGPEError.
     """
     try:
         yield
@@ -104,7 +107,7 @@ def about(name: str) -> Iterator[None]:
 
 
 def kind(value: Any) -> str:
-    """Return what JSON calls a value."""
+    """Return the JSON type of a value, for messages."""
     kinds: list[tuple[Callable[[Any], bool], str]] = [
         (lambda value: value is None, "null"),
         (lambda value: isinstance(value, bool), "true or false"),
@@ -112,8 +115,8 @@ def kind(value: Any) -> str:
         (lambda value: isinstance(value, str), "a text"),
         (lambda value: isinstance(value, list), "a list"),
     ]
-    return next((name for is_it, name in kinds if is_it(value)), "an object")
+    return next((name for matches, name in kinds if matches(value)), "an object")
 
 
 _LABELS = ("user", "metadata", "safety_identifier", "prompt_cache_key")
-"""Labels of the client's own, which are for OpenAI and change no answer."""
+"""Labels that clients attach for OpenAI. They have no effect on an answer."""

@@ -1,4 +1,4 @@
-"""The line in front of an engine: requests wait in order, and one thread works on them, one text at a time."""
+"""The queue of an engine: requests wait in order, and one thread generates their texts one at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class LineFullError(SGPEError):
-    """As many requests wait as may."""
+    """The maximum number of requests is waiting."""
 
 
 class LineClosedError(SGPEError):
@@ -23,12 +23,12 @@ class LineClosedError(SGPEError):
 
 
 class Ticket:
-    """A place in the line, for one or more texts.
+    """A request in the line, for one or more texts.
 
     Attributes:
-        texts: Of each, an iterator that does the work; the line's thread runs them one after another.
-        receive: Called with the number of the text and what its iterator gave, or the error that ended the ticket; what
-            comes after one does not count. Mostly in the line's thread, and it must not raise.
+        texts: Iterators that generate the texts. The line's thread runs them one after another.
+        receive: Callback with the number of a text and either an item of its iterator or the error that ended the ticket.
+            Calls after an error are to be ignored. It usually runs in the line's thread, and it must not raise.
     """
 
     def __init__(self, receive: Callable[[int, Any], None]) -> None:
@@ -38,18 +38,18 @@ class Ticket:
         self._is_cancelled = False
 
     def is_cancelled(self) -> bool:
-        """Return whether nobody waits for it any more. An iterator that can ask should, and end."""
+        """Return whether the ticket was cancelled. An iterator in `texts` should check this and end."""
         return self._is_cancelled
 
 
 class Line:
-    """Tickets that wait for their turn, and the thread that works on them.
+    """A queue of tickets with the thread that serves them.
 
-    After one text of a ticket comes the next ticket, and it goes to the end of the line with the rest of its texts:
-    a client that asks for many does not hold up the others.
+    After one text, a ticket moves to the end of the line with its remaining texts, so that a request for many texts does not
+    delay other requests.
 
     Args:
-        most: Tickets that may wait, besides the one that is worked on.
+        most: Maximum number of waiting tickets, not counting the ticket being served.
     """
 
     def __init__(self, most: int) -> None:
@@ -62,34 +62,34 @@ class Line:
         self._thread.start()
 
     def __len__(self) -> int:
-        """Return the number of tickets in it, with the one that is worked on."""
+        """Return the number of tickets, including the ticket being served."""
         with self._changed:
             return len(self._waiting) + (self._running is not None)
 
     def add(self, ticket: Ticket) -> None:
-        """Put a ticket at the end.
+        """Add a ticket at the end of the line.
 
         Raises:
-            LineFullError: as many wait as may.
-            LineClosedError: it is closed.
+            LineFullError: the maximum number of tickets is waiting.
+            LineClosedError: the line is closed.
         """
         with self._changed:
             if self._is_closed:
                 raise LineClosedError
             if len(self._waiting) + (self._running is not None) > self.most:
-                raise LineFullError(f"{self.most:,} requests wait already: try again later")
+                raise LineFullError(f"{self.most:,} requests are already waiting: try again later")
             self._waiting.append(ticket)
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Take a ticket out; where it is worked on, that ends before the next token."""
+        """Remove a ticket. If it is being served, its text ends before the next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
     def close(self) -> None:
-        """Take no more, and end all that there is with a `LineClosedError`; `join` waits for that."""
+        """Accept no more tickets, and end all tickets with a `LineClosedError`. `join` waits for the thread."""
         with self._changed:
             self._is_closed = True
             ended = [*self._waiting, *([self._running] if self._running else [])]
@@ -101,7 +101,7 @@ class Line:
             self._changed.notify()
 
     def join(self) -> None:
-        """Wait until nothing is worked on any more, after `close`."""
+        """Wait for the thread to end, after `close`."""
         self._thread.join()
 
     def _work(self) -> None:

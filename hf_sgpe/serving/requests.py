@@ -1,6 +1,6 @@
-"""What clients ask for, in the form of OpenAI's API: JSON → prompts and options, or an error that names the parameter.
+"""Requests in the format of OpenAI's API: JSON → prompts and options, or an error that names the parameter.
 
-Whatever is asked and cannot be done is refused; nothing is passed over in silence but what has no effect on an answer.
+A parameter that the server does not support is an error, except if its value has no effect on the answer.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from hf_sgpe.splitting.normalization import well_formed
 
 @dataclass(frozen=True)
 class Served:
-    """A model as clients see it: its name, what answers, and what they may ask for.
+    """A served model: its name, its generator and the limits for clients.
 
     Args:
-        chat: How conversations are written; None where there is no chat template.
+        chat: Encoder of conversations; None if there is no chat template.
     """
 
     name: str
@@ -34,14 +34,14 @@ class Served:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks for.
+    """The content of a request.
 
     Args:
-        prompts: The ids of each.
-        options: For each of them.
-        n: Answers to each.
-        echo: Texts of the prompts, where they are to come before the answers.
-        top: With log-probabilities, and of the most probable tokens as many as this; None for neither.
+        prompts: Ids of each prompt.
+        options: Options for all prompts.
+        n: Number of answers to each prompt.
+        echo: Texts of the prompts if the answers repeat them, else None.
+        top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
     """
 
     prompts: list[list[int]]
@@ -53,16 +53,16 @@ class Asked:
     top: int | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """Return the options for one of the ``n``: each has a seed of its own, so that they differ and yet repeat."""
+        """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the seed of the request."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Return the object that a body holds.
+    """Return the JSON object in a body.
 
     Raises:
-        RequestError: it holds none.
+        RequestError: the body is not a JSON object.
     """
     try:
         record = json.loads(body)
@@ -77,7 +77,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     """Read a request for ``/v1/completions``.
 
     Raises:
-        RequestError: it is wrong, or something that is asked cannot be done.
+        RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     _check_model(given, served)
@@ -87,7 +87,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     if not given.flag("echo"):
         return asked
     if asked.top is not None:
-        raise RequestError("echo does not go with logprobs: prompts have none here", param="echo")
+        raise RequestError("echo cannot be used with logprobs: this server has none for prompts", param="echo")
     return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
@@ -95,7 +95,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     """Read a request for ``/v1/chat/completions``.
 
     Raises:
-        RequestError: it is wrong, or something that is asked cannot be done.
+        RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     _check_model(given, served)
@@ -104,17 +104,17 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
-        raise RequestError("top_logprobs only goes with logprobs: true", param="top_logprobs")
+        raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
     assert served.chat is not None
     options = replace(asked.options, stop_ids=served.chat.stop_ids)
     return replace(asked, options=options, top=top if has_logprobs else None)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """Return the ids that ``/tokenize`` is asked for, and whether with their spellings.
+    """Read a request for ``/tokenize``: return the ids, and whether the answer includes the text of each token.
 
     Raises:
-        RequestError: the request is wrong.
+        RequestError: the request is invalid.
     """
     of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt"}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
@@ -125,16 +125,16 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
         return read_conversation(given, served, add_generation_prompt=add_generation_prompt), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
-        raise RequestError("prompt must be a text, or give messages", param="prompt")
+        raise RequestError("prompt must be a text; for a chat, give messages", param="prompt")
     encode = served.generator.encode if given.flag("add_special_tokens", True) else served.generator.tokenizer.encode
     return encode(well_formed(text)), with_spellings
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
-    """Return the text that ``/detokenize`` is asked for.
+    """Read a request for ``/detokenize``, and return the text of its tokens.
 
     Raises:
-        RequestError: the request is wrong.
+        RequestError: the request is invalid.
     """
     given = Parameters(record, {"model", "tokens"}, {})
     _check_model(given, served)
@@ -146,12 +146,12 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
 
 
 def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the ids of the prompts of a completion: a text, token ids, or a list of either."""
+    """Return the ids of each prompt of a completion. The request has a text, token ids, or a list of either."""
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
-    if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) or _are_ids(one) for one in prompts):
-        raise RequestError("prompt must be a text, token ids, or a list of either, and not empty", param="prompt")
-    return [served.generator.encode(well_formed(one)) if isinstance(one, str) else one for one in prompts]
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or _are_ids(part) for part in prompts):
+        raise RequestError("prompt must be a text, token ids, or a non-empty list of either", param="prompt")
+    return [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
 
 def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
@@ -160,16 +160,16 @@ def read_conversation(given: Parameters, served: Served, *, add_generation_promp
     if served.chat is None:
         raise RequestError("the model has no chat template: start the server with --template", param="messages")
     if not isinstance(messages, list) or not messages:
-        raise RequestError("messages must be a list, and not empty", param="messages")
-    read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+        raise RequestError("messages must be a non-empty list", param="messages")
+    checked = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
     with about("messages"):
-        return served.chat.encode(read, add_generation_prompt=add_generation_prompt)
+        return served.chat.encode(checked, add_generation_prompt=add_generation_prompt)
 
 
 def _check_model(given: Parameters, served: Served) -> None:
     name = given.get("model")
     if name is not None and name != served.name:
-        message = f"there is no model {str(name)[:200]!r} here: it is called {served.name!r}"
+        message = f"unknown model {str(name)[:200]!r}: this server has {served.name!r}"
         raise RequestError(message, status=404, param="model", code="model_not_found")
 
 
@@ -178,15 +178,16 @@ def _message(message: Any, name: str) -> dict[str, str]:
         raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
     for key, value in message.items():
         if key not in ("role", "content", "name") and value not in (None, [], {}):
-            raise RequestError(f"{name}: {key} is not supported", param=f"{name}.{key}", code="unsupported_parameter")
+            message_text = f"{name}: {key} is not supported: leave it out"
+            raise RequestError(message_text, param=f"{name}.{key}", code="unsupported_parameter")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or role not in _ROLES:
         raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
     if isinstance(content, list):
         for part in content:
             if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                what = part.get("type") if isinstance(part, dict) else part
-                raise RequestError(f"{name}: content may have text only, not {what!r}", param=f"{name}.content")
+                part_type = part.get("type") if isinstance(part, dict) else part
+                raise RequestError(f"{name}: content must be text, not {part_type!r}", param=f"{name}.content")
         content = "\n".join(part["text"] for part in content)
     read = {"role": _ROLES[role], "content": content, **({"name": message["name"]} if message.get("name") else {})}
     for key, value in read.items():
@@ -200,14 +201,14 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
     for ids in prompts:
         if context is not None and len(ids) >= context:
             raise RequestError(
-                f"the prompt has {len(ids):,} tokens, and the context of this model only {context:,}: shorten it",
+                f"the prompt has {len(ids):,} tokens, and the context of this model has only {context:,}: shorten it",
                 param="messages" if "messages" in given.record else "prompt",
                 code="context_length_exceeded",
             )
     n = given.whole_number("n", 1)
     if n * len(prompts) > limits.max_choices:
         raise RequestError(
-            f"n: {n * len(prompts):,} answers are asked for, and at most {limits.max_choices:,} may be", param="n"
+            f"n: the request asks for {n * len(prompts):,} answers, and the maximum is {limits.max_choices:,}", param="n"
         )
     options = GenerationOptions(
         max_new_tokens=given.whole_number(
@@ -222,12 +223,12 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
                 options = replace(options, **{name: value})
     stop = given.get("stop") or []
     stops = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(one, str) and one for one in stops):
-        raise RequestError("stop must be a text, or a list of up to 4, none of them empty", param="stop")
+    if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(text, str) and text for text in stops):
+        raise RequestError("stop must be a non-empty text, or a list of up to 4 of them", param="stop")
     is_streamed = given.flag("stream")
     settings = given.get("stream_options")
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
-        raise RequestError("stream_options must be an object, and only goes with stream: true", param="stream_options")
+        raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
     return Asked(prompts, replace(options, stop=tuple(stops)), n, is_streamed, settings.flag("include_usage"))
 
@@ -237,7 +238,7 @@ def _are_ids(value: Any) -> bool:
 
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Role in a request → role for a template: OpenAI calls its newer system messages those of a developer."""
+"""Role in a request → role for a template. OpenAI's newer name of ``system`` is ``developer``."""
 
 _MOST_TOP = 20
 

@@ -1,4 +1,4 @@
-"""The routes of the server, for any ASGI server."""
+"""The routes of the server as an ASGI application."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(served: Served, *, api_key: str | None = None, body_seconds: float = 60.0) -> Starlette:
-    """Return the application; its `line` is in ``app.state`` while it runs.
+    """Return the application. While it runs, its queue is ``app.state.line``.
 
     Args:
-        api_key: What clients must send as ``Authorization: Bearer …``; None to ask for none.
-        body_seconds: How long a request's body may take to arrive.
+        api_key: Key that clients must send as ``Authorization: Bearer …``; None for a server without a key.
+        body_seconds: Seconds in which a request's body must arrive.
     """
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             raise RequestError(message, status=408, headers=_CLOSE) from None
 
     async def completions(request: Request) -> Response:
-        # Reading takes time where prompts are long, in which others are to be served.
+        # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
         asked = await asyncio.to_thread(read_completion, await read(request), served)
         return _queue(request, asked, Completion(asked, served), served)
 
@@ -98,7 +98,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
 
     async def model(request: Request) -> Response:
         if request.path_params["name"] != served.name:
-            message = f"there is no model {request.path_params['name']!r} here: it is called {served.name!r}"
+            message = f"unknown model {request.path_params['name']!r}: this server has {served.name!r}"
             raise RequestError(message, status=404, param="model", code="model_not_found")
         return _json(card)
 
@@ -113,7 +113,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             route("/v1/models/{name:path}", model, "GET"),
             route("/tokenize", tokenize),
             route("/detokenize", detokenize),
-            Route("/health", health),  # what watches over a server has no key
+            Route("/health", health),  # without a key, for monitoring
         ],
         exception_handlers={
             RequestError: _refused,
@@ -125,7 +125,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
     )
 
 
-# ---------------------------------------------------------------- what arrives
+# ---------------------------------------------------------------- requests
 
 
 def _check_key(request: Request, api_key: str | None) -> None:
@@ -138,7 +138,7 @@ def _check_key(request: Request, api_key: str | None) -> None:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    # A page that a browser shows can send other types to any server that the browser reaches, without being asked.
+    # A web page can make a browser send other content types to any server without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError("the body must be JSON: send Content-Type: application/json", status=415, headers=_CLOSE)
     body = bytearray()
@@ -152,11 +152,11 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-# ---------------------------------------------------------------- what is answered
+# ---------------------------------------------------------------- answers
 
 
 def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
-    """Put a request into the line, and give what answers as it comes to its turn."""
+    """Add a request to the line, and return the response that waits for its answers."""
     arriving = _Arriving(is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
@@ -174,11 +174,11 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
 
 
 class _ClientGoneError(Exception):
-    """Nobody is there any more to be answered."""
+    """The client has disconnected."""
 
 
 class _Arriving:
-    """What the line's thread gives a request, which awaits it."""
+    """Pieces that the line's thread passes to the coroutine of a request."""
 
     def __init__(self, *, is_streamed: bool) -> None:
         self._is_streamed = is_streamed
@@ -188,24 +188,25 @@ class _Arriving:
 
     def put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
-        # To wake the other thread for each token of an answer that is sent in the end would cost both their time.
+        # An answer that is sent as a whole needs no wake-up of the event loop for each token.
         if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     def give_up(self) -> None:
-        """End `pieces`, whatever has come already."""
+        """End `pieces` at once, without the pieces that are waiting."""
         self._items.appendleft((0, _ClientGoneError()))
         self._has_items.set()
 
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
-        """Yield pieces with the numbers of their choices, until all are at their ends.
+        """Yield pieces with the numbers of their choices until all choices are complete.
 
-        A client that does not read what it is sent holds up nobody: what waits here is no more than it asked for.
+        The queue is unbounded, so that a slow client does not block the line's thread; it holds at most the client's own
+        answers.
         """
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
-            # However fast tokens come, others have their turn: neither what follows nor what sends need ever wait.
+            # Let other tasks run: with fast tokens, neither this loop nor sending may ever have to wait.
             await asyncio.sleep(0)
             for _ in range(len(self._items)):
                 number, item = self._items.popleft()
@@ -216,7 +217,7 @@ class _Arriving:
 
 
 class _Answer(Response):
-    """Answers as the line gives it, whole or in events; where the client goes away, the ticket is cancelled."""
+    """A response with the answers from the line, whole or as events. If the client disconnects, the ticket is cancelled."""
 
     def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
         super().__init__()
@@ -273,14 +274,14 @@ class _Answer(Response):
         except _ClientGoneError:
             raise
         except Exception as error:
-            # The status is sent already: clients know an error by its name.
+            # The status is already sent; clients recognize the error by its JSON.
             await say(event(_error_of(error).body), goes_on=False)
         else:
             await say(DONE, goes_on=False)
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Return what a client is told of an error that it has no part in."""
+    """Return the client's message for an error that the client did not cause."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
@@ -290,13 +291,13 @@ def _error_of(error: Exception) -> RequestError:
         logger.error("%s", error)
         return RequestError(str(error), status=500, type="server_error")
     logger.error("an answer failed", exc_info=error)
-    return RequestError("the server failed: its own output says more", status=500, type="server_error")
+    return RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
 
 
 # ---------------------------------------------------------------- responses
 
 _CLOSE = {"Connection": "close"}
-"""Where the rest of a body is not read."""
+"""Headers of a response that leaves the rest of the body unread."""
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -310,16 +311,17 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = {404: f"there is no {request.url.path} here", 405: f"{request.url.path} does not take {request.method}"}
-    refusal = RequestError(what.get(error.status_code, error.detail), status=error.status_code)
+    path = request.url.path
+    messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
+    refusal = RequestError(messages.get(error.status_code, error.detail), status=error.status_code)
     return _json(refusal.body, error.status_code, dict(error.headers or {}))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # nobody reads it
+    return Response(status_code=400)  # the client is gone
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # What it was, the server that runs this prints.
-    refusal = RequestError("the server failed: its own output says more", status=500, type="server_error")
+    # The ASGI server prints the exception.
+    refusal = RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
     return _json(refusal.body, refusal.status)

@@ -1,4 +1,4 @@
-"""Running the application by uvicorn, until it is told to stop."""
+"""Running the application with uvicorn until a signal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hf_sgpe.errors import SGPEError
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that has a port, and does not listen yet: until a model is loaded, clients are to be turned away.
+    """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
 
     Args:
-        port: 0 for any that is free.
+        port: 0 for any free port.
 
     Raises:
-        SGPEError: there is no such host, or the port is taken.
+        SGPEError: there is no such host, or the port is in use.
     """
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
@@ -31,41 +31,43 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         bound = socket.socket(family, socket.SOCK_STREAM)
-        if os.name == "posix":  # elsewhere two servers could then have the same port
+        if os.name == "posix":  # on Windows this would let two servers share a port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except (OSError, UnicodeError) as error:
         if bound is not None:
             bound.close()
         reason = getattr(error, "strerror", None) or error
-        raise SGPEError(f"{host} port {port}: cannot listen there ({reason}): name others by --host and --port") from None
+        raise SGPEError(
+            f"{host} port {port}: cannot listen there ({reason}): choose another with --host or --port"
+        ) from None
     return bound
 
 
 def url_of(bound: socket.socket) -> str:
-    """Return the address where clients find it."""
+    """Return the URL of the API for clients."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def is_open_to_others(bound: socket.socket) -> bool:
-    """Return whether other machines may reach it."""
+    """Return whether other machines may reach the socket."""
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """Return what runs an application, until Ctrl-C or SIGTERM: those who wait then are told so, and what is generated ends.
+    """Return a uvicorn server for an application. Ctrl-C or SIGTERM ends the generation and answers waiting clients.
 
     Args:
-        on_start: Called when it takes requests.
+        on_start: Called when the server accepts requests.
     """
-    # What is wrong with a request its client is told; only errors of ours are printed.
+    # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     return _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start)
 
 
 class _Server(uvicorn.Server):
-    """Ends what the line holds as soon as it is told to stop; uvicorn would wait for it."""
+    """A uvicorn server that ends all tickets of the line at a signal; uvicorn itself would wait for them."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
         super().__init__(config)
@@ -77,10 +79,10 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        # Its own would send the signal again after all is done, and the exit code would not be 0.
+        # uvicorn's own method raises the signal again at the end, and the exit code would not be 0.
         self.force_exit = self.should_exit
         self.should_exit = True
         assert isinstance(self.config.app, Starlette)
         if hasattr(self.config.app.state, "line"):
-            # Not here: what the signal has interrupted may hold the line's lock.
+            # Close the line later: the interrupted code may hold its lock.
             self._loop.call_soon_threadsafe(self.config.app.state.line.close)

@@ -121,8 +121,8 @@ class Engine(ABC):
     ) -> Iterator[int]:
         """Return an iterator over the tokens of the answer, without the stop token.
 
-        The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end it early, close
-        or delete the iterator. ``options.stop`` applies to text and has no effect here.
+        The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end it early,
+        close or delete the iterator. ``options.stop`` applies to text and has no effect here.
 
         Args:
             ids: Ids of the prompt.
