@@ -1,7 +1,7 @@
-"""SGPETokenizerFast: a trained tokenizer as transformers knows tokenizers.
+"""SGPETokenizerFast: a trained tokenizer as a fast tokenizer of transformers.
 
-The class must not define ``__init__``: transformers would then rebuild the backend from the vocabulary alone and drop the
-pre-tokenizer, the decoder and the merges without a word.
+The class must not define ``__init__``: transformers would then rebuild the backend from the vocabulary alone, and silently
+drop the pre-tokenizer, the decoder and the merges.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
-# Arguments of `save_pretrained` that go to `push_to_hub`.
+# Arguments of `save_pretrained` for `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
 
 
 class SGPETokenizerFast(PreTrainedTokenizerFast):
-    """A byte-level BPE tokenizer for transformers whose backend is native, so that it saves, pickles and runs fast.
+    """A byte-level BPE tokenizer for transformers with a native backend.
 
-    What `save_pretrained` writes loads with the same ids through plain ``AutoTokenizer.from_pretrained``, without this
-    package and without remote code. How the tokenizer was trained is kept in ``tokenizer_config.json`` under ``sgpe`` and
-    lets `train_new_from_iterator` train another one like it.
+    A folder from `save_pretrained` loads with the same ids through plain ``AutoTokenizer.from_pretrained``, without this
+    package and without remote code. The settings of the training are in ``tokenizer_config.json`` under ``sgpe``, and
+    `train_new_from_iterator` trains a similar tokenizer from them.
 
-    Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) take
-    turns, because truncation and padding are state of the backend; the others do not wait.
+    Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) run
+    one at a time, because truncation and padding are state of the backend; all other calls run in parallel.
 
     Raises:
-        SGPEError: (`from_pretrained`) the folder holds no tokenizer, or a damaged one.
+        SGPEError: (`from_pretrained`) the folder has no tokenizer, or a damaged one.
 
-    Example, with a tokenizer that was trained before::
+    Example with a trained tokenizer::
 
         tokenizer = SGPETokenizerFast.from_pretrained("out")
         tokenizer("ශ්‍රී ලංකාව", return_offsets_mapping=True)
@@ -68,7 +68,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
-        """Wrap a `BPETokenizer`; ``kwargs`` go to transformers (``model_max_length``, ``padding_side``, …)."""
+        """Wrap a `BPETokenizer`; ``kwargs`` are arguments of transformers (``model_max_length``, ``padding_side``, …)."""
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
@@ -77,26 +77,26 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return wrapped
 
     def to_bpe(self) -> BPETokenizer:
-        """Return the same tokenizer without transformers.
+        """Return the same tokenizer as a `BPETokenizer`, without transformers.
 
         Raises:
-            SGPEError: tokens were added that a `BPETokenizer` cannot have.
+            SGPEError: an added token is of a kind that a `BPETokenizer` cannot have.
         """
         return BPETokenizer.of(tokenizer_json.from_transformers(self))
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
-        """Load a folder or a repository on the Hub; takes the arguments of transformers' method of this name."""
+        """Load a folder or a repository on the Hub; takes the arguments of transformers' ``from_pretrained``."""
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
-            # One question, where transformers would ask the Hub again and again for what is not there.
+            # One request to the Hub, before transformers sends several for a repository that does not exist.
             tokenizer_json.find(pretrained_model_name_or_path, **where)
         is_ours = False
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
             metadata = loaded.init_kwargs.get("sgpe")
-            # Tokenizers of others may have gaps, also where they were extended.
+            # Tokenizers of other makers may have gaps in their ids, even after an extension by this package.
             is_ours = metadata is not None and not (isinstance(metadata, dict) and "extensions" in metadata)
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
@@ -110,11 +110,11 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             file = tokenizer_json.find(pretrained_model_name_or_path, **where)
             if damage := damage_of(file, error, gapless=is_ours):
                 raise damage from error
-            raise  # of the arguments, or the network
+            raise  # wrong arguments, or a network error
         return loaded
 
     def _encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
-        # The one place that calls, encode, tokenize and chat templates go through.
+        # Every call, encode, tokenize and chat template goes through this method.
         if options.get("sanitize_control_tokens") and isinstance(text if isinstance(text, str) else text[0], Written):
             return conversations.encode_written(self, text, {**options, "text_pair": text_pair})
         encoded = fast_calls.batch_encoding(self, text, options) if text_pair is None else None
@@ -124,7 +124,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
-        """Return the tokens of ``text`` as vocabulary strings; takes the arguments of transformers' method of this name."""
+        """Return the tokens of ``text`` as vocabulary strings; takes the arguments of transformers' ``tokenize``."""
         tokens = None if pair is not None or kwargs else fast_calls.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
@@ -147,16 +147,17 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokenizer_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Return a conversation as ids, or as text; takes the arguments of transformers' method of this name.
+        """Return a conversation as ids, or as text; takes the arguments of transformers' ``apply_chat_template``.
 
-        What differs: special tokens are only what the template itself writes. Their text in any content, role, tool,
-        document or other variable is encoded as ordinary text, also where the template joins it from several of them, or
-        does something to it and its own text together that leaves nobody to tell the two apart.
-        Conversations without such text have the ids that encoding the rendered text gives.
+        Unlike in transformers, only the template itself can write special tokens. The text of a special token in a content,
+        role, tool, document or other variable is encoded as ordinary text. This also holds if the template joins that text
+        from several variables, or transforms it together with text of its own so that the two cannot be separated.
+        For conversations without such text, the ids are those of the rendered text.
 
         Args:
-            chat_template: Also ``llama3``, ``chatml`` or ``alpaca``.
-            sanitize_control_tokens: Set to False for what transformers does with them.
+            chat_template: Jinja source, or a name: also ``llama3``, ``chatml`` or ``alpaca``.
+            sanitize_control_tokens: Whether to encode special tokens in variables as ordinary text; False for the behaviour
+                of transformers.
 
         >>> from hf_sgpe import BPETokenizer
         >>> specials = ["<|im_start|>", "<|im_end|>"]
@@ -188,13 +189,11 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 **encoding,
             )
         if return_assistant_tokens_mask and (not return_dict or continue_final_message):
-            raise ValueError(
-                "return_assistant_tokens_mask needs return_dict=True, and a final message that is not continued"
-            )
+            raise ValueError("return_assistant_tokens_mask needs return_dict=True and continue_final_message=False")
         source = self.get_chat_template(chat_template, tools)
         if return_assistant_tokens_mask:
             conversations.warn_without_answers(source)
-        # For what it refuses; the texts are the same, but where a clock that the template reads has moved on.
+        # Rendering by transformers checks the arguments. Its text is the same, unless the template reads a clock.
         rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
         is_batched = not isinstance(rendered, str)
         texts = [
@@ -208,11 +207,11 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             )
             for one in (conversation if is_batched else [conversation])
         ]
-        # Ordinary text has a faster lane.
+        # Plain strings are encoded faster.
         harmless = all(conversations.is_harmless(self, text) for text in texts)
-        given = [str.__str__(text) for text in texts] if harmless else texts
+        inputs = [str.__str__(text) for text in texts] if harmless else texts
         encoded = self(
-            given if is_batched else given[0],
+            inputs if is_batched else inputs[0],
             add_special_tokens=False,
             sanitize_control_tokens=not harmless,
             **encoding,
@@ -227,8 +226,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded if return_dict else encoded["input_ids"]
 
     def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
-        """Return the Jinja source that `apply_chat_template` uses; takes the arguments of transformers' method of this
-        name."""
+        """Return the Jinja source for `apply_chat_template`; takes the arguments of transformers' ``get_chat_template``."""
         source = super().get_chat_template(chat_template, tools)
         return load_template(source) if source in SPECIAL_TOKENS else source
 
@@ -238,7 +236,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
-        """Do nothing: what `save_pretrained` writes lets AutoTokenizer find this class, without a copy of its source."""
+        """Do nothing: AutoTokenizer finds this class in a saved folder without a copy of its source."""
 
     def save_pretrained(
         self,
@@ -248,23 +246,24 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         portable: bool = True,
         **kwargs: Any,
     ) -> tuple[str, ...]:
-        """Write the tokenizer's files, all or none; takes the arguments of transformers' method of this name.
+        """Write the tokenizer's files, all or none; takes the arguments of transformers' ``save_pretrained``.
 
         Args:
-            portable: Any version of transformers, with or without this package, loads it by plain AutoTokenizer, beside any
-                model, as a class of its own; this class comes by `from_pretrained`, or ``trust_remote_code=True``. False:
-                AutoTokenizer gives this class wherever it was imported before; without this package, transformers 4 refuses
-                the folder, and transformers 5 changes the ids beside a model of the Qwen family.
+            portable: True: AutoTokenizer of any version of transformers loads the folder, with or without this package and
+                with any model in the same folder, as a class of transformers. `SGPETokenizerFast.from_pretrained`, or
+                ``trust_remote_code=True``, loads it as this class. False: AutoTokenizer loads this class if it was imported
+                before. Without this package, transformers 4 cannot load the folder, and transformers 5 changes the ids if
+                the folder has a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
-            self.chat_template = load_template(self.chat_template)  # others do not know it by its name
+            self.chat_template = load_template(self.chat_template)  # other programs do not know its name
         tokenizer_json.check_folder(save_directory, with_chat_template=bool(self.chat_template))
         self._portable = portable
-        given = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}
+        push_options = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}
         with atomic_directory(save_directory) as temporary:
             written = super().save_pretrained(temporary, *args, **kwargs)
         if push_to_hub:
-            self.push_to_hub(**{"repo_id": Path(save_directory).name, **given}, portable=portable, **kwargs)
+            self.push_to_hub(**{"repo_id": Path(save_directory).name, **push_options}, portable=portable, **kwargs)
         return tuple(str(Path(save_directory) / Path(file).relative_to(temporary)) for file in written)
 
     def push_to_hub(
@@ -280,21 +279,21 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tags: list[str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Upload the tokenizer with a model card in one commit; takes the arguments of transformers' method of this name.
+        """Upload the tokenizer with a model card in one commit; takes the arguments of transformers' ``push_to_hub``.
 
-        The repository is created if need be. Unlike transformers' method it leaves a README.md alone that somebody wrote.
-        The card tells what the tokenizer itself knows; for one with measurements and pictures, save the tokenizer, and see
-        ``hf-sgpe card`` and ``hf-sgpe push``.
+        The repository is created if it does not exist. Unlike transformers' method, this one keeps an existing README.md
+        that a person wrote. The card shows the settings of the tokenizer. For a card with measurements and pictures, save
+        the tokenizer, and use ``hf-sgpe card`` and ``hf-sgpe push``.
 
         Args:
             tags: More tags for the card.
-            kwargs: Go to `save_pretrained`.
+            kwargs: Arguments of `save_pretrained`.
 
         Returns:
-            The commit, as huggingface_hub's ``CommitInfo``: text of its address, with ``oid``, ``pr_url``, ….
+            The commit as huggingface_hub's ``CommitInfo``: its URL as a string, with attributes ``oid``, ``pr_url``, ….
 
         Raises:
-            SGPEError: the Hub refused something, or the connection failed. The commit is made as a whole or not at all.
+            SGPEError: the Hub rejected the upload, or the connection failed. Then no part of the commit is made.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, **kwargs)
@@ -313,7 +312,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     def _save_pretrained(
         self, save_directory: str | os.PathLike[str], file_names: tuple[str, ...], *args: Any, **kwargs: Any
     ) -> tuple[str, ...]:
-        # Here the configuration is written but not yet pushed.
+        # At this point the configuration is written but not yet pushed.
         template = self.chat_template if isinstance(self.chat_template, str) else None
         for path in [Path(name) for name in file_names if name.endswith(CONFIG_FILE)]:
             settings = json.loads(path.read_text(encoding="utf-8"))
@@ -336,13 +335,13 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     ) -> SGPETokenizerFast:
         """Train a tokenizer like this one (recipe, scripts, pattern, normalization, special tokens) on other text.
 
-        Uses this package's trainer: the library's own knows no units and would undo them.
+        The training uses this package's trainer, because the trainer of ``tokenizers`` does not keep syllables whole.
 
         Args:
             text_iterator: Texts, or batches of texts.
-            vocab_size: Number of tokens, special tokens included.
-            length: Not needed here; accepted because transformers' method has it.
-            new_special_tokens: Special tokens to have besides the present ones.
+            vocab_size: Number of tokens, including special tokens.
+            length: Ignored; accepted for compatibility with transformers.
+            new_special_tokens: Special tokens to add to the present ones.
             special_tokens_map: Present special token → its new text.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
 
@@ -354,20 +353,20 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         renamed = special_tokens_map or {}
         for name in renamed:
             if name not in trained_with.special_tokens:
-                raise SGPEError(f"special_tokens_map renames {name!r}, which is not a special token of this tokenizer")
+                raise SGPEError(f"special_tokens_map: {name!r} is not a special token of this tokenizer")
         specials = [renamed.get(token, token) for token in trained_with.special_tokens]
         specials += [str(token) for token in new_special_tokens or () if str(token) not in specials]
         unknown = set(kwargs) - {field.name for field in fields(TrainingConfig)}
         if unknown:
-            raise SGPEError(f"train_new_from_iterator does not know {', '.join(sorted(unknown))}")
+            raise SGPEError(f"train_new_from_iterator has no argument {', '.join(sorted(unknown))}")
         if values.get("special_tokens_position") == "given":
-            del values["special_tokens_position"]  # ids that were given for another size
+            del values["special_tokens_position"]  # the explicit ids are for another vocabulary size
         roles = {
             name: renamed.get(str(token), str(token))
             for name, token in self.special_tokens_map.items()
             if isinstance(token, str)
         }
-        # Another chat template ends turns by a token of its own.
+        # A new chat template has its own end-of-turn token.
         kept = roles.keys() - roles_of_template(kwargs.get("chat_template")).keys()
         values.update({name: roles[name] if name in kept else None for name in TRAINED_ROLES})
         values["model_max_length"] = trained_with.model_max_length
@@ -388,16 +387,18 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
 
 def _settings_of(splitting: Splitting) -> dict[str, Any]:
-    """Return settings that cut text alike, for a tokenizer that does not say how it was trained."""
+    """Return settings with the same splitting, for a tokenizer without a record of its training."""
     if not isinstance(splitting.pattern, str):
-        raise SGPEError("this tokenizer was not trained by hf_sgpe and splits in several steps: train from a TrainingConfig")
+        raise SGPEError(
+            "this tokenizer was not trained by hf_sgpe and splits text in several steps: train with a TrainingConfig instead"
+        )
     names = ("recipe", "scripts", "pattern", "normalization")
     return {name: value for name in names if (value := getattr(splitting, name))}
 
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
     if isinstance(texts, str):
-        raise SGPEError("expected an iterable of texts, not one text: put it in a list")
+        raise SGPEError("expected an iterable of texts, not one text: put the text in a list")
     for item in texts:
         if isinstance(item, str):
             yield item
@@ -406,9 +407,9 @@ def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
 
 
 class _SGPEConfig(PreTrainedConfig):
-    # AutoTokenizer knows classes by the configuration of a model; there is no model of this type.
+    # AutoTokenizer registers tokenizer classes by the configuration of a model. No model has this type.
     model_type = "hf_sgpe"
 
 
-# What was saved with ``portable=False`` names this class.
+# Folders saved with ``portable=False`` name this class.
 AutoTokenizer.register(_SGPEConfig, fast_tokenizer_class=SGPETokenizerFast, exist_ok=True)

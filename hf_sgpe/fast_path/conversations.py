@@ -1,4 +1,4 @@
-"""``apply_chat_template`` for `SGPETokenizerFast`: writes a conversation with marks, and encodes it as the marks say."""
+"""``apply_chat_template`` for `SGPETokenizerFast`: renders a conversation as marked text, and encodes it by the marks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hf_sgpe.fast_path import fast_calls
 
 logger = logging.get_logger(__name__)
 
-# Names that messages have for the reasoning. Templates get it under the first two.
+# Names of the reasoning field in messages. Templates get the reasoning under the first two names.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 # The same mark as in transformers, so that a template that counts, cuts or changes texts gives the same result.
@@ -29,9 +29,9 @@ _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
-    """Return a conversation, or a list of them, prepared for a template as the newest transformers does it.
+    """Prepare a conversation, or a list of them, for a template as the newest transformers does.
 
-    Older versions prepare less; with this they write the same text.
+    With this preparation older versions render the same text.
     """
     if isinstance(conversation, (list, tuple)) and conversation:
         first = conversation[0]
@@ -51,7 +51,7 @@ def check_continued(field: bool | str) -> None:
     """Check that the installed transformers can continue this field of a message.
 
     Raises:
-        SGPEError: it cannot; an old version continues ``content``, whatever the field.
+        SGPEError: it cannot, because old versions always continue ``content``.
     """
     if (
         isinstance(field, str)
@@ -59,8 +59,8 @@ def check_continued(field: bool | str) -> None:
         and render_jinja_template.__annotations__["continue_final_message"] is bool
     ):
         raise SGPEError(
-            f"continue_final_message={field!r}: transformers {transformers.__version__} can only continue the content: "
-            "pip install --upgrade transformers"
+            f"continue_final_message={field!r}: transformers {transformers.__version__} can only continue the field "
+            "'content': pip install --upgrade transformers"
         )
 
 
@@ -73,13 +73,13 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """Write one conversation, with marks, as ``tokenizer.apply_chat_template(tokenize=False)`` does.
+    """Render one conversation as marked text, equal to the text of ``tokenizer.apply_chat_template(tokenize=False)``.
 
     Args:
-        messages: From `prepared`.
-        source: Jinja source.
+        messages: Messages from `prepared`.
+        source: Jinja source of the template.
         tools: JSON schemas, or functions with a docstring.
-        continue_final_message: Stop at the end of the last message; a string names the field to continue.
+        continue_final_message: Whether to stop at the end of the last message; a string names the field to continue.
         variables: Other variables of the template, such as ``documents`` and ``add_generation_prompt``.
     """
     if continue_final_message:
@@ -87,7 +87,7 @@ def write_conversation(
         _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
     schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
     special_tokens = dict(tokenizer.special_tokens_map)
-    # Special tokens in the call replace those of the tokenizer.
+    # Special tokens in the call replace the tokenizer's.
     names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
     special_tokens.update({name: value for name, value in variables.items() if name in names})
     text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
@@ -114,32 +114,32 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
     def texts_with(flag: str) -> list[str]:
         return [token.content for token in tokens if getattr(token, flag)]
 
-    # Tokens with ``normalized`` are found later, in the text between the others.
-    others = [token.content for token in tokens if not token.special and not token.normalized]
+    # The backend finds tokens with ``normalized`` later, in the text between these tokens.
+    ordinary = [token.content for token in tokens if not token.special and not token.normalized]
     flags = ("lstrip", "rstrip", "single_word")
-    return Finder(texts_with("special"), others, **{flag: texts_with(flag) for flag in flags})
+    return Finder(texts_with("special"), ordinary, **{flag: texts_with(flag) for flag in flags})
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Return whether encoding a text as it is finds exactly the special tokens that the template wrote."""
+    """Return whether plain encoding of a text finds exactly the template's special tokens."""
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
-        return False  # the normalized text could have more special tokens
+        return False  # normalization could create more special tokens
     return is_plain(text, finder_for(tokenizer))
 
 
 def warn_without_answers(source: str) -> None:
-    """Warn once, as transformers does, of a template that marks no answers: a model would learn nothing from its masks."""
+    """Warn once, as transformers does, if a template does not mark answers and every mask is zero."""
     if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
         logger.warning_once(
             "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
-            "all zeros. Put {% generation %} and {% endgeneration %} around what the assistant says."
+            "all zeros. Put {% generation %} and {% endgeneration %} around the assistant's message in the template."
         )
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:
-    """Return for each token of ``encoding`` 1 if part of it is an answer of the assistant in ``text``, else 0."""
+    """Return 1 for each token of ``encoding`` that overlaps an answer of the assistant in ``text``, else 0."""
     marks = marks_of(text)
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
 
@@ -147,14 +147,14 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """Return ``tokenizer._encode_plus(text, **options)``, where only the special tokens that the template wrote are special.
+    """Return ``tokenizer._encode_plus(text, **options)`` with only the template's own special tokens as special tokens.
 
     Raises:
-        SGPEError: the options ask for special tokens around the text, for text split into words or for a pair.
+        SGPEError: the options add special tokens around the text, split it into words, or have a text pair.
     """
     for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
         if options.get(name):
-            raise SGPEError(f"{name} cannot be used with conversations: the template writes all special tokens")
+            raise SGPEError(f"{name} cannot be used with conversations: leave it out (the template writes special tokens)")
     texts = [text] if isinstance(text, str) else text
     pieces = _pieces(tokenizer, texts, options)
 
@@ -190,7 +190,7 @@ def encode_written(
 def _pieces(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
 ) -> list[list[tuple[Part, Encoding]]]:
-    """Return the parts of each text, with their encodings."""
+    """Return the parts of each text with their encodings."""
     split = options.get("split_special_tokens")
     if split is None:
         split = tokenizer.split_special_tokens
@@ -207,7 +207,7 @@ def _pieces(
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """Return a copy without post-processing, so that no other thread sees its settings change. It shares the model."""
+    """Return a copy of the backend without post-processing, whose settings no other thread sees. It shares the model."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer
@@ -216,7 +216,7 @@ def _copy(backend: Tokenizer) -> Tokenizer:
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
-    """Return the encoding of a text, joined from the encodings of its parts; `Encoding.merge` loses offsets."""
+    """Join the encodings of the parts of a text. `Encoding.merge` would lose offsets."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }

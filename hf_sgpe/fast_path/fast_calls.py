@@ -1,8 +1,8 @@
-"""The fast lane of `SGPETokenizerFast`: calls that return only ids, masks, offsets and lengths are answered by our kernel.
+"""The fast lane of `SGPETokenizerFast`: the native kernel answers calls for ids, masks, offsets and lengths.
 
-Everything else (pairs, overflow, text already split into words) goes to the backend, and so does every tokenizer
-that `BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``,
-``char_to_token`` and the like; the backend makes them when they are first used. Results are equal in every field.
+The backend answers all other calls (pairs, overflow, text split into words), and all calls of a tokenizer that
+`BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``, ``char_to_token`` and
+similar methods; the backend computes them on first use. Every field of a result equals the backend's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Opening the lane takes time that grows with the vocabulary, so it waits until the backend has encoded this many characters
-# for each token, which takes about as long.
+# Opening the lane takes time proportional to the vocabulary. It opens once the backend has encoded this many characters per
+# token, which takes about the same time.
 _WORTH_OPENING = 16
-# Checking that the added tokens are unchanged takes time for each of them. With fewer characters than this for each added
-# token, the backend is as fast.
+# Checking that the added tokens are unchanged takes time for each token. For fewer characters than this per added token, the
+# backend is as fast.
 _WORTH_CHECKING = 16
 
 # Options that only the backend supports, or that need more than ids.
@@ -59,8 +59,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Return whether a call asks for more than ids, masks and lengths, or truncates to so few ids that none of the text is
-    left."""
+    """Return whether a call needs more than ids, masks and lengths, or truncates all of the text away."""
     if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -80,14 +79,14 @@ def from_ids(
     suffix: Sequence[int] = (),
     offsets: list[Offsets] | None = None,
 ) -> BatchEncoding:
-    """Return the result of ``tokenizer._encode_plus`` for texts with these ids, truncated and padded.
+    """Return the result of ``tokenizer._encode_plus`` for rows of ids, truncated and padded.
 
     Args:
-        make: Makes the encodings; called when they are first used.
-        is_batch: Whether the call was for a list of texts, not for a single one.
-        prefix: Ids of special tokens to put before each text.
-        suffix: Ids of special tokens to put after each text.
-        offsets: Of each row, if they are wanted.
+        make: Function that computes the encodings; called on their first use.
+        is_batch: Whether the call had a list of texts, not a single text.
+        prefix: Ids of special tokens to put before each row.
+        suffix: Ids of special tokens to put after each row.
+        offsets: Offsets of each row, or None if the call does not ask for them.
     """
     get = options.get
     max_length: Any = get("max_length")
@@ -126,14 +125,14 @@ def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
 
 
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Close the lane of a tokenizer before its tokens change; it opens again by itself."""
+    """Close the lane of a tokenizer before its tokens change. A later call opens a new lane."""
     for encodings in list(_waiting.pop(tokenizer, ())):
-        encodings.make()  # with the tokens of the time of the call
+        encodings.make()  # with the tokens at the time of the call
     _lanes.pop(tokenizer, None)
 
 
 class _Lane:
-    """A tokenizer's kernel and the fingerprint of its backend from when it was made; closed if ``bpe`` is None."""
+    """A tokenizer's kernel with the fingerprint of the backend that it was made from; closed if ``bpe`` is None."""
 
     def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
         self.bpe = bpe
@@ -170,13 +169,13 @@ class _Lane:
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
         }
-        # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. If another thread
-        # holds the lock, skip this: with two calls at the same time, either may be the last to set them.
+        # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. Skip this if another
+        # thread holds the lock: of two simultaneous calls, either may be the last to set them.
         lock = backend_lock(tokenizer)
         if lock.acquire(blocking=False):
             try:
                 tokenizer.set_truncation_and_padding(**settings)
-                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks other threads that read
+                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks reading threads
                     tokenizer._tokenizer.encode_special_tokens = split_special
             finally:
                 lock.release()
@@ -185,7 +184,7 @@ class _Lane:
         allowed = "none" if split_special else "all"
         offsets: list[Offsets] | None = None
         if get(_OFFSETS):
-            # The backend has another idea of where a character comes from that normalization changed.
+            # The backend computes other offsets for characters that normalization changed.
             if any(prepare(text, self.bpe.normalization or "none") != text for text in texts):
                 return None
             pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]
@@ -223,7 +222,7 @@ def _columns(
         return default if value is None else value
 
     def pad_with(pad: str | int) -> Any:
-        # Read only if needed: a property of the tokenizer takes microseconds.
+        # Read the property only if needed: it takes microseconds.
         return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
 
     data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
@@ -242,23 +241,23 @@ def _columns(
 
 
 _lanes: WeakKeyDictionary[PreTrainedTokenizerFast, _Lane] = WeakKeyDictionary()
-# Encodings that may not be made yet.
+# Encodings that may not be computed yet.
 _waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = WeakKeyDictionary()
 
 # Not attributes of the tokenizer, because tokenizers are pickled, copied and hashed with their attributes.
 _locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # a thread that holds a lock does not exist in the child
+if hasattr(os, "register_at_fork"):  # in the child the thread that holds a lock does not exist
     os.register_at_fork(after_in_child=_locks.clear)
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
     """Return the lock to hold while setting the backend's truncation and padding and encoding with them."""
-    lock = _locks.get(tokenizer)  # faster than making a new lock for setdefault at every call
+    lock = _locks.get(tokenizer)  # faster than creating a lock for setdefault in every call
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
 
 def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
-    """Return the open lane of a tokenizer in its present state, or None if it is not worth it or not possible."""
+    """Return the open lane of a tokenizer in its present state, or None if the backend should answer the call."""
     lane = _lanes.get(tokenizer)
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
@@ -292,10 +291,9 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return everything that the ids depend on and that can be read in microseconds; None if the backend has parts made in
-    Python.
+    """Return the state of a backend that ids depend on and that takes microseconds to read; None for parts in Python.
 
-    Of the vocabulary and the merges it has only the size, so a new model of the same size in the backend is not noticed.
+    The vocabulary and the merges are represented by their sizes only, so a new model of the same size goes unnoticed.
     """
     backend = tokenizer._tokenizer
     model = backend.model
@@ -314,7 +312,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
-    """Return the length to which rows of these lengths are padded; 0 without padding."""
+    """Return the length after padding for rows of these lengths; 0 without padding."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return 0
@@ -324,7 +322,7 @@ def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
 
 
 class _Encodings(Sequence[Any]):
-    """The backend's encodings of a batch, made when the first one is used. Pickled and copied as a list."""
+    """The backend's encodings of a batch, computed on first use. Pickled and copied as a list."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
         self._tokenizer = tokenizer
@@ -333,7 +331,7 @@ class _Encodings(Sequence[Any]):
         self._encodings: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
-        """Return all encodings, and make them first if needed."""
+        """Return all encodings, computed on the first call."""
         with backend_lock(self._tokenizer):
             if self._encodings is None:
                 self._encodings = self._make()
@@ -359,7 +357,7 @@ def _maker(
 ) -> Callable[[], list[Encoding]]:
     def make() -> list[Encoding]:
         if _fingerprint(tokenizer) != fingerprint:
-            raise SGPEError("the tokenizer's backend was changed after this batch was encoded: encode it again")
+            raise SGPEError("the tokenizer's backend changed after this batch was encoded: encode the batch again")
         backend = tokenizer._tokenizer
         truncation, padding, split_before = backend.truncation, backend.padding, backend.encode_special_tokens
         try:

@@ -1,7 +1,7 @@
 """Token healing: continuing a prompt that ends inside a token.
 
-A prompt that ends inside a word ends in tokens that the model has rarely seen there: for ``" strugg"`` the model would choose
-the token ``" struggling"``, but the prompt's tokens exclude it. Healing removes the last tokens of the prompt and lets the
+A prompt that ends inside a word ends in tokens that the model has rarely seen there: for ``" strugg"`` it would choose the
+token ``" struggling"``, but the prompt's tokens exclude it. Healing removes the last tokens of the prompt and lets the
 model choose them again. At each step the model may choose the removed token, or any longer token that begins with all
 remaining bytes. The text of the prompt stays the same, byte for byte; only its tokens may change. Healing also covers a
 prompt that ends in a space.

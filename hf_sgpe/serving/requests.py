@@ -53,7 +53,7 @@ class Asked:
     top: int | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the seed of the request."""
+        """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
@@ -178,8 +178,8 @@ def _message(message: Any, name: str) -> dict[str, str]:
         raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
     for key, value in message.items():
         if key not in ("role", "content", "name") and value not in (None, [], {}):
-            message_text = f"{name}: {key} is not supported: leave it out"
-            raise RequestError(message_text, param=f"{name}.{key}", code="unsupported_parameter")
+            problem = f"{name}: {key} is not supported: leave it out"
+            raise RequestError(problem, param=f"{name}.{key}", code="unsupported_parameter")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or role not in _ROLES:
         raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
