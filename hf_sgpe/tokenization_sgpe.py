@@ -293,7 +293,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             The commit as huggingface_hub's ``CommitInfo``: its URL as a string, with attributes ``oid``, ``pr_url``, ….
 
         Raises:
-            SGPEError: the Hub rejected the upload, or the connection failed. Then no part of the commit is made.
+            SGPEError: the Hub rejected the upload, or the connection failed. The commit is atomic.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, **kwargs)

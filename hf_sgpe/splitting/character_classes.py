@@ -1,4 +1,4 @@
-"""Which characters a regex class holds, as `hf_sgpe.kernels.tokenizers_library` says."""
+"""The characters of a regex class, as matched by the regex engine of `hf_sgpe.kernels.tokenizers_library`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLASS = regex.compile(r"(?P<one>\[\^?(?:\\.\{?\w*\}?|[^\[\]\\])+\]|\\[pP]\{\w+\
 
 @cache
 def every_character() -> str:
-    """Return all of Unicode in order, without surrogates."""
+    """Return all characters of Unicode in order, without surrogates."""
     return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
 
 
@@ -28,8 +28,9 @@ def members(character_class: str) -> frozenset[int]:
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
-    r"""Return what a regex matches that is one class, or runs of it: the class's characters, and how many at the most (0 for
-    any number); None for any other regex.
+    r"""Return the characters and the maximum length of a match, if a regex is one class or a repeated class.
+
+    The maximum is 0 for matches of any length. For any other regex return None.
 
     >>> runs_of_class("[ab]{1,3}") == (frozenset({97, 98}), 3), runs_of_class("a|b")
     (True, None)

@@ -1,4 +1,4 @@
-"""What happens to a text before it is cut: lone surrogates are replaced, and the text is normalized or not."""
+"""Preparation of text for splitting: replacement of lone surrogates, and optional normalization."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NORMALIZATIONS = ("none", "nfc")
 
 
 def well_formed(text: str) -> str:
-    r"""Return ``text`` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, and two that belong together one character.
+    r"""Return ``text`` as valid Unicode: replace lone surrogates by U+FFFD, and join surrogate pairs to characters.
 
     >>> well_formed("a\ud800 \ud83d\ude00")
     'a� 😀'
@@ -31,9 +31,9 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""Return `well_formed` text, in the normal form that a tokenizer wants: what its split regexes see.
+    r"""Return the text that a tokenizer's split regexes match: `well_formed`, and normalized.
 
-    NFC is that of the ``tokenizers`` library, whose Unicode version is not Python's.
+    NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     Args:
         normalization: One of `NORMALIZATIONS`.
@@ -58,11 +58,11 @@ def prepare(text: str, normalization: str) -> str:
 
 
 def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    r"""Return what `prepare` makes of a text, and where each character of that comes from. Time is linear in the text.
+    r"""Return the text of `prepare` with its alignment to the original. Time is linear in the text.
 
     Returns:
-        The text; and for each of its characters, the stretch of the original that became it and perhaps others: the first
-        character, and the one after the last. None in place of these where nothing changed.
+        The prepared text, and two arrays with the start and the end of the original span of each of its characters.
+        Characters that were normalized together have the same span. None instead of the arrays if nothing changed.
 
     >>> text, (first, last) = aligned("ae\u0301", "nfc")
     >>> text, first.tolist(), last.tolist()
@@ -94,7 +94,7 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
     for start, stop in spans:
         add(position, start, text[position:start])
-        # What changes a character, or is joined with it, is in its grapheme cluster.
+        # Normalization changes characters within their grapheme clusters only.
         clusters = regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text[start:stop])
         for cluster in clusters:
             add(start + cluster.start(), start + cluster.end(), prepare(cluster.group(), normalization))
@@ -109,5 +109,5 @@ def _normalized(text: str) -> str:
     return tokenizers_library.nfc(well_formed(text))
 
 
-# Nearly all that NFC changes are a few letters of a language, again and again.
+# Nearly all changes of NFC are to the same few letters of a language.
 _short_nfc = lru_cache(1 << 14)(_normalized)

@@ -1,8 +1,8 @@
-r"""Split patterns: how well-known models cut text into words, each as one record.
+r"""Split patterns: the regexes with which well-known models cut text into words.
 
-Each regex is the one that its source publishes, character for character. Where a source has had two spellings, this is the
-one without possessive quantifiers: ``{1,3}+`` is possessive to the ``regex`` package and a nested repeat to the engine
-behind ``tokenizer.json``, and JavaScript has no possessive quantifiers at all.
+Each regex equals its published source, character for character. If a source has published two spellings, this is the
+spelling without possessive quantifiers: ``{1,3}+`` is possessive in the ``regex`` package and a nested repeat in the engine
+behind ``tokenizer.json``, and JavaScript has no possessive quantifiers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hf_sgpe.errors import SGPEError
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """One way to cut text into words.
+    """A named regex that cuts text into words.
 
     Attributes:
         name: Letters, digits, ``-`` and ``_``.
-        regex: In the syntax that the ``regex`` package and ``tokenizers`` share.
-        covers_all: It matches every character of every text, so that nothing is between two matches.
-        scanner: Name of the native scanner that splits alike; None if there is none, and splitting is slower.
+        regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
+        covers_all: Whether matches cover every character of every text, without gaps.
+        scanner: Name of the native scanner with the same splits; None if there is none, and splitting is slower.
     """
 
     name: str
@@ -32,25 +32,28 @@ class SplitPattern:
 
 
 PATTERNS: dict[str, SplitPattern] = {}
-"""Name → record. Add to it by `add_pattern`."""
+"""Name → pattern; `add_pattern` adds one."""
 
 SPLIT_PATTERNS: dict[str, str] = {}
-"""Name → regex, of the same patterns."""
+"""Name → regex of the pattern."""
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether ``pattern`` looks like the name of one: letters, digits, ``-`` and ``_`` only."""
+    """Return whether ``pattern`` looks like a name: letters, digits, ``-`` and ``_`` only."""
     return pattern.replace("-", "").replace("_", "").isalnum()
 
 
 def add_pattern(pattern: SplitPattern) -> None:
-    """Make a pattern known by its name wherever one is named.
+    """Register a pattern under its name.
 
     Raises:
-        SGPEError: the name is taken, or could be taken for a regex.
+        SGPEError: a pattern of that name exists, or the name could be read as a regex.
     """
     if pattern.name in PATTERNS or not is_name(pattern.name):
-        raise SGPEError(f"a split pattern cannot be called {pattern.name!r}: the name is taken, or is not a plain word")
+        raise SGPEError(
+            f"split pattern {pattern.name!r}: the name is in use, or has characters other than letters, digits, - and _: "
+            "choose another name"
+        )
     PATTERNS[pattern.name] = pattern
     SPLIT_PATTERNS[pattern.name] = pattern.regex
 
@@ -118,7 +121,7 @@ for _pattern in (
         scanner="cl100k-any-space",
     ),
     SplitPattern(
-        "cl100k-typographic",  # the same with contractions written with U+2019, too
+        "cl100k-typographic",  # the same, and contractions with U+2019
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d|\u2019s|\u2019t|\u2019re|\u2019ve|\u2019m|\u2019ll|\u2019d)"
         rf"|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
         covers_all=True,
@@ -129,7 +132,7 @@ for _pattern in (
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:
-    """Return the records that have this regex: none, one, or several.
+    """Return all patterns with this regex.
 
     >>> [pattern.name for pattern in patterns_of(SPLIT_PATTERNS["cl100k"])]
     ['cl100k', 'llama3']
@@ -138,18 +141,18 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character: a record says so of it, or of its last alternative.
+    r"""Return whether a regex is known to match every character, by the record of the regex or of its last alternative.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)
     """
-    for known in PATTERNS.values():
-        if known.covers_all and pattern == known.regex:
+    for record in PATTERNS.values():
+        if record.covers_all and pattern == record.regex:
             return True
-        if known.covers_all and pattern.endswith(f"|{known.regex}"):
+        if record.covers_all and pattern.endswith(f"|{record.regex}"):
             try:
-                # A group that is open there would go on behind the bar.
-                regex.compile(pattern.removesuffix(f"|{known.regex}"))
+                # If this is not a regex, the bar is inside a group and does not begin the last alternative.
+                regex.compile(pattern.removesuffix(f"|{record.regex}"))
             except regex.error:
                 continue
             return True
@@ -157,10 +160,10 @@ def covers_all(pattern: str) -> bool:
 
 
 def resolve_pattern(pattern: str) -> str:
-    r"""Return the regular expression that ``pattern`` names, or ``pattern`` itself if it is one.
+    r"""Return the regex with the name ``pattern``, or ``pattern`` itself if it is a regex.
 
     Raises:
-        SGPEError: ``pattern`` looks like a name (letters, digits, ``-``) and is none of `SPLIT_PATTERNS`.
+        SGPEError: ``pattern`` looks like a name (letters, digits, ``-`` and ``_``) but is not in `SPLIT_PATTERNS`.
 
     >>> resolve_pattern("bloom") == SPLIT_PATTERNS["bloom"]
     True

@@ -1,9 +1,9 @@
-r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` will cut it.
+r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` splits it.
 
-Patterns that the native kernels have a scanner for are split by that. The others are read by two engines: the ``regex``
-package here, and the one inside ``tokenizers`` wherever the tokenizer is used. They agree on syntax for the patterns this
-package writes, but not on Unicode's newest characters, so a text that holds a character they see differently is handed to
-the latter, which is slower but right by definition.
+The native kernels have scanners for the named patterns. Other patterns are matched by the ``regex`` package here, and by the
+engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines agree on the syntax of this package's patterns,
+but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine of
+``tokenizers``, which is slower but correct by definition.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 
 Cut = Callable[[str], list[str]]
 
-_MOST_STEPS = 8  # as many as a byte has bits: the native scanner's table of them
+_MOST_STEPS = 8  # the native scanner has one bit of a byte for each
 
 _PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
-# Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: any engine reads these alike.
+# Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: the same in every engine.
 _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|\|)[?*+]?)+")
 
 
 class RegexPreTokenizer:
-    r"""Splits text at the matches of one or more patterns, applied one after another, each to the pieces of the last.
+    r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces of the last.
 
-    A match is a word, and so is whatever is between two matches: nothing is lost. This is the ``isolated`` behaviour of
-    ``tokenizers``' ``Split``, and `to_native` gives exactly that.
+    Each match is a word, and so is the text between two matches. This is the ``isolated`` behaviour of ``tokenizers``'
+    ``Split``, and `to_native` returns that pre-tokenizer.
 
     Args:
-        patterns: Names of `SPLIT_PATTERNS`, or regular expressions.
+        patterns: Names of `SPLIT_PATTERNS`, or regexes.
 
     Attributes:
-        splitting: What the patterns mean.
-        patterns: The regular expressions.
-        scanner: The native kernel that splits as they do, or None.
+        splitting: The splitting of the patterns.
+        patterns: The regexes.
+        scanner: The native scanner with the same splits, or None.
 
     Raises:
-        SGPEError: a name is unknown, or an expression is not valid.
+        SGPEError: a name is unknown, or a regex is not valid.
 
     >>> RegexPreTokenizer("gpt2").split("Hello, world")
     ['Hello', ',', ' world']
@@ -61,12 +61,12 @@ class RegexPreTokenizer:
 
     def __init__(self, *patterns: str) -> None:
         if not patterns:
-            raise SGPEError(f"a split needs a pattern: known are {', '.join(PATTERNS)}, or give a regex")
+            raise SGPEError(f"RegexPreTokenizer needs a pattern: give one of {', '.join(PATTERNS)}, or a regex")
         self._split_by(Splitting.from_regexes(tuple(map(resolve_pattern, patterns))))
 
     @classmethod
     def of(cls, splitting: Splitting) -> RegexPreTokenizer:
-        """Return the pre-tokenizer that cuts (prepared) text as ``splitting`` says."""
+        """Return the pre-tokenizer of a splitting, for prepared text."""
         pre_tokenizer = cls.__new__(cls)
         pre_tokenizer._split_by(splitting)
         return pre_tokenizer
@@ -82,7 +82,7 @@ class RegexPreTokenizer:
         return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``, which join to it. Time grows linearly with the text for named patterns."""
+        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear in the text."""
         if self.scanner is not None:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
@@ -90,38 +90,38 @@ class RegexPreTokenizer:
         return in_turn(self._stages, text) if text else []
 
     def _split_by_backend(self, text: str) -> list[str]:
-        assert self._backend is not None  # without it no two engines disagree
+        assert self._backend is not None  # without the library there is only one engine
         try:
             return [word for word, _ in self._backend.pre_tokenize_str(text)]
         except BaseException as error:
-            # The engine panics, which is not an Exception, on patterns that take exponential time.
+            # On patterns that take exponential time, the engine panics. A panic is not an Exception.
             if type(error).__name__ != "PanicException":
                 raise
-            raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on some text: simplify it") from None
+            raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
         """Return the units of one word: its bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        """Return the words of ``text`` with their character offsets, as ``tokenizers``' ``pre_tokenize_str`` does."""
         return with_offsets(self.split(text))
 
     def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """Split as ``tokenizers.pre_tokenizers.PreTokenizer.custom`` asks a pre-tokenizer to."""
+        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
         pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
-        """Return the same split as a pre-tokenizer of the ``tokenizers`` library.
+        """Return a pre-tokenizer of the ``tokenizers`` library with the same words.
 
         Raises:
-            SGPEError: the library is not there in a version before 1.0, or cannot read a pattern.
+            SGPEError: no version of the library before 1.0 is installed, or it cannot read a pattern.
         """
         return tokenizers_library.splitter(self.patterns)
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Return the pieces of a text that is cut in several ways, each of which is given the pieces of the last."""
+    """Apply stages of cutting to a text. Each stage cuts the pieces of the last."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -129,7 +129,7 @@ def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
 
 
 def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
-    """Return each word with the character offsets where it starts and ends.
+    """Return each word with its start and end in characters.
 
     >>> with_offsets(["a", " bc"])
     [('a', (0, 1)), (' bc', (1, 4))]
@@ -142,10 +142,10 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 
 
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
-    """Cut the library's string into ``words``, keeping its alignment with the original text.
+    """Cut the library's string into ``words``, and keep its alignment with the original text.
 
-    One slice costs the length of the string it is cut from, so the string is halved until one word is left: O(n log n) in
-    all, where slicing word after word off the whole would be quadratic.
+    The time of one slice is proportional to the length of its source, so the string is halved until one word is left. This
+    takes O(n log n); slicing word after word off the whole string would be quadratic.
     """
     if len(words) < 2:
         return [text] if words else []
@@ -158,26 +158,26 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 
 
 def _scanner(splitting: Splitting) -> Scanner | None:
-    """Return the native scanner for a way to cut text; None where a split pattern has none."""
+    """Return the native scanner for a splitting, or None if there is none."""
     letters = splitting.script_letters
     joiners = splitting.script_joiners
     ranges = sorted(one for script in letters for one in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
-        return None  # a scanner tells scripts by the character, and all of them from ASCII
+        return None  # a scanner needs scripts without common characters and without ASCII
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
     if any(a <= last and first <= b for first, last in {one for script in joiners for one in script} for a, b in ranges):
-        return None  # nor can a letter of one be the joiner of another
+        return None  # a letter of one script must not be a joiner of another
     *steps, last = splitting.patterns
-    known = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
-    cuts = [runs_of_class(pattern) for pattern in steps] if known and len(steps) <= _MOST_STEPS else [None]
+    names = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
+    cuts = [runs_of_class(pattern) for pattern in steps] if names and len(steps) <= _MOST_STEPS else [None]
     if None in cuts:
         return None
-    isolated = tuple((runs(one[0]), one[1]) for one in cuts if one)
-    return _native_scanner(known[0], letters, joiners, isolated) if known else None
+    isolated = tuple((runs(cut[0]), cut[1]) for cut in cuts if cut)
+    return _native_scanner(names[0], letters, joiners, isolated) if names else None
 
 
-@lru_cache(64)  # each takes a megabyte
+@lru_cache(64)  # a scanner takes a megabyte
 def _native_scanner(
     name: str, letters: tuple[Ranges, ...], joiners: tuple[Ranges, ...], steps: tuple[tuple[Ranges, int], ...] = ()
 ) -> Scanner:
@@ -190,14 +190,14 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:
-    """Return what to do with each piece, step by step, in Python; None where the two engines may differ."""
+    """Return the stages of cutting in Python; None if the two engines may differ."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
-        # The other regexes begin with the first, so they leave those words whole: only their patterns count, between them.
+        # Every further regex begins with the first one and keeps its words whole, so the patterns only split between words.
         words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:
@@ -209,13 +209,13 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both engines are known to read a regex alike; those that may match nothing differ in where they do."""
-    is_tested = any(known.scanner for known in patterns_of(pattern))
+    """Return whether both engines are known to match a regex alike. They place empty matches differently."""
+    is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
 
 def _isolating(pattern: str) -> Cut:
-    """Cut a text into the matches of a regex and what is between them."""
+    """Return a function that cuts a text into the matches of a regex and the text between them."""
     compiled = regex.compile(pattern)
 
     def cut(text: str) -> list[str]:
@@ -231,7 +231,7 @@ def _isolating(pattern: str) -> Cut:
     return cut
 
 
-# class → its characters that are known to be in both engines' class or in neither's, and those that are not
+# Class → the characters that both engines classify alike, and the characters that they classify differently.
 _trusted: dict[str, set[str]] = {}
 _disputed: dict[str, set[str]] = {}
 
@@ -239,7 +239,7 @@ _disputed: dict[str, set[str]] = {}
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
     """Return whether both engines put every character of ``text`` into the same classes.
 
-    Asked once per character and class, then remembered: the sets grow with the distinct characters seen, at most Unicode.
+    The result for each character and class is cached, so the cache grows with the number of distinct characters.
     """
     if text.isascii() or not tokenizers_library.shows_its_parts():
         return True

@@ -1,9 +1,12 @@
-r"""Cutting a stream of text where it does not matter: between two words, whatever pattern is used, or between two letters.
+r"""Cutting a stream of text at safe places: between words, for every pattern, or between letters.
 
-A *safe cut* stands after a letter or digit and before a punctuation mark, or before a single space that a letter or digit
-follows; or after a line end that follows something other than white space, before a letter or digit. Every named pattern has
-a word boundary there, no pattern looks across it, and normalization does not reach across it either. So the words of the
-parts are the words of the whole.
+A *safe cut* is one of two places:
+
+- after a letter or digit, and before a punctuation mark or a single space with a letter or digit after it;
+- after a line end that follows a character other than white space, and before a letter or digit.
+
+Every named pattern has a word boundary at a safe cut, no pattern looks across it, and normalization does not change
+characters across it. So the words of the parts are the words of the whole.
 """
 
 from __future__ import annotations
@@ -17,23 +20,23 @@ from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_sc
 from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"
-# Marks that every named pattern parts from a letter before them. The danda is not one of them: SGPE's words may hold it.
+# Marks that every named pattern separates from the letter before them. The danda is not among them: SGPE's words may have it.
 _MARK = "[.,!?()…。，、۔،]"
-# searched from the right, so that the last cut is found in time that does not grow with what is before it
+# Searched from the right, so that the time to find the last cut does not depend on the text before it.
 _SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")
 _FIRST_CUT = regex.compile(_SAFE_CUT.pattern.removeprefix("(?r)"))
 _CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
-    r"""Yield chunks cut anywhere as texts cut only where it does not matter; the concatenation stays the same.
+    r"""Regroup the chunks of a stream into texts that end at safe cuts; the concatenation stays the same.
 
-    Each chunk is held until a safe cut is seen after it, so memory grows with the longest stretch without one, not with the
-    stream. A special token that a safe cut could fall into holds the whole text back.
+    A chunk is held until a safe cut follows, so memory is proportional to the longest stretch without a safe cut, not to the
+    stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
 
     Args:
-        longest: A stretch without a safe cut is cut after this many characters all the same, and again after as many more.
-            No chunk may be longer. None for never.
+        longest: Maximum length in characters. A longer stretch without a safe cut is cut at multiples of this length. No
+            chunk may be longer. None for no maximum.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
     ['The', ' quick brown', ' fox']
@@ -42,12 +45,12 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
         yield "".join(chunks)
         return
     held: list[str] = []
-    size = 0  # characters that are held
+    size = 0  # number of held characters
     last_two = ""
     for chunk in chunks:
         if not chunk:
             continue
-        # A cut is seen once the character after it is there, which may be the first of this chunk.
+        # A cut is recognized by the character after it, which may be the first of this chunk.
         window = last_two + chunk
         held.append(chunk)
         size += len(chunk)
@@ -73,18 +76,18 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
 
 
 def _whole_lengths(size: int, longest: int) -> int:
-    """Return how much of a stretch is cut off in whole lengths, so that something is left."""
+    """Return the greatest multiple of ``longest`` below ``size``."""
     return (size - 1) // longest * longest
 
 
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
-    """Yield pieces cut anywhere as pieces in which no letter changes any more; the concatenation stays the same.
+    """Regroup the pieces of a stream so that no piece ends inside a letter; the concatenation stays the same.
 
-    A letter is what a script's own grammar of letters makes it. It comes as soon as a character is there that is no part of
-    it. Takes a few steps for each character, however long a letter is.
+    Letters are defined by the letter grammar of their script. A letter is yielded as soon as the next character cannot
+    belong to it. The time for a character does not depend on the length of the letter.
 
     Args:
-        scripts: Whose letters are to stay whole; in others each character comes at once.
+        scripts: Scripts with letters to keep whole. A character of another script is yielded at once.
 
     >>> list(whole_letters(["න", "ම", "ස්", "ක", "ා", "ර", "ය!"]))
     ['න', 'ම', 'ස්', 'කා', 'රය!']
@@ -102,28 +105,28 @@ def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> I
 
 
 class _Letter:
-    """The letter that is being written: the characters ``held``, and where in the script's grammar they lead."""
+    """An incomplete letter: its characters ``held``, and their state in the script's grammar."""
 
     def __init__(self, scripts: Iterable[str]) -> None:
         self._script_of = script_of_characters(tuple(map(resolve_script, resolve_scripts(scripts))))
         self.held: list[str] = []
         self._walk = Walk({}, {}, None)
         self._state = ""
-        self._whole = 0  # characters held up to the last place where the letter may end
+        self._whole = 0  # number of held characters up to the last possible end of the letter
 
     def add(self, character: str) -> str:
-        """Return what no longer changes once this character has come."""
+        """Add a character, and return the text that further characters cannot change."""
         ready: list[str] = []
-        coming = [character]
-        while coming:
-            character = coming.pop()
+        pending = [character]
+        while pending:
+            character = pending.pop()
             if not self.held:
                 if not self._begins(character):
                     ready.append(character)
-            elif not self._goes_on(character):
-                # As far as the letter is whole it is done; what was read beyond that begins the next.
+            elif not self._continues(character):
+                # The letter ends at its last possible end; read the characters after that again.
                 ready += self.held[: self._whole]
-                coming += [character, *reversed(self.held[self._whole :])]
+                pending += [character, *reversed(self.held[self._whole :])]
                 self.held = []
         return "".join(ready)
 
@@ -138,7 +141,7 @@ class _Letter:
         self.held, self._state, self._whole = [character], state, 1
         return True
 
-    def _goes_on(self, character: str) -> bool:
+    def _continues(self, character: str) -> bool:
         state = self._walk.next_state(self._state, character)
         if state is None:
             return False

@@ -1,7 +1,7 @@
-"""LinguisTriePreTokenizer: the readable form of how words of scripts are cut, and words into units.
+"""LinguisTriePreTokenizer: the readable implementation of splitting text into words, and words into units.
 
-A word is a span that merges never leave; a unit is the atom that training starts from: a syllable in a word of a
-supported script, a byte elsewhere.
+A word is a span that merges never cross. A unit is the smallest part in training: a syllable in a word of a supported
+script, a byte elsewhere.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class LinguisTriePreTokenizer:
-    """Splits text into words by script, and the words into syllables.
+    """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This is the readable form, which says what words and units are. Training and encoding split by `patterns`, the equal
-    regexes, which are faster; units are always found here.
+    This readable implementation defines words and units. Training and encoding split text by the regexes in `patterns`,
+    which are equal and faster. Units always come from this class.
 
-    With a ``pattern``, a word of a script is an optional space, then its letters and marks with the joiners after them;
-    everything between such words is split by the pattern. Without one, words are those of the SGPE document
+    With a ``pattern``, a word of a script is an optional space, then letters and marks of the script with the joiners after
+    them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
     (`segment_into_words`).
 
     Args:
-        scripts: Names of the scripts whose words are kept together.
-        pattern: Name of one of `SPLIT_PATTERNS` or a regular expression for everything else; ``None`` for SGPE's words.
+        scripts: Names of the scripts with words to keep whole.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text; ``None`` for SGPE's words.
 
     Raises:
         SGPEError: a script or pattern is unknown.
@@ -46,19 +46,19 @@ class LinguisTriePreTokenizer:
     def __init__(self, scripts: Iterable[str] = ("sinhala",), pattern: str | None = "o200k") -> None:
         self.scripts = tuple(scripts)
         if not self.scripts:
-            raise SGPEError("LinguisTrie needs a script: give at least one, or use RegexPreTokenizer")
+            raise SGPEError("LinguisTriePreTokenizer needs a script: give at least one, or use RegexPreTokenizer")
         self.trie = LinguisTrie(self.scripts, whole_clusters=pattern is not None)
         self._other = None if pattern is None else RegexPreTokenizer(pattern)
         self.splitting = Splitting("sgpe" if pattern is None else "hybrid", self.scripts, pattern or "", "none")
         self.patterns = self.splitting.regexes
-        # What continues a word of each script.
+        # The characters that continue a word of each script.
         self._inside = {
             name: resolve_script(name).letters_and_marks().union(chr(c) for a, b in joiners for c in range(a, b + 1))
             for name, joiners in zip(self.splitting.scripts, self.splitting.script_joiners, strict=True)
         }
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``; their concatenation is ``text``."""
+        """Return the words of ``text``. Their concatenation is ``text``."""
         if self._other is None:
             units = self.trie.tokenize(text, leading_space=True)
             return ["".join(word) for word in segment_into_words(units, self.scripts)]
@@ -76,24 +76,24 @@ class LinguisTriePreTokenizer:
         return words + self._other.split(text[gap:])
 
     def segment(self, word: str) -> list[str] | list[bytes]:
-        """Return the units of one word: syllables, the first with the word's leading space, or the bytes of any other word.
+        """Return the units of a word: the syllables of a word in one of the scripts, the bytes of any other word.
 
-        In SGPE's words every character of another script is a unit too.
+        The first syllable includes the word's leading space. In SGPE's words every character of another script is a unit.
         """
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
         return self._other.segment(word)
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, in the form of ``tokenizers``' method of this name."""
+        """Return the words of ``text`` with their character offsets, as ``tokenizers``' ``pre_tokenize_str`` does."""
         return with_offsets(self.split(text))
 
     def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """Split as ``tokenizers.pre_tokenizers.PreTokenizer.custom`` asks a pre-tokenizer to."""
+        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
         pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
-        """Return the same words from the ``tokenizers`` library: syllable grammars are regular."""
+        """Return a pre-tokenizer of the ``tokenizers`` library with the same words."""
         return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:
