@@ -1,4 +1,4 @@
-"""How unequal it is what languages pay: needed where tokenizers are balanced, and where they are measured."""
+"""Inequality of costs between languages, for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 
 def gini(costs: Iterable[float]) -> float | None:
-    """Return how unequal costs are: 0 if all are the same, towards 1 if one of them is all there is; None without costs.
+    """Return the Gini coefficient of costs; None if their sum is 0.
 
-    The mean difference of two costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. Here a cost is what a
-    language pays for the same text: tokens per line of line-aligned text.
+    It is 0 if all costs are equal, and close to 1 if a single one of many costs is not 0. It is the mean difference of two
+    costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. The cost of a language is its number of tokens per
+    line of line-aligned text.
 
     >>> gini([1, 1, 1]), gini([0, 0, 3])
     (0.0, 0.6666666666666666)
@@ -19,5 +20,5 @@ def gini(costs: Iterable[float]) -> float | None:
     if not total:
         return None
     n = len(ascending)
-    # The same sum without a double loop: the k-th smallest is the greater of two k - 1 times, and the lesser n - k times.
+    # The same sum without a double loop: the k-th smallest cost is the greater of a pair k - 1 times, and the lesser n - k.
     return sum((2 * place - n - 1) * cost for place, cost in enumerate(ascending, 1)) / (n * total)

@@ -1,6 +1,4 @@
-"""Languages by their codes: names in English and in the language itself, of CLDR, and the code in a file's name; and letters
-by their scripts.
-"""
+"""Languages by their codes: names from CLDR in English and in the language itself, and codes in file names."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script import Script, runs
 from hf_sgpe.splitting.scripts.script_registry import every_script
 
-# What CLDR lacks, or calls otherwise than speakers do: English name, own name.
+# Languages that CLDR lacks, or names differently from their speakers: English name, own name.
 _OWN_NAMES = {
     "awa": ("Awadhi", "अवधी"),
     "bn": ("Bengali", "বাংলা"),
@@ -37,10 +35,10 @@ _OWN_NAMES = {
     "tcy": ("Tulu", "ತುಳು"),
 }
 
-# Codes of Toki Pona and Tongan, which in names of files are mostly words.
+# Codes of Tongan and Toki Pona, which are usually words in file names.
 _NOT_IN_FILE_NAMES = ("to", "tok")
 
-# Of those that no script's record names, which says it itself: Nuosu, Japanese, Lü, Northern Thai.
+# Nuosu, Japanese, Lü and Northern Thai, which are in no script's table. For other languages the table has the answer.
 _WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
@@ -48,9 +46,9 @@ class Language(NamedTuple):
     """One language.
 
     Attributes:
-        english: Its English name, or its code if nothing else is known.
-        native: Its name in its own script, empty if it is not known.
-        spaced: Whether it is written with spaces between words, so that words can be counted.
+        english: English name, or the code if the name is unknown.
+        native: Name in the language itself; empty if it is unknown.
+        spaced: Whether there are spaces between words, so that words can be counted.
     """
 
     code: str
@@ -64,7 +62,7 @@ class Language(NamedTuple):
 
 @cache
 def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
-    """Return what finds each letter and mark of some scripts.
+    """Return a regex that matches each letter and mark of the scripts.
 
     >>> letters_of((every_script()["sinhala"], every_script()["hebrew"])).findall("a ක ש")
     ['ක', 'ש']
@@ -75,7 +73,7 @@ def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
 
 @cache
 def _known(code: str) -> tuple[str, str, str] | None:
-    """Return the short code, the English name and the own name of a language of ISO 639, or None."""
+    """Return the short code, English name and own name of a language by its ISO 639 code; None if it is unknown."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 
@@ -91,12 +89,12 @@ def _known(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Return the language of an ISO 639 code, which may have a BCP 47 suffix; an unknown one is called by its code.
+    """Return the language of an ISO 639 code, with or without a BCP 47 suffix. The name of an unknown language is its code.
 
-    A script in the suffix says whether there are spaces between words: Javanese has them, but not in its own letters.
+    A script in the suffix determines `Language.spaced`: Javanese has spaces between words in Latin letters only.
 
     Raises:
-        SGPEError: it cannot be a language code.
+        SGPEError: the text is not a language code.
 
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("xx"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'xx')
@@ -104,7 +102,7 @@ def language(code: str) -> Language:
     (True, False)
     """
     if not re.fullmatch("[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*", code):
-        raise SGPEError(f"{code!r}: not a language code: write si, ta, en …")
+        raise SGPEError(f"{code!r} is not a language code: write a code such as si, ta or en")
     head, dash, rest = code.partition("-")
     head = head.lower()
     short, english, native = _known(head) or (head, head + dash + rest, "")
@@ -116,7 +114,7 @@ def language(code: str) -> Language:
 
 
 def language_in_name(path: str | os.PathLike[str]) -> str | None:
-    """Return the code of the language that a file's name ends or begins with, or None.
+    """Return the language code at the end or beginning of a file name, or None.
 
     >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
     ('si', 'en', None)
@@ -124,5 +122,5 @@ def language_in_name(path: str | os.PathLike[str]) -> str | None:
     parts = re.split(r"[^a-z0-9]+", Path(path).name.lower())
     while len(parts) > 1 and parts[-1] in ("txt", "jsonl", "parquet", "gz", "xz", "zst", "bz2"):
         parts.pop()
-    found = (_known(part) for part in (parts[-1], parts[0]) if part not in _NOT_IN_FILE_NAMES)
-    return next((known[0] for known in found if known and known[2]), None)
+    languages = (_known(part) for part in (parts[-1], parts[0]) if part not in _NOT_IN_FILE_NAMES)
+    return next((names[0] for names in languages if names and names[2]), None)

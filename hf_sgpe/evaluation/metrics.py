@@ -1,10 +1,9 @@
-"""Measuring tokenizers on text: how many tokens a word takes, and how many syllables, letters and clusters are cut.
+"""Measures of tokenizers on text: tokens per word, shares of cut syllables, letters and clusters, and others.
 
 Text is measured line by line, in NFC, and a word is a run of characters between white space
-(`hf_sgpe.corpora.measured_text`, `hf_sgpe.corpora.held_out`). Text of scripts without spaces between words has no words to
-count. A syllable, letter or cluster
-is cut if a token ends strictly inside it, between two of its characters or two bytes. Measures that compare languages
-need texts that are translations of each other, line by line.
+(`hf_sgpe.corpora.measured_text`, `hf_sgpe.corpora.held_out`). Words are not counted in scripts without spaces between words.
+A syllable, letter or cluster is cut if a token ends strictly inside it, between two characters or two bytes. Measures that
+compare languages need texts that are line-by-line translations of each other.
 """
 
 from __future__ import annotations
@@ -38,27 +37,28 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 TokenEnds = Callable[[str], list[int]]
-"""Text → where each of its tokens ends, in bytes of its UTF-8; a token may end inside a character."""
+"""Text → the end of each token, in bytes of the text's UTF-8; a token may end inside a character."""
 
-# A word as its reader sees it: letters with their marks and joiners, and digits.
+# A word of letters with their marks and joiners, and digits.
 _LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
 
-# Extended grapheme clusters (UAX #29). Flags are first because \X looks back over all of them at each.
+# Extended grapheme clusters (UAX #29). Flags have their own alternative, because \X looks back over all flags at each flag.
 _CLUSTER = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=SpacingMark}\u200D]*+|\X")
-# What makes a cluster one to count: no punctuation or digits, and nothing that is one byte, which no tokenizer can cut.
+# Only clusters with such a character are counted. Punctuation and digits are left out, and so are single bytes, which no
+# tokenizer can cut.
 _BEYOND_ASCII = regex.compile(r"(?![\x00-\x7F])[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]")
 
 RENYI_ALPHA = 2.5
-"""The order that agrees best with BLEU, as Zouhar et al. found (2023, "Tokenization and the Noiseless Channel")."""
+"""The order with the best correlation with BLEU (Zouhar et al. 2023, "Tokenization and the Noiseless Channel")."""
 
 
 @dataclass(frozen=True)
 class Measurable:
-    """A tokenizer in the form that `evaluate` works with; called with a text, it is a `TokenEnds`.
+    """A tokenizer in the form of `evaluate`. Calling it with a text is a `TokenEnds`.
 
     Attributes:
-        encode: Text → the ids of its tokens, and where each ends as in `TokenEnds`.
-        vocab_size: Number of tokens, special tokens included.
+        encode: Text → the ids of its tokens, and their ends as in `TokenEnds`.
+        vocab_size: Number of tokens, including special tokens.
     """
 
     encode: Callable[[str], tuple[list[int], list[int]]]
@@ -70,17 +70,20 @@ class Measurable:
 
 @dataclass
 class Evaluation:
-    """Sums over a text, and measures computed from them, each None if there is nothing to measure.
+    """Sums over a text, and measures computed from the sums. A measure is None if there is nothing to measure.
 
     Attributes:
-        unspaced: Characters of scripts without spaces between words; where they are most, nothing is measured per word.
-        clusters: Extended grapheme clusters with a letter, mark or emoji outside ASCII; cut_clusters: those that are cut.
-        fallback_tokens: Tokens that are only part of a character: their bytes are not whole UTF-8.
-        token_lengths: Length in characters → how many tokens; of all but the fallback tokens.
-        whole_words: Words that are letters, marks and digits, and nothing else; single_words: those that are one token.
-        token_counts: Id → how many tokens; empty if the ids are not known.
-        compared: Name of a small change (`CHANGES`) → tokens of the texts that had it; changed: those that went with it.
-        vocab_size: Number of tokens in the vocabulary; 0 if it is not known.
+        unspaced: Characters of scripts without spaces between words. If they are the majority, measures per word are None.
+        clusters: Extended grapheme clusters with a letter, mark or emoji outside ASCII.
+        cut_clusters: Number of these clusters with a token end inside.
+        fallback_tokens: Tokens with only a part of a character: their bytes are not valid UTF-8.
+        vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
+        whole_words: Words of letters, marks and digits only.
+        single_words: Number of these words that are one token.
+        token_lengths: Length in characters → number of tokens, without the fallback tokens.
+        token_counts: Id → number of tokens; empty if the ids are unknown.
+        compared: Name of a small change (`CHANGES`) → number of tokens in the texts before the change.
+        changed: Name of a small change → number of these tokens that the change replaced.
     """
 
     lines: int = 0
@@ -105,7 +108,7 @@ class Evaluation:
     changed: Counter[str] = field(default_factory=Counter, repr=False)
 
     def has_spaces(self) -> bool:
-        """Return whether the text is in a script with spaces between words, so that words can be counted."""
+        """Return whether most of the text is in scripts with spaces between words, so that words can be counted."""
         return 2 * self.unspaced <= self.characters
 
     @property
@@ -115,7 +118,7 @@ class Evaluation:
 
     @property
     def tokens_per_character(self) -> float | None:
-        """Tokens divided by code points: what can be compared where words cannot be counted."""
+        """Tokens divided by code points, for texts in which words cannot be counted."""
         return self.tokens / self.characters if self.characters else None
 
     @property
@@ -140,17 +143,17 @@ class Evaluation:
 
     @property
     def cut_cluster_share(self) -> float | None:
-        """Share of what a reader sees as one character, in any script, with a token end inside, 0 to 1.
+        """Share of the extended grapheme clusters, in any script, with a token end inside, 0 to 1.
 
-        These are extended grapheme clusters. Those of ASCII alone are left out, for they cannot be cut: with them the share
-        would tell how much English there is. So are punctuation and digits. None where there are hardly any, one in a
-        thousand characters: a few accents in English tell nothing.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of ASCII only cannot be cut and are left
+        out; otherwise the share would depend on the amount of English. Punctuation and digits are left out too. None if at
+        most one in a thousand characters begins such a cluster, as with a few accents in English.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
     @property
     def fallback_rate(self) -> float | None:
-        """Share of the tokens that are only part of a character, 0 to 1."""
+        """Share of the tokens with only a part of a character, 0 to 1."""
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
@@ -165,18 +168,21 @@ class Evaluation:
 
     @property
     def renyi_efficiency(self) -> float | None:
-        """How evenly the tokens use the vocabulary: Rényi entropy of their ids, order 2.5, divided by its maximum."""
+        """Evenness of the use of the vocabulary: Rényi entropy of the ids, order 2.5, divided by its maximum."""
         if not self.token_counts or self.vocab_size < 2:
             return None
         return renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
 
     @property
     def vocabulary_used(self) -> float | None:
-        """Share of the vocabulary that occurs among the tokens, 0 to 1; it grows with the text."""
+        """Share of the vocabulary that occurs in the text, 0 to 1. It grows with the length of the text."""
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Return tokens by those of ``reference``, the same lines in another language; None if their numbers differ."""
+        """Return the number of tokens divided by that of ``reference``, the same lines in another language.
+
+        Return None if the numbers of lines differ.
+        """
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(
@@ -185,8 +191,8 @@ class Evaluation:
         """Count a syllable and its letters, and return whether one of ``ends`` cuts it.
 
         Args:
-            ends: Where tokens end, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
-            length: Letter → its length in that unit.
+            ends: Token ends, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
+            length: Letter → its length in this unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -198,7 +204,7 @@ class Evaluation:
         return True
 
     def add_clusters(self, text: str, ends: Sequence[int]) -> None:
-        """Count the grapheme clusters that have a letter, mark or emoji outside ASCII, and those that are cut."""
+        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and the cut ones among them."""
         if text.isascii():
             return
         stop = 0
@@ -209,25 +215,24 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of ``text`` that consist of letters, and those that are one token, with or without the space in
-        front of them."""
+        """Count the words of letters in ``text``, and the words that are one token, with or without the space before them."""
         places = _byte_offsets(text)
-        known = {0, *ends}
+        boundaries = {0, *ends}
         for word in _LETTERS.finditer(text):
             start, stop = places[word.start()], places[word.end()]
             self.whole_words += 1
-            begins = start in known or (text[word.start() - 1 : word.start()] == " " and start - 1 in known)
-            self.single_words += stop in known and begins and not ends_inside(ends, start, stop)
+            begins = start in boundaries or (text[word.start() - 1 : word.start()] == " " and start - 1 in boundaries)
+            self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Count the tokens of ``text``, which are ``ids``, that change with each of `small_changes`."""
+        """Count the tokens of ``text`` (``ids``) that each of its `small_changes` replaces."""
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
             self.changed[change] += (before - Counter(form.encode(changed)[0])).total()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return sums, measures and the distribution of lengths as plain JSON values."""
+        """Return sums, measures and the distribution of token lengths as plain JSON values."""
         counters = ("token_counts", "token_lengths", "compared", "changed")
         sums = {name: value for name, value in vars(self).items() if name not in counters}
         lengths = dict(sorted(self.token_lengths.items()))
@@ -236,19 +241,20 @@ class Evaluation:
 
 
 MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance(member, property))
-"""Names of the measures of one text, each a property of `Evaluation`."""
+"""Names of the measures, the properties of `Evaluation`."""
 
 
 def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
-    """Measure one tokenizer (one of this package's, or any as `load_measurable` gives it) on some lines.
+    """Measure a tokenizer on lines of text.
 
-    Reads the lines once; memory grows with the vocabulary, not with the text.
+    The lines are read once. Memory grows with the vocabulary, not with the text.
 
     Args:
-        tokenizer: A plain `TokenEnds` has no ids, so measures of ids stay None.
+        tokenizer: A tokenizer of this package, or any tokenizer from `load_measurable`. A plain `TokenEnds` has no ids, so
+            measures of ids are None.
 
     Raises:
-        SGPEError: it is of another class of transformers.
+        SGPEError: the tokenizer is of another class of transformers.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -283,7 +289,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
 
 
 def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
-    """Yield the length of each token in characters; None for one that begins or ends inside a character.
+    """Yield the length of each token in characters; None for a token that begins or ends inside a character.
 
     >>> list(token_lengths("aක", [1, 2, 4]))
     [1, None, None]
@@ -297,12 +303,12 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
 
 
 def _byte_offsets(text: str) -> list[int]:
-    """Return where each character starts in the UTF-8 of ``text``, and where the last one stops."""
+    """Return the start of each character in the UTF-8 of ``text``, and the end of the last one."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
 def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
-    """Return the Rényi entropy, in nats, of a distribution given by counts; its order ``alpha`` must not be 1.
+    """Return the Rényi entropy of counts in nats. The order ``alpha`` must not be 1.
 
     >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
     1.0
@@ -333,22 +339,22 @@ def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that is not byte-level BPE: its ``tokenizer.json``, and where that is from."""
+    """A tokenizer that is not byte-level BPE: its ``tokenizer.json`` and the source of that file, for messages."""
 
     content: str
     where: str
 
 
 def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Return a tokenizer of any kind in one of two forms.
+    """Return a tokenizer of any kind as a `BPETokenizer` if it is byte-level BPE, else as a `ForeignTokenizer`.
 
     Args:
-        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file, folder or Hub
-            repository with a ``tokenizer.json``.
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
+            Hub repository with a ``tokenizer.json``.
 
     Raises:
         SGPEError: there is no such tokenizer, or it is damaged.
-        TypeError: it is something else.
+        TypeError: the argument is not a tokenizer.
     """
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer
@@ -360,7 +366,9 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
             return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
-        raise TypeError(f"expected a tokenizer, or where to find one, not {type(tokenizer).__name__}")
+        raise TypeError(
+            f"expected a tokenizer, or the file, folder or Hub repository of one, not {type(tokenizer).__name__}"
+        )
     content = backend.to_str()
     try:
         return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
@@ -369,39 +377,39 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository), to measure it.
+    """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
 
-    Special tokens are neither added nor recognised. Byte-level BPE runs in this package, anything else in ``tokenizers``.
+    Special tokens are neither added nor recognized. Byte-level BPE runs in this package, other tokenizers in ``tokenizers``.
 
     Raises:
         SGPEError: there is no such tokenizer, or it is damaged.
     """
-    known = read_tokenizer(path_or_repo)
-    return known if isinstance(known, BPETokenizer) else _foreign(*known)
+    tokenizer = read_tokenizer(path_or_repo)
+    return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
-    """Load any tokenizer, as `load` does, in the one form that `evaluate` works with."""
+    """Load any tokenizer as `load` does, and return it as a `Measurable`."""
     return measurable(load(path_or_repo))
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Return the `BPETokenizer` in an `SGPETokenizerFast`, and anything else as it is.
+    """Return the `BPETokenizer` of an `SGPETokenizerFast`, and any other tokenizer unchanged.
 
     Raises:
-        SGPEError: it is of another class of transformers, which says too little of where its tokens end.
+        SGPEError: the tokenizer is of another class of transformers, which does not report the ends of its tokens in bytes.
     """
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()
     if hasattr(tokenizer, "backend_tokenizer"):
         raise SGPEError(
-            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it by hf_sgpe.evaluation.metrics.load"
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it with hf_sgpe.evaluation.metrics.load"
         )
     return tokenizer
 
 
 def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
-    """Return a tokenizer in the form that `evaluate` works with; errors as there.
+    """Return a tokenizer as a `Measurable`; errors as in `evaluate`.
 
     >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
     [2, 3]
@@ -423,7 +431,7 @@ def foreign_backend(content: str, where: str) -> Tokenizer:
     """Load a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
 
     Raises:
-        SGPEError: it is damaged; the message names ``where`` it comes from.
+        SGPEError: the file is damaged; the message begins with ``where``.
     """
     try:
         tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))

@@ -1,4 +1,4 @@
-"""The measurements of a tokenizer and of its baselines, and the measures that tables show."""
+"""Measurements of a tokenizer and its baselines, and the measures in tables."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.metrics import Evaluation, Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
-# What means nothing where words have no spaces between them; and what is shown only there.
+# Measures for languages with spaces between words, and for languages without.
 _WITH_SPACES = ("tokens_per_word", "single_token_words", "changed_tokens")
 _WITHOUT_SPACES = ("tokens_per_character",)
 
 REFERENCE = "en"
-"""The language that others are compared with, if it is among them."""
+"""The language that other languages are compared with, if there is text in it."""
 
 
 class Word(NamedTuple):
-    """A word of a text, and its tokens in running text.
+    """A word of a text with its tokens in running text.
 
     Attributes:
-        tokens: Name of a tokenizer → the text of each token without the space before the word, or None where a token is only
+        tokens: Name of a tokenizer → the text of each token, without the space before the word; None for a token with only a
             part of a character.
     """
 
@@ -32,14 +32,14 @@ class Word(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What `hub_cards.compare` measured.
+    """The result of `hub_cards.compare`.
 
     Attributes:
-        tokenizers: Name → tokenizer; the first is the one that the comparison is about, the others are baselines.
+        tokenizers: Name → tokenizer. The first is the compared tokenizer, the others are baselines.
         sources: Code of a language → names of the files with its text.
-        evaluations: Code → name of a tokenizer → what was measured.
-        compression: Code → number of tokens in the vocabulary → bytes per token with the first merges only.
-        words: Code → frequent words; with conjuncts where the text is in a script of `SCRIPTS`.
+        evaluations: Code of a language → name of a tokenizer → measurements.
+        compression: Code of a language → size of the vocabulary → bytes per token with the first merges only.
+        words: Code of a language → frequent words; words with conjuncts if the text is in a script of `SCRIPTS`.
     """
 
     tokenizers: dict[str, BPETokenizer | Measurable]
@@ -50,23 +50,23 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """Name of the tokenizer that the comparison is about."""
+        """Name of the compared tokenizer."""
         return next(iter(self.tokenizers))
 
     @property
     def baselines(self) -> list[str]:
-        """Names of the others."""
+        """Names of the baselines."""
         return list(self.tokenizers)[1:]
 
     def spaced(self, code: str) -> bool:
-        """Return whether a language, and its text here, is written with spaces between words."""
+        """Return whether a language and its measured text have spaces between words."""
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
-        """Return one number: ``parity`` with English, or a measure of `Evaluation`; None where it means nothing.
+        """Return a measure of `Evaluation`, or ``parity`` with English; None if the measure does not apply.
 
-        A language that is written without spaces has nothing per word, and tokens per character instead. Parity takes line n
-        of both texts for the same sentence, and so is None where their numbers of lines differ.
+        A language without spaces between words has tokens per character instead of measures per word. Parity compares texts
+        line by line, so it is None if their numbers of lines differ.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
@@ -80,7 +80,10 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Return the Gini coefficient of tokens per line over languages; None unless several have equally many lines."""
+        """Return the Gini coefficient of tokens per line over languages.
+
+        Return None for a single language, or if the numbers of lines differ.
+        """
         evaluations = [row[name] for row in self.evaluations.values()]
         if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
             return None
@@ -88,7 +91,7 @@ class Comparison:
 
 
 class Measure(NamedTuple):
-    """A column of the tables: name of a measure of `Comparison`, its title, how numbers are formatted, what it means."""
+    """A column of a table: name of a measure of `Comparison`, its title, the format of its numbers, and its meaning."""
 
     key: str
     title: str
@@ -96,7 +99,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def show(self, value: float | None) -> str:
-        """Format a number as the card has it.
+        """Format a number for the model card.
 
         >>> CUT_SYLLABLES.show(0.00034), CUT_SYLLABLES.show(0), CUT_SYLLABLES.show(None)
         ('0.034 %', '0 %', '–')
@@ -106,7 +109,7 @@ class Measure(NamedTuple):
         if self.form != "%":
             return format(value, self.form)
         percent = 100 * value
-        # Two significant digits or more: the difference between 0.06 and 0.001 per cent is what this is about.
+        # At least two significant digits, to show differences as small as that of 0.06 and 0.001 per cent.
         digits = 1 if percent >= 9.95 else 2 if percent >= 0.0995 else 3
         return f"{percent:.{digits}f} %" if value else "0 %"
 

@@ -1,4 +1,4 @@
-"""Small changes of a text, as people make them: what a tokenizer makes of them says how well a model will cope."""
+"""Small changes of a text, such as typing errors. A model copes better with a change that replaces few tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANGES = {
     "missing joiner": "the zero-width joiners of a word left out",
     "missing space": "the space in front of a word left out",
 }
-"""Name of a small change → what it is."""
+"""Name of a small change → its description."""
 
 _JOINERS = str.maketrans("", "", "\u200c\u200d")
 _WORD = re.compile(r"\S+")
@@ -19,27 +19,27 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of `CHANGES` and the text with that change in one word of ten, but in at least one.
+    """Yield each name of `CHANGES` with the text after this change in one word of ten, and at least one word.
 
-    A change that no word can have is left out. Which words have it depends on the text alone.
+    Changes that apply to no word are left out. The choice of words depends on the text only.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
     [('typing error', 'ාක ab'), ('missing space', 'කාab')]
     """
     words = list(_WORD.finditer(text))
-    able = {
+    candidates_of = {
         "typing error": [
-            word for word in words if any(one != other for one, other in zip(word[0], word[0][1:], strict=False))
+            word for word in words if any(left != right for left, right in zip(word[0], word[0][1:], strict=False))
         ],
         "missing joiner": [word for word in words if word[0] != word[0].translate(_JOINERS)],
         "missing space": [word for word in words if text[word.start() - 1 : word.start()] == " "],
     }
-    for name, those in able.items():
-        if not those:
+    for name, candidates in candidates_of.items():
+        if not candidates:
             continue
         random = Random(f"{name} {text}".encode(errors="surrogatepass"))
         parts, at = [], 0
-        chosen = random.sample(those, min(len(those), max(1, len(words) // _SHARE)))
+        chosen = random.sample(candidates, min(len(candidates), max(1, len(words) // _SHARE)))
         for word in sorted(chosen, key=lambda word: word.start()):
             start, written = word.start(), word[0]
             if name == "typing error":

@@ -1,4 +1,4 @@
-"""Which lines of a text have the same ids by two tokenizers, and where the others begin to differ."""
+"""Comparison of the ids of two tokenizers, line by line."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from hf_sgpe.evaluation.metrics import Measurable, measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Enough for threads to pay, and little memory.
+# Lines in a batch: enough for threads to be worthwhile, with little memory.
 _LINES = 4096
-# Tokens that are shown before and after the place where two rows part.
+# Number of tokens to show before and after the first difference.
 _BEFORE, _AFTER = 3, 8
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first line with other ids.
+    """The first line with different ids.
 
     Attributes:
-        line: Its number, from 1.
+        line: Number of the line, from 1.
         text: The line.
-        place: How many tokens at its start are the same.
-        old: Texts and ids of the tokens around that place.
-        new: The same by the other tokenizer.
+        place: Number of equal tokens at the start of the line.
+        old: Texts and ids of the first tokenizer's tokens around this place.
+        new: Texts and ids of the second tokenizer's tokens around this place.
     """
 
     line: int
@@ -37,14 +37,14 @@ class Difference:
 
 @dataclass
 class IdComparison:
-    """How the ids of a text compare.
+    """The result of `compare_ids`.
 
     Attributes:
-        lines: How many lines were compared.
-        same: How many of them have the same ids.
-        old_tokens: How many tokens they have by the first tokenizer.
-        new_tokens: The same by the second.
-        difference: The first line that differs, or None.
+        lines: Number of compared lines.
+        same: Number of lines with equal ids.
+        old_tokens: Number of tokens by the first tokenizer.
+        new_tokens: Number of tokens by the second tokenizer.
+        difference: The first line with different ids, or None.
     """
 
     lines: int = 0
@@ -54,39 +54,41 @@ class IdComparison:
     difference: Difference | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the comparison as JSON values."""
         return asdict(self)
 
 
 def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, lines: Iterable[str]) -> IdComparison:
-    """Encode each line by both tokenizers; special tokens are neither added nor recognised.
+    """Encode each line with two tokenizers, and compare the ids. Special tokens are neither added nor recognized.
 
     Args:
-        old: As `hf_sgpe.evaluation.metrics.load` gives it.
-        new: The other tokenizer.
-        lines: Read once; they need not fit into memory.
+        old: First tokenizer, from `hf_sgpe.evaluation.metrics.load`.
+        new: Second tokenizer.
+        lines: Lines of text. They are read once and need not fit into memory.
 
     >>> old = BPETokenizer.train_from_iterator(["ab"], 256)
     >>> new = BPETokenizer.train_from_iterator(["ab"], 257)
-    >>> found = compare_ids(old, new, ["b a", "cab"])
-    >>> found.same, found.lines, found.difference.line, found.difference.place
+    >>> result = compare_ids(old, new, ["b a", "cab"])
+    >>> result.same, result.lines, result.difference.line, result.difference.place
     (1, 2, 2, 1)
     """
-    found = IdComparison()
+    result = IdComparison()
     remaining = iter(lines)
     while batch := list(islice(remaining, _LINES)):
         for line, ours, theirs in zip(batch, _rows(old, batch), _rows(new, batch), strict=True):
-            found.lines += 1
-            found.old_tokens += len(ours)
-            found.new_tokens += len(theirs)
+            result.lines += 1
+            result.old_tokens += len(ours)
+            result.new_tokens += len(theirs)
             if ours == theirs:
-                found.same += 1
-            elif found.difference is None:
+                result.same += 1
+            elif result.difference is None:
                 place = next(
                     (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
                 )
-                found.difference = Difference(found.lines, line, place, _around(old, line, place), _around(new, line, place))
-    return found
+                result.difference = Difference(
+                    result.lines, line, place, _around(old, line, place), _around(new, line, place)
+                )
+    return result
 
 
 def _rows(tokenizer: BPETokenizer | Measurable, batch: list[str]) -> Iterator[list[int]]:

@@ -1,9 +1,9 @@
 r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` splits it.
 
 The native kernels have scanners for the named patterns. Other patterns are matched by the ``regex`` package here, and by the
-engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines agree on the syntax of this package's patterns,
-but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine of
-``tokenizers``, which is slower but correct by definition.
+engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines agree on the syntax of this package's
+patterns, but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine
+of ``tokenizers``, which is slower but correct by definition.
 """
 
 from __future__ import annotations

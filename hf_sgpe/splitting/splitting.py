@@ -1,7 +1,7 @@
-r"""Splitting: how text is cut into words, as one immutable value. Only this module knows how regexes spell it.
+r"""Splitting: the settings that cut text into words, as one immutable value. Only this module writes and reads its regexes.
 
-A word is a span that merges never leave. Settings make a `Splitting`, and so does, by `Splitting.from_regexes`, the reader
-of a saved tokenizer; counts, tokenizers, kernels and exporters carry it and ask it.
+A word is a span that merges never cross. Settings make a `Splitting`, and `Splitting.from_regexes` reads the one of a saved
+tokenizer. Counts, tokenizers, kernels and exporters carry it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hf_sgpe.splitting.scripts.script_tables import TEN
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named way to cut text, and what it takes where the user leaves that open.
+    """A named way to cut text, with its default settings.
 
     Attributes:
-        meaning: What words are, in half a sentence.
-        uses_scripts: Words of the scripts are cut by syllable.
-        uses_pattern: A split pattern cuts everything else.
-        normalization: One of `NORMALIZATIONS`.
-        special_tokens: Of a tokenizer that is trained with it.
-        special_tokens_position: Where their ids are.
-        words_of: The recipe that cuts text into the same words; empty for its own. A `Splitting` has that one: how words are
-            learned from is the business of training.
+        meaning: Short description of its words.
+        uses_scripts: Whether words of the scripts are cut by syllable.
+        uses_pattern: Whether a split pattern cuts all other text.
+        normalization: Default normalization, one of `NORMALIZATIONS`.
+        special_tokens: Default special tokens.
+        special_tokens_position: Default position of their ids.
+        words_of: Name of another recipe with the same words, or empty. A `Splitting` has that recipe instead, because the
+            two differ in training only.
     """
 
     meaning: str
@@ -60,31 +60,32 @@ RECIPES = {
     ),
     "bpe": Recipe("words by a split pattern only", uses_scripts=False),
 }
-"""Name of a recipe → what it is."""
+"""Name → recipe."""
 
 
 class HasSplitting(Protocol):
-    """An object that says how text is cut: a `Splitting` itself, a configuration, counts, a tokenizer."""
+    """An object with a splitting: a `Splitting` itself, a configuration, counts, a tokenizer."""
 
     @property
     def splitting(self) -> Splitting:
-        """How text is cut."""
+        """The splitting."""
 
 
 @dataclass(frozen=True)
 class Splitting:
-    r"""How text is cut into words. Equal values cut every text alike.
+    r"""The settings that cut text into words. Equal values cut every text alike.
 
     Args:
-        recipe: One of `RECIPES`; in place of ``portable`` it is ``bpe`` afterwards, whose words it has.
-        scripts: Scripts whose words are cut by syllable, also ``("all",)``; empty for ``bpe``.
-        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for everything else; of some tokenizers made elsewhere several,
-            applied one after another (StarCoder, DeepSeek). Empty for ``sgpe``.
-        normalization: ``none`` or ``nfc``; None for the recipe's own.
-        special_tokens: Their text is taken out before anything is cut. None for the recipe's own.
-        letters: The characters (code point ranges) that words of each script are written with, where a tokenizer was saved
-            under other tables than today's; None for today's.
-        joiners: The same for what stands in words of each script behind their letters.
+        recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
+        scripts: Scripts with words to cut by syllable, or ``("all",)``; empty for ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some tokenizers of other makers (StarCoder,
+            DeepSeek) have several, applied one after another. Empty for ``sgpe``.
+        normalization: ``none`` or ``nfc``; None for the recipe's default.
+        special_tokens: Special tokens, which are taken out of the text before it is cut; None for the recipe's default.
+        letters: Characters of each script's words as code point ranges, for a tokenizer that was saved with other tables;
+            None for the current tables.
+        joiners: Further characters in each script's words after the first, as code point ranges; None for the current
+            tables.
 
     Raises:
         SGPEError: a value is unknown, or a pattern is not a regex.
@@ -112,14 +113,16 @@ class Splitting:
         named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
             more = f" and {len(without) - 1} more" if without[1:] else ""
-            raise SGPEError(f"the recipe sgpe has no syllables for {without[0]}{more}: name other scripts, or take hybrid")
+            raise SGPEError(
+                f"the recipe sgpe has no syllables for {without[0]}{more}: give other scripts, or use the recipe hybrid"
+            )
         scripts = tuple(name for name in named if resolve_script(name).own_words)
         if recipe.uses_scripts and not scripts:
             if named:
                 raise SGPEError(
-                    f"words in {named[0]} are those of the split pattern: take portable, or name another script, too"
+                    f"the split pattern cuts words in {named[0]}: use the recipe portable, or add another script"
                 )
-            raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
+            raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or use the recipe bpe")
         special_tokens = _listed(
             "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens
         )
@@ -127,7 +130,7 @@ class Splitting:
             if not isinstance(token, str):
                 raise SGPEError(f"special tokens must be text, not {token!r}")
         if len(set(special_tokens)) < len(special_tokens):
-            raise SGPEError(f"special tokens occur twice: {', '.join(special_tokens)}")
+            raise SGPEError(f"a special token occurs twice: {', '.join(special_tokens)}: give each token once")
         checked = {
             "scripts": scripts,
             "pattern": self._checked_pattern() if recipe.uses_pattern else "",
@@ -137,10 +140,10 @@ class Splitting:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        # They depend on the letters.
+        # The default joiners depend on the letters.
         object.__setattr__(self, "joiners", None if self.joiners == self._joiners() else self.joiners)
-        for one in self.regexes:
-            _check(one)
+        for pattern in self.regexes:
+            _check(pattern)
 
     def _checked_pattern(self) -> str | tuple[str, ...]:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
@@ -149,24 +152,24 @@ class Splitting:
         return patterns[0] if len(patterns) == 1 else patterns
 
     def __reduce__(self) -> tuple[type[Splitting], tuple[Any, ...]]:
-        # By way of the constructor: another process may not know a script that was added in this one, and should say so.
-        return type(self), tuple(getattr(self, one.name) for one in fields(self))
+        # Unpickle through the constructor, which reports a script that was added in this process only.
+        return type(self), tuple(getattr(self, entry.name) for entry in fields(self))
 
     @classmethod
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Read the regexes of a saved tokenizer: as a recipe if they spell one, else as split patterns.
+        """Return the splitting of a saved tokenizer's regexes: a recipe if they match one, else a list of split patterns.
 
         Raises:
-            SGPEError: one is not a regex, or an argument is wrong.
+            SGPEError: a regex is not valid, or an argument is wrong.
         """
         rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
         if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
             blocks = [(ord(part[0]), ord(part[-1])) for part in regex.findall(".-.", sgpe["inside"], flags=regex.DOTALL)]
             splitting = cls._spelled("sgpe", tuple((block,) for block in blocks), None, (), rest)
-        elif len(regexes) > 1 and all(one.startswith(f"{regexes[0]}|") for one in regexes[1:]):
-            patterns = tuple(one[len(regexes[0]) + 1 :] for one in regexes[1:])
+        elif len(regexes) > 1 and all(pattern.startswith(f"{regexes[0]}|") for pattern in regexes[1:]):
+            patterns = tuple(pattern[len(regexes[0]) + 1 :] for pattern in regexes[1:])
             splitting = cls._spelled("hybrid", *_letters_and_joiners(regexes[0]), patterns, rest)
         else:
             splitting = None
@@ -183,8 +186,8 @@ class Splitting:
         patterns: tuple[str, ...],
         rest: Mapping[str, Any],
     ) -> Splitting | None:
-        """Return the splitting that letters and regexes for all else may spell; None if the letters belong to no script."""
-        scripts = [_script_of(recipe, one) for one in letters]
+        """Return the splitting with these letters and patterns; None if some letters belong to no script."""
+        scripts = [_script_of(recipe, ranges) for ranges in letters]
         if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or any(map(is_name, patterns)):
             return None
         pattern = tuple(map(_named, patterns)) or ""
@@ -192,29 +195,31 @@ class Splitting:
 
     @property
     def splitting(self) -> Splitting:
-        """Itself: what takes a `HasSplitting` takes a splitting, too."""
+        """The splitting itself, so that a splitting is a `HasSplitting`."""
         return self
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The regexes for what is in no word of the scripts, applied one after another."""
+        """The regexes for text outside words of the scripts, applied one after another."""
         names = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
         return tuple(resolve_pattern(name) for name in names) if RECIPES[self.recipe].uses_pattern else ()
 
     @property
     def script_letters(self) -> tuple[Ranges, ...]:
-        """The characters (code point ranges) that words are written with, script by script: in ``sgpe`` whole blocks."""
+        """The characters of each script's words as code point ranges; in ``sgpe`` the script's whole block."""
         return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
     @cached_property
     def script_joiners(self) -> tuple[Ranges, ...]:
-        """What stands in words of each script behind their letters (code point ranges): joiners; in ``hybrid``, but for the
-        scripts of the SGPE document's kind, also the marks that all scripts share; and U+200B where there are no spaces
-        between words, which some writers put there instead."""
+        """The further characters in each script's words after the first, as code point ranges.
+
+        These are joiners. In ``hybrid`` they include U+200B for scripts without spaces between words, because some writers
+        put it between words, and the marks that all scripts share, except for scripts of the SGPE document's kind.
+        """
         return self._joiners() if self.joiners is None else self.joiners
 
     def _joiners(self) -> tuple[Ranges, ...]:
-        """Return the same by today's tables."""
+        """Return `script_joiners` by the current tables."""
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
             return (runs({ord(joiner) for script in scripts for joiner in script.joiners}),) * len(scripts)
@@ -225,42 +230,44 @@ class Splitting:
 
     @cached_property
     def words_regex(self) -> str:
-        """The regex of words in the scripts, in ``hybrid``. Its joiners are literal: some runtimes misread escapes."""
-        joiners = map(_character_class, self.script_joiners)
-        letters = map(_character_class, self.script_letters)
-        words = [f"[{one}][{one}{others}]*" for one, others in zip(letters, joiners, strict=True)]
+        """The regex of words in the scripts, in ``hybrid``. Joiners are literal characters: some runtimes misread escapes."""
+        joiner_classes = map(_character_class, self.script_joiners)
+        letter_classes = map(_character_class, self.script_letters)
+        words = [
+            f"[{letters}][{letters}{joiners}]*" for letters, joiners in zip(letter_classes, joiner_classes, strict=True)
+        ]
         if len(words) == 1:
             return f" ?{words[0]}"
         first = runs(point for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1))
-        # So that other text is passed over at the first look, where it would be tried on each of many scripts.
+        # With many scripts, a lookahead rejects other text at once; otherwise each script would be tried in turn.
         look = f"(?=[{_character_class(first)}])" if len(words) > _FEW_SCRIPTS else ""
         return f" ?{look}(?:{'|'.join(words)})"
 
     @cached_property
     def regexes(self) -> tuple[str, ...]:
-        """The split regexes that a saved tokenizer has, applied one after another."""
+        """The split regexes in the saved tokenizer, applied one after another."""
         if self.recipe == "sgpe":
             inside = "".join(map(_character_class, self.script_letters))
             return (rf" ?[{inside}{_character_class(self.script_joiners[0])}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
-            # The others begin with the first, so that they leave those words whole.
+            # Every further regex begins with the first one, to keep its words whole.
             return (self.words_regex, *(f"{self.words_regex}|{pattern}" for pattern in self.patterns))
         return self.patterns
 
     def covers_all(self, step: int) -> bool:
-        """Return whether the regex of a step is known to match every character, so that nothing is between two matches."""
+        """Return whether the regex of a step is known to match every character, without gaps between matches."""
         return self.recipe == "sgpe" or covers_all(self.regexes[step])
 
     @property
     def base(self) -> SplitPattern | None:
-        """The record of the one split pattern; None if there are several, or it is a regex without a name."""
+        """The only split pattern; None if there are several patterns, or the pattern is a regex without a name."""
         if isinstance(self.pattern, str) and self.pattern in PATTERNS:
             return PATTERNS[self.pattern]
-        known = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
-        return known[0] if known else None
+        records = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
+        return records[0] if records else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. The regexes are among them, so that counts tell tables of different versions apart."""
+        """Return plain JSON values, including the regexes, by which counts distinguish versions of the script tables."""
         return {
             "recipe": self.recipe,
             "scripts": list(self.scripts),
@@ -284,13 +291,13 @@ class Splitting:
             if (regexes := tuple(values["patterns"])) != splitting.regexes:
                 splitting = cls.from_regexes(regexes, normalization, special_tokens)
         except (KeyError, TypeError, AttributeError) as error:
-            raise SGPEError(f"how its words were cut is damaged ({type(error).__name__}: {error})") from None
+            raise SGPEError(f"the settings of its splitting are damaged ({type(error).__name__}: {error})") from None
         if splitting.recipe != recipe:
-            raise SGPEError(f"its split patterns are not those of the recipe {recipe!r}")
+            raise SGPEError(f"its split patterns do not match the recipe {recipe!r}")
         return splitting
 
     def difference(self, other: Splitting) -> str:
-        """Return the first setting in which two ways to cut words differ; empty if there is none."""
+        """Return the name of the first setting in which two splittings differ; empty if they are equal."""
         ours, theirs = self.to_dict(), other.to_dict()
         return next((name for name in ours if ours[name] != theirs[name]), "")
 
@@ -304,7 +311,7 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
-    """Return what words are written with by today's tables: in ``sgpe`` whole blocks, else letters and marks."""
+    """Return the characters of words by the current tables: whole blocks in ``sgpe``, else letters and marks."""
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
 
@@ -316,24 +323,24 @@ def _letters_and_marks(script: Script) -> Ranges:
 
 @cache
 def _marks_of_none() -> str:
-    """Return the marks that all scripts share, without a few that are of Devanagari."""
+    """Return the marks that all scripts share, without the few in the table of Devanagari."""
     return "".join(sorted(set(shared_marks()).difference(*(script.letters_and_marks() for script in TEN))))
 
 
 def _named(pattern: str) -> str:
-    known = patterns_of(pattern)
-    return known[0].name if known else pattern
+    records = patterns_of(pattern)
+    return records[0].name if records else pattern
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the script that most of the letters belong to by today's tables; empty if there is none."""
+    """Return the script with most of the letters by the current tables; empty if there is none."""
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
 
     near = [name for name, script in every_script().items() if shared((script.block,))]
     count, name = max(
-        ((shared(_letters(recipe, (name,))[0]), name) for name in near), default=(0, ""), key=lambda one: one[0]
+        ((shared(_letters(recipe, (name,))[0]), name) for name in near), default=(0, ""), key=lambda pair: pair[0]
     )
     return name if count else ""
 
@@ -359,14 +366,14 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """Return the scripts' letters and joiners in a regex that `Splitting.words_regex` wrote; empty for any other regex."""
+    """Return the letters and joiners of each script in a regex of `Splitting.words_regex`; empty for any other regex."""
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))
     return tuple(map(runs, letters)), tuple(runs(all_ - first) for first, all_ in zip(letters, inside, strict=True))
 
 
 def _points(text: str) -> set[int]:
-    """Return the code points of what stands between the brackets of a class without escapes."""
+    """Return the code points in a regex class, from the text between its brackets, which has no escapes."""
     points: set[int] = set()
     for part in regex.findall(".-.|.", text, flags=regex.DOTALL):
         points.update(range(ord(part[0]), ord(part[-1]) + 1))

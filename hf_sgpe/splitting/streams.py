@@ -20,7 +20,7 @@ from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_sc
 from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"
-# Marks that every named pattern separates from the letter before them. The danda is not among them: SGPE's words may have it.
+# Marks that every named pattern separates from the letter before them. The danda is missing: SGPE's words may have it.
 _MARK = "[.,!?()…。，、۔،]"
 # Searched from the right, so that the time to find the last cut does not depend on the text before it.
 _SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")

@@ -1,4 +1,4 @@
-"""LinguisTrie: text → written syllables, by walking a script's grammar. Nothing here knows about tokens or training."""
+"""LinguisTrie: text → written syllables, by the grammars of scripts. This module does not depend on tokens or training."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ _GRAPHEME_CLUSTER = regex.compile(r"\X")
 
 
 class LinguisTrie:
-    """Cuts text into syllables: a consonant cluster or an independent vowel, with its signs and modifiers.
+    """A cutter of text into syllables. A syllable is a consonant cluster or an independent vowel with signs and modifiers.
 
-    Conjuncts are never cut, whether they are written with a joiner or without. Whatever belongs to no syllable (orphaned
-    signs, other scripts, punctuation, white space) is emitted character by character, so joining the result always gives
-    the text back.
+    Conjuncts stay whole, with or without joiners. Text outside syllables (orphaned signs, other scripts, punctuation, white
+    space) is cut into characters, so the concatenation of the units is the text.
 
-    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case, and nine more
-    scripts go by its rules. What is trained on is a little more than that: see ``whole_clusters``.
+    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case. Nine more
+    scripts follow its rules. Training keeps a little more whole: see ``whole_clusters``.
 
     Args:
-        scripts: Names of the scripts whose syllables are to be found, or ``all``.
-        whole_clusters: Cut no extended grapheme cluster (UAX #29) that begins with a letter of the scripts: signs, joiners
-            and accents that the document leaves as orphans stay with what they are written behind. Scripts that the document
-            does not tell of have this anyway.
+        scripts: Names of the scripts with syllables, or ``all``.
+        whole_clusters: Also keep every extended grapheme cluster (UAX #29) whole that begins with a letter of the scripts.
+            Signs, joiners and accents that are orphans in the document then stay with the character before them. Scripts
+            outside the document always have whole clusters.
 
     Raises:
         SGPEError: a script is unknown.
@@ -59,11 +58,11 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """Return the units of ``text`` in order; their concatenation is ``text``. Time grows linearly with the text.
+        """Return the units of ``text`` in order. Their concatenation is ``text``, and time is linear in the text.
 
         Args:
-            leading_space: Attach a space to the unit that follows it. Of a run of white space only the last character is
-                attached, and only if it is a plain space; a space with nothing after it is a unit of its own.
+            leading_space: Attach a space to the unit after it. In a run of white space only the last character is attached,
+                and only if it is a plain space. A space at the end of the text is a unit of its own.
         """
         if not isinstance(text, str):
             raise TypeError(f"tokenize takes a str, not {type(text).__name__}")
@@ -89,7 +88,7 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return where each unit of `tokenize` ends, in characters: the fastest form, since no string is made.
+        """Return the end of each unit of `tokenize`, in characters. This is faster, because it creates no strings.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -103,9 +102,10 @@ class LinguisTrie:
         return np.cumsum([len(unit) for unit in self.tokenize(text, leading_space)], dtype=np.int64)
 
     def letters(self, unit: str) -> list[str]:
-        """Return the visible letters of one unit, without its leading space: what a reader sees as one sign.
+        """Return the visible letters of a unit, without its leading space.
 
-        Finer than the syllable where a virama without joiner stays visible.
+        A visible letter is what a reader sees as one sign. A syllable has several of them if a virama without a joiner is
+        visible.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -123,10 +123,12 @@ class LinguisTrie:
         return letters
 
     def count_units(self, words: Iterable[bytes], counts: Iterable[int], *, every_word: bool = False) -> dict[str, int]:
-        """Count the units of words (UTF-8) that occur ``counts`` times, with the words' leading spaces.
+        """Count the units of words, with the words' leading spaces.
 
         Args:
-            every_word: Cut up words of no script, too, character by character.
+            words: The words in UTF-8.
+            counts: Number of occurrences of each word.
+            every_word: Also count the characters of words outside the scripts.
 
         >>> LinguisTrie().count_units(["කක".encode(), b"a"], [2, 1])
         {'ක': 4}
@@ -142,7 +144,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Return how many running words begin in each script, by its name; arguments as for `count_units`.
+        """Count the running words that begin in each script; arguments as for `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -157,7 +159,7 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return the class letter of each character of ``unit``, or ``-``; its first character tells the script.
+        """Return the class letter of each character of ``unit``, or ``-``, in the script of its first character.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -167,13 +169,14 @@ class LinguisTrie:
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
-        """Return the name of the script that ``unit``, a syllable or word with or without its leading space, begins in."""
+        """Return the name of the script at the beginning of a syllable or word, with or without its leading space."""
         script = self._script_of.get(unit.removeprefix(" ")[:1])
         return script.name if script else None
 
     def must_earn(self, unit: str) -> bool:
-        """Return whether the characters of ``unit`` have to earn their tokens: they are of a script by grapheme clusters,
-        which may have thousands.
+        """Return whether the characters of ``unit`` get a token only by their frequency.
+
+        This holds for scripts by grapheme clusters, which may have thousands of characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
@@ -188,12 +191,12 @@ class LinguisTrie:
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """Return the script of each letter and mark of some scripts, which have none in common."""
+    """Return the script of each letter and mark. Scripts have no common letters or marks."""
     return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
 class Walk(NamedTuple):
-    """A grammar, the classes of characters that it is written in, and the states in which a walk may end; None for all."""
+    """A grammar with its character classes, and the states in which a walk may end; None for all states."""
 
     grammar: Grammar
     classes: dict[str, str]
@@ -214,7 +217,7 @@ class Walk(NamedTuple):
         return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
 
     def next_state(self, state: str, character: str) -> str | None:
-        """Return where a character leads to; None if the walk ends before it."""
+        """Return the state after a character; None if the walk ends before the character."""
         return self.grammar[state].get(self.classes.get(character, ""))
 
     def may_end(self, state: str) -> bool:
@@ -222,7 +225,7 @@ class Walk(NamedTuple):
         return self.ends is None or state in self.ends
 
     def end(self, text: str, start: int) -> int:
-        """Return where the longest walk from ``start`` ends; at least one character on."""
+        """Return the end of the longest walk from ``start``, at least ``start + 1``."""
         state = self.next_state("start", text[start])
         position = end = start + 1
         while state and position < len(text):
@@ -235,7 +238,7 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """Return the native form of the scripts' tables: classes have numbers from 2 on; 1 is that of other letters."""
+    """Return the native form of the scripts' tables. Classes are numbered from 2; 1 is for letters without a class."""
     import hf_sgpe._native as _native
 
     walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
@@ -259,7 +262,7 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Return whether a unit has no character of the scripts' blocks and no joiner of theirs (document, section 3.1).
+    """Return whether a unit has no character of the scripts' blocks and no joiner of the scripts (document, section 3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")
     (True, False)
@@ -277,7 +280,7 @@ def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
     """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
 
-    A boundary is a word of its own. Other units join the word before them unless they begin with a space.
+    A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space.
 
     >>> segment_into_words(["ශ්‍රී", " ලං", "කා", "ව", ".", " ", "a"])
     [['ශ්\u200dරී'], [' ලං', 'කා', 'ව'], ['.'], [' '], ['a']]

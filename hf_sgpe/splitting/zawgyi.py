@@ -1,13 +1,12 @@
-"""Burmese in Zawgyi: recognises it, and writes it as Unicode does.
+"""Burmese in Zawgyi: detection, and conversion to Unicode.
 
-Zawgyi is a font whose text uses the characters of Unicode's block Myanmar in another way: signs are written in the order in
-which they are seen, so that ``ေ`` and ``ြ`` come before the letter that they are read after; a letter below another is one
-character; and a sign that is drawn in several widths has a character for each. A tokenizer that learns from text in both
-learns two languages.
+Zawgyi is a font encoding that uses the characters of Unicode's Myanmar block in its own way. Signs are stored in visual
+order: ``ေ`` and ``ြ`` precede their letter. A letter below another letter is one character, and a sign that is drawn in
+several widths has several characters. To a tokenizer, text in both encodings is text in two languages.
 
-What each character of Zawgyi stands for is what the converters in use agree on; see CLDR's transform ``Zawgyi-my``
-(https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs is that of
-https://www.unicode.org/notes/tn11/. Signs are not moved by rules for pairs of them: they are sorted, syllable by syllable.
+The meaning of each Zawgyi character follows the common converters; see CLDR's transform ``Zawgyi-my``
+(https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs follows
+https://www.unicode.org/notes/tn11/. Other converters move signs by rules for pairs; this one sorts the signs of a syllable.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import regex
 
 _MYANMAR = regex.compile(r"[\u1000-\u109F]")
 
-# Letters of Burmese, and of Mon, Karen, Shan and others that have letters of their own in the block.
+# Letters of Burmese, and the additional letters of Mon, Karen, Shan and other languages in the block.
 _ALL_LETTERS = (
     r"\u1000-\u102A\u103F\u104E\u1050-\u1055\u105A-\u105D\u1061\u1065\u1066\u106E-\u1070\u1075-\u1081\u108E"
     r"\uA9E0-\uA9FE\uAA60-\uAA7F"
 )
 
-# Letters that Shan does not have: it has others for them.
+# Burmese letters that Shan replaces by letters of its own.
 _NOT_IN_SHAN = (
     r"\u1000-\u1003\u1005-\u1009\u100B-\u100F\u1012-\u1014\u1016-\u1018\u101F-\u1021\u1023-\u1027\u1029\u102A\u103F"
 )
 _SIGNS_ON_LETTERS = r"\u102B-\u1030\u1032-\u1034\u1036\u103B-\u103E"
 
-# What no language has in Unicode.
+# Sequences that no language has in Unicode.
 _IN_ZAWGYI_ONLY = regex.compile(
     "|".join(
         [
@@ -38,42 +37,43 @@ _IN_ZAWGYI_ONLY = regex.compile(
             rf"(?<![{_ALL_LETTERS}\u1031\u103A-\u103E\u105E-\u1060\u1082\u200B-\u200D])\u1031",
             # The medial sign ျ, in Zawgyi ြ, with no letter before it.
             rf"(?<![{_ALL_LETTERS}\u103A\u103B\u200B-\u200D])\u103B",
-            # The sign that puts a letter below another, in Zawgyi the asat, before none that can be there.
+            # The virama, in Zawgyi the asat, with no stackable letter after it.
             r"\u1039(?![\u1000-\u1019\u101C\u101E\u1020\u1021\u1050-\u1055\u105A-\u105D])",
-            # The asat, in Zawgyi ျ, before a vowel sign, but for one typed behind ျ by mistake.
+            # The asat, in Zawgyi ျ, before a vowel sign, except after ျ, where it is a typing error.
             r"(?<!\u103B)\u103A[\u102B-\u102E\u1032]",
-            # The narrow ု of Zawgyi, which is a sign of Mon, with ိ, and the narrow signs behind vowel signs of Kayah.
+            # The narrow ု of Zawgyi, in Unicode a sign of Mon, after ိ; and the narrow signs after vowel signs of Kayah.
             r"[\u102D\u1071-\u1074]\u1033|[\u1071-\u1074]\u1034",
-            # Letters of Shan, in Zawgyi those below others and ြ, at letters that Shan does not have.
+            # Letters of Shan, in Zawgyi stacked letters and ြ, next to letters that Shan does not have.
             rf"[{_NOT_IN_SHAN}][\u1075-\u107C\u1080\u1081\u1085\u1093]|[\u107E-\u1084][{_NOT_IN_SHAN}]",
-            # A letter of Shan among letters without signs: there it ends a syllable, by its asat, or has a sign of its own.
+            # A letter of Shan among letters without signs. In Shan it would end a syllable with an asat, or have a sign.
             r"(?<=[\u1000-\u1021]{2})[\u1075-\u107C](?=[\u1000-\u1021](?![\u103A\u1075-\u1081]))",
-            # Digits of Shan, and signs of tones, with a sign on them; a digit of Shan behind a medial sign of Mon; a tone of
+            # Digits of Shan and tone marks with a sign on them; a digit of Shan after a medial sign of Mon; a tone mark of
             # Karen before a vowel sign.
             rf"[\u1069-\u106D\u1087-\u108D\u108F-\u1099][{_SIGNS_ON_LETTERS}]|[\u1090-\u1099][\u1087-\u108A]",
             r"\u1060[\u1090-\u1099]|\u1064[\u102B-\u1032]|\u1062[\u102D-\u1030\u1032-\u1034]",
-            # Any sign with nothing before it.
+            # Any sign without a letter or sign before it.
             r"(?<![\u1000-\u109F\uA9E0-\uA9FE\uAA60-\uAA7F\u200B-\u200D])"
             r"[\u105E-\u1060\u1062-\u1064\u1067-\u106D\u1071-\u1074\u1082-\u108D\u108F]",
         ]
     )
 )
-# What Zawgyi does not have: an asat after ာ, ါ or ့, or before း, but for စ်း, which is ဈး; the character of ှ; kinzi; and
-# an asat, in Zawgyi ျ, at letters that have no ျ, unless a sign follows; so letters of Shan and of Mon.
+# Sequences that Zawgyi does not have: an asat after ာ, ါ or ့, or before း (except စ်း, which is ဈး); the character of ှ;
+# kinzi; an asat, in Zawgyi ျ, after a letter that never has ျ, unless a sign follows; and the same after letters of Shan and
+# Mon.
 _IN_UNICODE_ONLY = regex.compile(
     r"[\u102B\u102C\u1037]\u103A|(?<!\u1005)\u103A\u1038|\u103E|\u103A\u1039"
     r"|[\u1004\u1009\u100A\u100B\u100F-\u1014\u101A\u101D]\u103A(?![\u102B-\u1034\u1036\u1039-\u103E\u1060-\u1097])"
     r"|[\u105A\u1075-\u1081]\u103A(?![\u102B-\u1032])|[\u1004\u1010\u1015\u1019\u101D]\u103A[\u1087-\u108A]"
 )
-# Nor ေ with a sign behind it, but people type that in Zawgyi, too: it counts where nothing else does.
+# ေ before a sign. It should not occur in Zawgyi, but people type it, so it only decides if nothing else does.
 _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u104B]")
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a text in Burmese, by what only one of the two has; of both, the one that it has more of.
+    """Return the encoding of a Burmese text, by the number of sequences that occur in one of the encodings only.
 
-    None where it has as much of either: it has no Burmese, or its letters are the same in both, or mean something in both.
-    Then the text around it decides.
+    Return None if the numbers are equal: the text has no Burmese, or is valid in both encodings. Then use the surrounding
+    text to decide.
 
     >>> encoding_of("ျမန္မာစာ"), encoding_of("မြန်မာစာ"), encoding_of("အလုပ္သမား")
     ('zawgyi', 'unicode', None)
@@ -87,9 +87,9 @@ def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
 
 
 def is_zawgyi(text: str) -> bool:
-    """Return whether a text is Burmese in Zawgyi, and not in Unicode, by what only one of them has.
+    """Return whether a text is Burmese in Zawgyi, not in Unicode.
 
-    A text that can be either is not (see `encoding_of`), and neither is one in Shan, Mon or Karen.
+    Return False for a text that is valid in both encodings (see `encoding_of`), and for Shan, Mon and Karen.
 
     >>> is_zawgyi("ျမန္မာစာ"), is_zawgyi("မြန်မာစာ"), is_zawgyi("ကမာ")
     (True, False, False)
@@ -98,12 +98,12 @@ def is_zawgyi(text: str) -> bool:
 
 
 _KINZI = "\u1064"
-"""One character in Zawgyi, and three in Unicode, which it becomes when all else is in order."""
+"""Kinzi, one character in Zawgyi and three in Unicode. It is converted last."""
 
-# What is another character in Unicode; what is not here is the same, or not of Burmese.
+# Zawgyi character → Unicode. All other characters are the same in both, or not Burmese.
 _CHARACTERS = str.maketrans(
     {
-        # Letters, and two in one.
+        # Letters, and pairs of letters.
         "\u106a": "\u1009",
         "\u106b": "\u100a",
         "\u1086": "\u103f",
@@ -114,7 +114,7 @@ _CHARACTERS = str.maketrans(
         "\u1091": "\u100f\u1039\u100d",
         "\u1092": "\u100b\u1039\u100c",
         "\u1097": "\u100b\u1039\u100b",
-        # Letters below others, in the order of the alphabet, some of them in two widths.
+        # Stacked letters in alphabetical order, some in two widths.
         **{
             below: f"\u1039{letter}"
             for forms, letters in {
@@ -135,7 +135,7 @@ _CHARACTERS = str.maketrans(
         "\u1088": "\u103e\u102f",
         "\u1089": "\u103e\u1030",
         "\u108a": "\u103d\u103e",
-        # Vowel signs, kinzi with some of them, tones, and the asat.
+        # Vowel signs, kinzi with vowel signs, tone marks, and the asat.
         "\u1033": "\u102f",
         "\u1034": "\u1030",
         "\u105a": "\u102b\u103a",
@@ -148,32 +148,32 @@ _CHARACTERS = str.maketrans(
     }
 )
 
-# From here on, text has Unicode's characters in Zawgyi's order.
+# The following patterns match text with Unicode's characters in Zawgyi's order.
 _LETTER = r"[\u1000-\u102A\u103F\u104E]"
-# No more of them than anybody types, so that the time of a long run grows with its length only.
+# At most four, more than anybody types, so that matching is linear in the length of a run.
 _BEFORE_IT = r"(?:\u1031{1,4}\u103C{0,4}|\u103C{1,4}\u1031{0,4})"
 _AFTER_IT = r"[\u102B-\u1030\u1032\u1036\u103A\u103B\u103D\u103E\u1064]"
 
 _AS_IT_IS_SEEN = [
     (regex.compile(pattern), spelling)
     for pattern, spelling in {
-        # No sign begins a word.
+        # A sign cannot begin a word: remove the space before it.
         r"(?<=[\u1000-\u109F])[ \u00A0\u200B]+(?=[\u102B-\u1030\u1032\u1036-\u103B\u103D\u103E])": "",
-        # Digits that look like letters, and are typed for them: ၀ for ဝ, ၇ for ရ, ၄ for ၎.
+        # Digits typed for similar letters: ၀ for ဝ, ၇ for ရ, ၄ for ၎.
         rf"(?<=[\u1031\u103C])\u1040|\u1040(?=\u1039|{_AFTER_IT})": "\u101d",
         r"(?<![\d.,])\u1040(?=[\u1000-\u1021\u1031\u103C])|(?<=[\u1000-\u1021\u102B-\u103E])\u1040(?![\d.,])": "\u101d",
         rf"(?<=[\u1031\u103C])\u1047|\u1047(?=\u1039|{_AFTER_IT})": "\u101b",
         r"(?<!\d)\u1044(?=\u1004\u103A\u1038)": "\u104e",
-        # ၎ is drawn as ၎င်း, and people write either.
+        # ၎ is drawn as ၎င်း; people write both.
         r"\u104E(?!\u1004\u103A\u1038)": "\u104e\u1004\u103a\u1038",
-        # What is drawn over the letter before may be typed after the sign before the next.
+        # A sign above a letter may be typed after the sign that precedes the next letter.
         rf"({_BEFORE_IT})(\u1037?\u103A\u1037?)(?={_LETTER})": r"\2\1",
     }.items()
 ]
 
 _SYLLABLE = regex.compile(
     rf"(?P<before>{_BEFORE_IT}?)(?P<letter>{_LETTER})"
-    # ေ or ြ after its letter: typed as in Unicode, for no letter follows that could have it.
+    # ေ or ြ after its letter, as in Unicode, if no letter follows that it could belong to.
     rf"(?P<after>(?:\u1039[\u1000-\u1021]|[\u1037\u1038]|{_AFTER_IT}|[\u1031\u103C](?!{_BEFORE_IT}?{_LETTER}))*)"
 )
 _SIGNS = {
@@ -183,7 +183,7 @@ _SIGNS = {
     )
 }
 
-# Letters that are drawn as another with a sign, in Unicode's order. The leg of ဉ is hidden by what is below it.
+# Letters that look like another letter with a sign, in Unicode's order. A stacked letter hides the leg of ဉ.
 _ONE_LETTER = {
     "\u101e\u103c\u1031\u102c\u103a": "\u102a",
     "\u101e\u103c": "\u1029",
@@ -200,9 +200,9 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 
 
 def to_unicode(text: str) -> str:
-    """Return text that is in Zawgyi, as Unicode writes it. Whether it is in Zawgyi is not looked at: see `is_zawgyi`.
+    """Convert text in Zawgyi to Unicode, without checking its encoding (`is_zawgyi` does).
 
-    What is read stays. What cannot be seen does not: a sign that stands on a letter twice stands there once.
+    The visible text stays the same. Invisible differences disappear: a sign that occurs twice on a letter is kept once.
 
     >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
     'မြန်မာစာ ၂၀၁၉'
@@ -215,25 +215,25 @@ def to_unicode(text: str) -> str:
 
 
 def _in_order(syllable: regex.Match[str]) -> str:
-    """Return a letter, and its signs in the order of Unicode: kinzi, the letter, those below it, and then the signs."""
+    """Return a syllable in the order of Unicode: kinzi, the letter, stacked letters, signs."""
     letter = syllable["letter"]
-    given = syllable["before"] + syllable["after"]
-    if not given:
+    marks = syllable["before"] + syllable["after"]
+    if not marks:
         return str(letter)
-    below = "".join(regex.findall(r"\u1039.", given))
-    given = regex.sub(r"\u1039.", "", given)
-    signs = set(given)
+    below = "".join(regex.findall(r"\u1039.", marks))
+    marks = regex.sub(r"\u1039.", "", marks)
+    signs = set(marks)
     kinzi = _KINZI if _KINZI in signs else ""
     signs.discard(_KINZI)
-    # Of two signs in one place, the one that covers the other.
+    # If two signs have the same place, keep the sign that covers the other.
     for covered, by in (("\u102d", "\u102e"), ("\u1030", "\u102f")):
         if by in signs:
             signs.discard(covered)
     ordered = "".join(sorted(signs, key=_SIGNS.__getitem__))
-    if "\u103a" in signs and not regex.search(r"[\u102B\u102C].*\u103A", given) and "\u1031" not in signs:
-        # The asat is the letter's, as in ယောက်ျား, ဘုရှ် and ကျွန်ုပ်, and not the vowel's, as in ကျော်.
+    if "\u103a" in signs and not regex.search(r"[\u102B\u102C].*\u103A", marks) and "\u1031" not in signs:
+        # The asat belongs to the letter, as in ယောက်ျား, ဘုရှ် and ကျွန်ုပ်, not to the vowel, as in ကျော်.
         ordered = ordered.replace("\u103a", "")
-        if not signs & {"\u102d", "\u102e"}:  # a letter with these is not killed
+        if not signs & {"\u102d", "\u102e"}:  # a letter with one of these vowels has no asat
             medials = 0 if "\u103b" in signs else len(signs & {"\u103c", "\u103d", "\u103e"})
             ordered = f"{ordered[:medials]}\u103a{ordered[medials:]}".replace("\u103a\u1037", "\u1037\u103a")
     return f"{kinzi}{letter}{below}{ordered}"

@@ -1,13 +1,13 @@
-"""The grammars of written syllables and visible letters: tables that `scripts` refers to. Data, no logic.
+"""The grammars of written syllables and visible letters, as tables without logic.
 
-Characters fall into classes, each with one letter: consonant ``C``, independent vowel ``V``, what is written before its
-consonant ``R`` (repha, the vowels of Thai), nukta ``N``, virama or stacker ``H``, vowel sign or subjoined consonant ``S``,
-modifier ``M`` (anusvara, tone, killer and the like), what follows its consonant as a letter of its own ``W`` (Thai sara a);
-other letters ``O`` (avagraha); ZWJ ``J``, ZWNJ ``Z``, and marks that all scripts share ``X`` (combining accents, variation
-selectors). A few scripts have classes besides.
+Each character has a class, named by a letter: consonant ``C``, independent vowel ``V``, character before its consonant ``R``
+(repha, the vowels of Thai), nukta ``N``, virama or stacker ``H``, vowel sign or subjoined consonant ``S``, modifier ``M``
+(anusvara, tone mark, killer and similar), separate letter after its consonant ``W`` (Thai sara a), other letter ``O``
+(avagraha), ZWJ ``J``, ZWNJ ``Z``, mark of all scripts ``X`` (combining accents, variation selectors). Some scripts have
+further classes.
 
-A grammar is a table of states: from a state, a character's class leads to the next state, or ends the syllable where no
-entry is given. The syllable is the longest walk that ends in a state where one may end.
+A grammar is a table of states. In a state, the class of the next character determines the next state; without an entry, the
+syllable ends before the character. A syllable is the longest walk to a state in which a walk may end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _row(classes: Iterable[str], state: str) -> dict[str, str]:
     return dict.fromkeys(classes, state)
 
 
-# ------------------------------------------------------------- of the SGPE architecture document, and like it
+# ------------------------------------- syllables of the SGPE architecture document, and of scripts by its rules
 
 # C (H J? C)* (H J)? (S | H)? M?   |   V M?
 SGPE_SINHALA: Grammar = {
@@ -34,8 +34,8 @@ SGPE_SINHALA: Grammar = {
 }
 
 # (R? C | V) N? J? (S* H J? C N? J?)* (S* H J? | S+)? M*
-# A vowel can carry a consonant below it (Bengali a with ya-phalaa), a vowel sign a virama (Malayalam half-u), and a joiner
-# before the virama chooses the form of a conjunct (Bengali and Kannada ra).
+# A vowel can have a consonant below it (Bengali a with ya-phalaa), and a vowel sign can have a virama (Malayalam half-u). A
+# joiner before the virama selects the form of a conjunct (Bengali and Kannada ra).
 SGPE_BRAHMIC: Grammar = {
     "start": {"C": "letter", "V": "letter", "R": "repha"},
     "repha": {"C": "letter"},
@@ -50,8 +50,8 @@ SGPE_BRAHMIC: Grammar = {
 
 # --------------------------------------------------------------------------------------------------- syllables
 
-# R* (C | V) (N | S | M | W | J | Z | X)*, and a consonant behind a virama continues it. What belongs to no letter stays with
-# what is before it, however misspelled, so that no extended grapheme cluster is cut (UAX #29, GB9c included).
+# R* (C | V) (N | S | M | W | J | Z | X)*, continued by a consonant after a virama. Stray marks stay with the character
+# before them, even in misspelled words, so that no extended grapheme cluster is cut (UAX #29, including GB9c).
 _MARKS = "NSMJZX"
 _BEGINNING = _row("CVONSMW", "letter") | {"R": "before", "H": "virama"}
 BRAHMIC: Grammar = {
@@ -61,14 +61,14 @@ BRAHMIC: Grammar = {
     "virama": _row(_MARKS + "H", "virama") | _row("CW", "letter"),
 }
 
-# Where the virama is never seen but only stacks, it stacks vowels too (Khmer, Burmese).
+# A virama that is never visible and only stacks letters also stacks vowels (Khmer, Burmese).
 STACKING: Grammar = BRAHMIC | {"virama": BRAHMIC["virama"] | {"V": "letter"}}
 
-# Its cluster-initial ra takes marks, and the consonant after them.
+# Zanabazar's cluster-initial ra has marks, and then its consonant.
 ZANABAZAR: Grammar = STACKING | {"before": BRAHMIC["before"] | _row(_MARKS, "before")}
 
-# As the document has it, but again with every mark: a virama links consonants only directly, with joiners on either side,
-# since without NFC the vowel sign ee ends in one.
+# The document's grammar, with all marks. A virama links two consonants only directly, or with joiners around it, because
+# without NFC the vowel sign ee ends in a virama.
 SINHALA: Grammar = {
     "start": {"C": "consonant"} | _row("VOSMH", "closing"),
     "consonant": {"H": "virama", "J": "joined"} | _row("SMZX", "closing"),
@@ -78,8 +78,8 @@ SINHALA: Grammar = {
     "closing": _row("SMHJZX", "closing"),
 }
 
-# A consonant with asat (``A``) closes the syllable before it, and so does one that has another stacked below it: sylbreak's
-# rule. A consonant alone begins the next.
+# A consonant with an asat (``A``), or with another consonant stacked below it, ends the syllable before it (the rule of
+# sylbreak). Any other consonant begins a syllable.
 MYANMAR: Grammar = {
     "start": _row("CVONSMWA", "letter") | {"H": "stacked"},
     "letter": _row(_MARKS + "WA", "letter") | {"H": "stacked", "C": "coda", "V": "coda"},
@@ -89,7 +89,8 @@ MYANMAR: Grammar = {
 }
 MYANMAR_ENDS = frozenset(("letter", "stacked"))
 
-# Everything up to and with the tsheg (``T``). Marks behind that begin no syllable, or its merges would reach over the tsheg.
+# All characters up to and including the tsheg (``T``). Marks after the tsheg do not begin a syllable, because its merges
+# would then cross the tsheg.
 TIBETAN: Grammar = {
     "start": _row("CVOWR", "letter") | _row("TNSMH", "ended"),
     "letter": _row("CVWRH" + _MARKS, "letter") | {"T": "ended"},
@@ -98,7 +99,7 @@ TIBETAN: Grammar = {
 
 # ----------------------------------------------------------------------------------------------------- letters
 
-# Where the virama is not seen, consonants that it links are one letter; ZWNJ makes it seen. A letter of class W is one.
+# Consonants linked by an invisible virama are one letter; ZWNJ makes the virama visible. A character of class W is a letter.
 HIDDEN_LETTER: Grammar = {
     "start": _BEGINNING,
     "before": BRAHMIC["before"],
@@ -113,20 +114,20 @@ STACKED_LETTER: Grammar = HIDDEN_LETTER | {
     "virama": HIDDEN_LETTER["virama"] | {"V": "letter", "A": "virama", "Z": "virama"},
 }
 
-# A vowel before its consonant is seen as a letter of its own.
+# A vowel before its consonant is a visible letter of its own.
 VISUAL_LETTER: Grammar = HIDDEN_LETTER | {"start": HIDDEN_LETTER["start"] | {"R": "letter"}}
 
-# The tsheg is one, too.
+# The tsheg is a visible letter.
 TIBETAN_LETTER: Grammar = {
     "start": _row("CVONSMWRH", "letter") | {"T": "letter"},
     "letter": _row(_MARKS + "H", "letter"),
 }
 
-# Without a joiner beside it a virama is seen, and ends the letter.
+# A virama without an adjacent joiner is visible, and ends the letter.
 SINHALA_LETTER: Grammar = SINHALA | {"virama": {"J": "joiner"} | _row("SMHZX", "closing")}
 
-# The virama (pulli) is seen, but for two ligatures: ka (``k``) with ssa (``s``), and sha or sa (``z``) with ra (``r``) and
-# the sign ii (``i``).
+# The virama (pulli) is visible, except in two ligatures: ka (``k``) with ssa (``s``), and sha or sa (``z``) with ra (``r``)
+# and the sign ii (``i``).
 _TAMIL_MARKS = _row("SiMNJZX", "marked")
 TAMIL_LETTER: Grammar = {
     "start": _BEGINNING | _row("sr", "letter") | {"k": "ka", "z": "sa", "i": "letter"},
@@ -142,7 +143,7 @@ TAMIL_LETTER: Grammar = {
 }
 TAMIL_LETTER_ENDS = frozenset(TAMIL_LETTER) - {"sa and ra"}
 
-# The virama is seen but before the consonants that have a subjoined form (``c``).
+# The virama is visible, except before consonants with a subjoined form (``c``).
 GURMUKHI_LETTER: Grammar = HIDDEN_LETTER | {
     "start": HIDDEN_LETTER["start"] | {"c": "letter"},
     "before": HIDDEN_LETTER["before"] | {"c": "letter"},
@@ -151,14 +152,15 @@ GURMUKHI_LETTER: Grammar = HIDDEN_LETTER | {
 
 # -------------------------------------------------------------------------------------------- grapheme clusters
 
-# Extended grapheme clusters of scripts that have no viramas: a letter and its marks.
+# Extended grapheme clusters of scripts without viramas: a letter and its marks.
 CLUSTER: Grammar = {
     "start": {"C": "letter", "M": "letter", "R": "before"},
     "before": _row("CMJZX", "letter") | {"R": "before"},
     "letter": _row("MJZX", "letter"),
 }
 
-# Leading consonants ``L``, vowels ``U``, trailing consonants ``T``; syllables of the first two ``G`` and of all three ``K``.
+# Leading consonants ``L``, vowels ``U``, trailing consonants ``T``; precomposed syllables without (``G``) and with (``K``) a
+# trailing consonant.
 HANGUL: Grammar = {
     "start": CLUSTER["start"] | {"L": "leading", "U": "vowel", "G": "vowel", "T": "trailing", "K": "trailing"},
     "before": CLUSTER["before"],

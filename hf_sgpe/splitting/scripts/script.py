@@ -1,4 +1,4 @@
-"""Script: how one script is written, which is everything that cutting its words and syllables asks for."""
+"""Script: the table of one script, with everything needed to cut its words and syllables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 _SHARED = regex.compile(r"\p{Script=Common}|\p{Script=Inherited}")
 _UNASSIGNED = regex.compile(r"\p{Cn}")
-_ALIKE = 64  # code points whose UTF-8 differs in the last byte only
+_ALIKE = 64  # number of code points whose UTF-8 differs in the last byte only
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters of ``"0915-0939 093C"``: hexadecimal code points and ranges with both ends included."""
+    """Return the characters of a text like ``"0915-0939 093C"``: hexadecimal code points, and ranges including both ends."""
     characters: list[str] = []
     for part in ranges.split():
         first, _, last = part.partition("-")
@@ -41,7 +41,7 @@ def ranges_text(points: Iterable[int]) -> str:
 
 
 def runs(points: Iterable[int]) -> Ranges:
-    """Return code points as (first, last) of neighbouring ones, in order.
+    """Return code points as sorted ranges (first, last).
 
     >>> runs([5, 1, 2, 3])
     ((1, 3), (5, 5))
@@ -71,13 +71,13 @@ def shared_marks() -> str:
 
 @cache
 def shared_classes() -> Mapping[str, str]:
-    """Return the class letter of each character that may be in every script: joiners and shared marks."""
+    """Return the class letter of each joiner and of each mark that all scripts share."""
     return {**dict.fromkeys(shared_marks(), "X"), ZWJ: "J", ZWNJ: "Z"}
 
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return the pattern of a character that Unicode gives to a script; of none for a script that Unicode does not have."""
+    """Return a regex for a character of a script by Unicode; it matches nothing if Unicode has no such script."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
@@ -90,25 +90,24 @@ class Script:
 
     Attributes:
         block: First and last code point of the Unicode block.
-        others: Letters of the script that no syllable takes up; each is a unit of its own.
-        more: Further classes of the grammars (`hf_sgpe.splitting.scripts.grammars`): the letter of each → its characters.
-        also: Other names that people give it by: ISO 15924, languages that are written in it and their codes.
-        font: A family of fonts that has its characters.
+        others: Letters of the script outside all syllables; each is a unit of its own.
+        more: Further classes of the grammars (`hf_sgpe.splitting.scripts.grammars`): class letter → characters.
+        also: Other names: ISO 15924 code, languages of the script and their codes.
+        font: Font family with its characters.
         greeting: A few words to try a tokenizer on.
-        words: Some words with a bar between their syllables, which tests hold the table to.
+        words: Words with a bar between syllables, which tests check.
         spaced: Whether words have spaces between them.
-        joiners: The joiners that may stand inside a syllable of the SGPE document's kind.
-        writes_joiners: Whether ordinary text needs them: more than one running word in two hundred has one.
-        by_clusters: Whether its syllables are extended grapheme clusters. Such a script may have thousands of characters, so
-            that each has to earn its token.
-        own_words: Whether runs of its letters are words of their own in ``hybrid``; if not, those of the split pattern are.
-        syllable: The grammar of a syllable.
-        ends: States in which one may end; ``None`` for every one.
-        letter: The grammar of a visible letter.
-        letter_ends: States in which one may end; ``None`` for every one.
-        letter_classes: What characters are to that grammar, where it knows more classes: the letter of each → its
-            characters.
-        document: The grammar of a syllable in the SGPE document's recipe, where that is another.
+        joiners: Joiners inside syllables of the SGPE document's kind.
+        writes_joiners: Whether ordinary text needs joiners, in more than one running word of two hundred.
+        by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
+            character gets a token only if it is frequent.
+        own_words: Whether runs of its letters are words in ``hybrid``. If not, the split pattern cuts its words.
+        syllable: Grammar of a syllable.
+        ends: States in which a syllable may end; ``None`` for all.
+        letter: Grammar of a visible letter.
+        letter_ends: States in which a visible letter may end; ``None`` for all.
+        letter_classes: Additional classes in the grammar of letters: class letter → characters.
+        document: Grammar of a syllable in the SGPE document's recipe, if it differs.
     """
 
     name: str
@@ -139,7 +138,7 @@ class Script:
     document: Grammar | None = None
 
     def own_classes(self) -> dict[str, str]:
-        """Return the class letter of each character of the script; other letters have none."""
+        """Return the class letter of each character of the script, without `others`."""
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -153,35 +152,37 @@ class Script:
         return {character: letter for letter, text in ranges.items() for character in characters_in(text)}
 
     def classes(self) -> dict[str, str]:
-        """Return the same with other letters, joiners and the marks that all scripts share."""
+        """Return the class letter of each character, including `others`, joiners and the marks that all scripts share."""
         others = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
         return {**shared_classes(), **others, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return the same as the SGPE document's recipe has it: joiners are those of the script, of one class."""
+        """Return the class letters in the SGPE document's recipe, where all joiners of the script have one class."""
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return the same as the grammar of letters has it."""
+        """Return the class letters in the grammar of letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
-        """Return every character that a word of this script is written with; no joiners, digits or punctuation."""
+        """Return the characters of words of this script, without joiners, digits and punctuation."""
         return frozenset(self.own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
-        """Return every character by which text can be told to be in this script: its letters and marks, and its own digits
-        and punctuation, which are the rest of its block, and those that Unicode gives to it among its letters elsewhere, but
-        for what several scripts share (danda). With it go the unassigned ones beside it whose UTF-8 begins alike: else these
-        alone would keep the first bytes of Thai's vowels from being Thai's."""
+        """Return every character that identifies the script in a text.
+
+        These are its letters and marks; its digits and punctuation, in its block or near its letters elsewhere; but not
+        characters that several scripts share (danda). Neighbouring unassigned code points with the same first UTF-8 bytes
+        are included. Without them, the first bytes of Thai's vowels would not be specific to Thai.
+        """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}
         is_of_this = _of_script(self.name)
         elsewhere = (c for row in rows for c in map(chr, range(row, row + _ALIKE)) if is_of_this.match(c))
         first, last = (point // _ALIKE * _ALIKE for point in self.block)
         around = map(chr, range(first, last + _ALIKE))
-        # To Unicode the baht sign is of no script.
+        # In Unicode the baht sign belongs to no script.
         own = (
             c
             for c in around
@@ -191,8 +192,7 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a space, and then all letters and marks of the script that Unicode has, with its joiners between them if it
-        writes any: the longest word that there could be."""
-        known = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
-        first = next((c for c in known if unicodedata.category(c)[0] == "L"), known[0])
-        return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *known])
+        """Return a word with all assigned letters and marks of the script after a space, with joiners if it writes them."""
+        assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
+        first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])
+        return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *assigned])

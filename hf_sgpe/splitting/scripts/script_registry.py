@@ -1,4 +1,4 @@
-"""Which scripts there are, and how they are found: by name, by a language, or in text."""
+"""The registry of scripts, with lookup by name or language, and detection in text."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from hf_sgpe.splitting.scripts.script_tables import TEN, abugidas, others
 
 _MARKED = 0.01
 _MANY = 20
-_CODE = 4  # letters that the longest codes have
-_MOST_CLASSES = 30  # of the kernel's 32, one is for what is in no script, and one for letters without a class
+_CODE = 4  # letters in the longest codes
+_MOST_CLASSES = 30  # the kernel has 32: one is for characters in no script, and one for letters without a class
 
-# Written in several scripts at once.
+# Languages written in several scripts at once.
 _SEVERAL = dict.fromkeys(("ja", "jpn", "japanese", "jpan"), ("han", "hiragana", "katakana"))
 
 SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas())}
-"""Name of a script → its table: those that are written by syllables, which are what ``all`` means."""
+"""Name → table of each script with syllables. ``all`` means these scripts."""
 
 
 def add_script(script: Script) -> None:
-    """Make a script known wherever scripts are named, listed or asked for. It may be one that was known by its grapheme
-    clusters only, whose place it takes by having its name.
+    """Register a script. A script with the name of a script by grapheme clusters replaces that script.
 
     Raises:
-        SGPEError: its name, or one of its other names, is taken or is more than one word; its ranges are not hexadecimal;
-            a letter is of another script, ASCII or a surrogate; or a grammar names a state that it does not have.
+        SGPEError: its name, or one of its other names, is in use or is not one word; its ranges are not hexadecimal; a
+            letter is in another script, ASCII or a surrogate; or a grammar names a state that it does not have.
     """
-    taken = {"all": "every script", "auto": "what the text is written in", **dict.fromkeys(_SEVERAL, "several scripts")}
+    taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
     for name in (script.name, *script.also.split()):
         if name.casefold() in taken:
-            raise SGPEError(f"a script cannot be called {name!r}: that is {taken[name.casefold()]}")
+            raise SGPEError(f"a script cannot be called {name!r}: this name means {taken[name.casefold()]}")
         if not name or {",", *" \t\n"} & set(name):
             raise SGPEError(f"a script cannot be called {name!r}: give one word")
     try:
@@ -52,27 +51,28 @@ def add_script(script: Script) -> None:
     for other in every_script().values():
         if both := letters & other.letters_and_marks() if other.name != script.name else ():
             raise SGPEError(
-                f"script {script.name}: U+{ord(min(both)):04X} is a letter or mark of {other.name} already"
-                + (f" (to take its place, call it {other.name})" if other.name not in SCRIPTS else "")
+                f"script {script.name}: U+{ord(min(both)):04X} is already a letter or mark of {other.name}"
+                + (f" (to replace that script, use its name {other.name})" if other.name not in SCRIPTS else "")
             )
-    for what, grammar, ends in (
+    for role, grammar, ends in (
         ("syllable", script.syllable, script.ends),
         ("letter", script.letter, script.letter_ends),
         ("document", script.document or {"start": {}}, None),
     ):
         named = {"start", *(ends or ()), *(state for row in grammar.values() for state in row.values())}
         if unknown := sorted(named - grammar.keys()):
-            raise SGPEError(f"script {script.name}: its grammar {what} has no state {unknown[0]!r}")
-    classes = {letter for one in (*every_script().values(), script) for letter in one.classes().values()}
+            raise SGPEError(f"script {script.name}: its grammar {role} has no state {unknown[0]!r}")
+    classes = {letter for table in (*every_script().values(), script) for letter in table.classes().values()}
     if len(classes) > _MOST_CLASSES:
         raise SGPEError(
-            f"script {script.name}: the classes of all scripts are {len(classes)}, at most {_MOST_CLASSES} can be"
+            f"script {script.name}: all scripts together would have {len(classes)} classes, and the maximum is "
+            f"{_MOST_CLASSES}: use classes of other scripts"
         )
     SCRIPTS[script.name] = script
 
 
 def every_script() -> dict[str, Script]:
-    """Return the tables of `SCRIPTS` by name, and those of all other scripts of Unicode by their grapheme clusters.
+    """Return the tables of `SCRIPTS` and of all other scripts of Unicode by name. The others are cut by grapheme clusters.
 
     >>> every_script()["ethiopic"].by_clusters
     True
@@ -85,28 +85,28 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the names of scripts, each once; ``all`` among them stands for every one of `SCRIPTS`.
+    """Return the names of scripts, each once. The name ``all`` stands for all of `SCRIPTS`.
 
     Args:
-        names: As `resolve_script` takes them, one by one or several with commas between.
+        names: Names for `resolve_script`, alone or separated by commas.
 
     Raises:
-        SGPEError: there is no such table.
+        SGPEError: a name is unknown.
 
     >>> resolve_scripts(["tamil", "Hindi,ta", "ja"]), len(resolve_scripts("all")) > 60
     (('tamil', 'devanagari', 'han', 'hiragana', 'katakana'), True)
     """
-    given = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
-    each = [one for name in given for one in _SEVERAL.get(name.casefold(), (name,))]
-    found = [resolve_script(name).name for name in each if name.casefold() != "all"]
-    return tuple(dict.fromkeys([*(SCRIPTS if len(found) < len(each) else ()), *found]))
+    typed = [name.strip() for text in ([names] if isinstance(names, str) else names) for name in str(text).split(",")]
+    single = [part for name in typed for part in _SEVERAL.get(name.casefold(), (name,))]
+    resolved = [resolve_script(name).name for name in single if name.casefold() != "all"]
+    return tuple(dict.fromkeys([*(SCRIPTS if len(resolved) < len(single) else ()), *resolved]))
 
 
 def resolve_script(name: str) -> Script:
-    """Return the table of the script called ``name``, also by its ISO 15924 code, or by a language or its code, in any case.
+    """Return the table of a script by its name, its ISO 15924 code, or a language or its code. Case does not matter.
 
     Raises:
-        SGPEError: there is no such table.
+        SGPEError: the name is unknown.
 
     >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
     True
@@ -116,19 +116,19 @@ def resolve_script(name: str) -> Script:
     if name in SCRIPTS:
         return SCRIPTS[name]
     scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
-    names = _names((*others(), *scripts.values()))  # a table that takes the place of another has the other's names, too
-    if (known := names.get(key)) is None:
+    names = _names((*others(), *scripts.values()))  # a table that replaces another also has the other's names
+    if (script_name := names.get(key)) is None:
         close = get_close_matches(key, [name for name in names if name in scripts or len(name) > _CODE], 3)
         raise SGPEError(
-            f"unknown script {name!r}: give the name that Unicode has for it, such as sinhala, thai or ethiopic, "
+            f"unknown script {name!r}: give its name in Unicode, such as sinhala, thai or ethiopic, "
             "its ISO 15924 code, a language such as hi or Hindi, or all"
             + (f" (did you mean {' or '.join(close)}?)" if close else "")
         )
-    return scripts[known]
+    return scripts[script_name]
 
 
 def names_of(scripts: Iterable[str]) -> str:
-    """Return the names of scripts as a sentence has them, or how many they are.
+    """Return the names of scripts for a sentence, or their number if there are many.
 
     >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
     ('thai, khmer', '67 scripts')
@@ -138,15 +138,14 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return the scripts that texts are written in and that have something to keep whole: name → share of all their letters
-    and marks, the greatest first.
+    """Return the scripts of texts that have clusters to keep whole: name → share of all letters and marks, greatest first.
 
-    A script without syllables counts where at least a hundredth of its letters carry a mark of their own: elsewhere each is
-    one character, which is whole by itself.
+    A script without syllables counts if at least a hundredth of its letters have a mark. Otherwise each of its letters is a
+    single character, which is always whole.
 
     Args:
-        share: Scripts with less than this are left out.
-        any_script: Tell those, too, that have nothing to keep whole.
+        share: Minimum share of a script.
+        any_script: Also return scripts without clusters to keep whole.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}

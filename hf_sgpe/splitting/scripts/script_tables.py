@@ -1,9 +1,9 @@
-"""The tables of all scripts: which characters play which part, and by which grammars. Data, no logic.
+"""The tables of all scripts: character classes and grammars, without logic.
 
-Ten are written by hand: Sinhala exactly as the SGPE architecture document defines it, unassigned code points in its ranges
-included, and nine read off Unicode's IndicSyllabicCategory. Those of all other scripts are in ``unicode_scripts.json``,
-which scripts/make_script_tables.py writes from the same property or, where a script has no syllables of that kind, from the
-classes of extended grapheme clusters (UAX #29); what Unicode does not say of them stands here.
+Ten tables are written by hand: Sinhala exactly as in the SGPE architecture document, including unassigned code points in its
+ranges, and nine scripts by Unicode's IndicSyllabicCategory. The tables of all other scripts are in ``unicode_scripts.json``.
+scripts/make_script_tables.py writes that file, from the same property or, for scripts without such syllables, from the
+classes of extended grapheme clusters (UAX #29). This module adds the information that Unicode does not have.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ TEN = (
         greeting="ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ",
         words="ਪੰ|ਜਾ|ਬੀ ਅੱ|ਖ|ਰ ਸ੍ਰੀ",
         consonants="0A15-0A28 0A2A-0A30 0A32-0A33 0A35-0A36 0A38-0A39 0A59-0A5C 0A5E",
-        # the bearers iri and ura take vowel signs, as a vowel does
+        # the bearers iri and ura have vowel signs, like vowels
         vowels="0A05-0A0A 0A0F-0A10 0A13-0A14 0A72-0A73",
         nukta="0A3C",
         virama="0A4D",
         signs="0A3E-0A42 0A47-0A48 0A4B-0A4C 0A75",
         modifiers="0A01-0A03 0A51 0A70-0A71",
         others="0A74",
-        # Unicode 12.3: what has a subjoined form, rare ones included
+        # Unicode 12.3: consonants with a subjoined form, including rare forms
         letter=GURMUKHI_LETTER,
         letter_classes={"c": "0A1A 0A1F 0A24 0A28 0A2F-0A30 0A35 0A39"},
         document=SGPE_BRAHMIC,
@@ -210,9 +210,9 @@ TEN = (
         document=SGPE_BRAHMIC,
     ),
 )
-"""Those that are written by hand."""
+"""The tables written by hand."""
 
-# Where it is not what their name says: Noto has a serif, or no, family for some.
+# Fonts with another name than "Noto Sans" and the script's name.
 _FONTS = {
     "tibetan": "Noto Serif Tibetan",
     **{
@@ -235,7 +235,7 @@ _FONTS = {
     **dict.fromkeys(("latin", "greek", "cyrillic"), "Noto Sans"),
 }
 
-# Languages that are written in it and their codes.
+# Script → its languages and their codes.
 _LANGUAGES = {
     "arabic": "ar ara arb fa fas pes Persian ur urd Urdu ps pus pbt Pashto sd snd Sindhi ug uig Uyghur ckb",
     "armenian": "hy hye",
@@ -303,7 +303,7 @@ balinese bopomofo han hiragana javanese katakana kawi khmer lao myanmar new-tai-
 """,
 )
 
-# Those whose virama is an invisible stacker.
+# Scripts with an invisible virama that stacks letters.
 _STACKERS = re.findall(
     r"\S+",
     """
@@ -311,7 +311,7 @@ balinese chakma dives-akuru gunjala-gondi kawi kharoshthi khmer masaram-gondi me
 tulu-tigalari zanabazar-square
 """,
 )
-# Those that store vowels before their consonants, as they are written.
+# Scripts in visual order, with vowels stored before their consonants.
 _VISUAL = ("thai", "lao", "tai-viet", "new-tai-lue")
 _CLUSTERS: dict[str, Any] = {"syllable": CLUSTER, "letter": CLUSTER, "by_clusters": True}
 _GRAMMARS: dict[str, dict[str, Any]] = {
@@ -325,19 +325,19 @@ _GRAMMARS: dict[str, dict[str, Any]] = {
     "latin": {"own_words": False},
 }
 
-# Further classes, whose characters Unicode's property says too little of: asat; tsheg and the syllable om.
+# Further classes that Unicode's property does not distinguish: asat; tsheg and the syllable om.
 _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """Return all that Unicode's IndicSyllabicCategory describes, but for the ten."""
+    """Return the scripts in Unicode's IndicSyllabicCategory, without the ten written by hand."""
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 
 @cache
 def others() -> tuple[Script, ...]:
-    """Return all other scripts, and emoji, by extended grapheme clusters."""
+    """Return all other scripts and emoji, with extended grapheme clusters as syllables."""
     return tuple(_script(name, classes, _CLUSTERS) for name, classes in unicode_says()["others"].items())
 
 
