@@ -1,4 +1,4 @@
-"""Measurements of a tokenizer and of baselines on texts in several languages, and the files with these texts."""
+"""Measurements of a tokenizer and its baselines on texts in several languages, and the files with these texts."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Longer ones do not fit into a table, and are hardly words.
+# Longer strings do not fit into a table, and are rarely words.
 _LONGEST_WORD = 40
 
 
 def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out text by language: ``NAME=FILE``, where the name is a language's, or ``FILE`` whose own name tells it.
+    """Return held-out text by language.
+
+    Args:
+        values: ``CODE=FILE`` with the code of a language, or ``FILE`` with the code in its name.
 
     Raises:
-        SGPEError: there is no such file, or no name tells its language.
+        SGPEError: there is no such file, or the language is unknown.
     """
     files: dict[str, list[CorpusFile]] = {}
     for name, file in named_files(values):
         code = language_in_name(file.name) if name is None else language(name).code
         if code is None:
-            raise SGPEError(f"{file}: its name does not tell the language: write si={file} if it is in Sinhala")
+            raise SGPEError(f"{file}: the file name has no language code: write si={file} for Sinhala")
         files.setdefault(code, []).append(file)
-    return {code: HeldOut(tuple(some), text_field=text_field) for code, some in files.items()}
+    return {code: HeldOut(tuple(group), text_field=text_field) for code, group in files.items()}
 
 
 def compare(
@@ -57,13 +60,13 @@ def compare(
     """Measure a tokenizer and baselines on texts in several languages.
 
     Args:
-        texts: Code of a language → its lines: a list, or `HeldOut`. They are read several times.
-        name: What to call the tokenizer.
-        baselines: Name → tokenizer, as `hf_sgpe.evaluation.metrics.load` returns them.
+        texts: Code of a language → its lines as a list or `HeldOut`. The lines are read several times.
+        name: Name of the tokenizer in the result.
+        baselines: Name → tokenizer from `hf_sgpe.evaluation.metrics.load`.
         progress: As for `TokenizerTrainer`.
 
     Raises:
-        SGPEError: a text is empty, there is no text, two tokenizers have the same name, or one cannot be measured.
+        SGPEError: there is no text, a text is empty, two tokenizers have the same name, or a tokenizer cannot be measured.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["කා"], 257)
     >>> compare(tokenizer, {"si": ["කා"]}).measure("tokens_per_word", "si", "this tokenizer")
@@ -72,11 +75,11 @@ def compare(
     if name in (baselines or {}):
         raise SGPEError(f"two tokenizers are called {name}: give the baseline another name")
     if not texts:
-        raise SGPEError("no text to measure on: give at least one language")
+        raise SGPEError("there is no text to measure: give text in at least one language")
     sources = {code: [file.name for file in lines.files] for code, lines in texts.items() if isinstance(lines, HeldOut)}
     tokenizer = without_transformers(tokenizer)
-    others = {other: without_transformers(baseline) for other, baseline in (baselines or {}).items()}
-    comparison = Comparison({name: tokenizer, **others}, sources)
+    loaded = {label: without_transformers(baseline) for label, baseline in (baselines or {}).items()}
+    comparison = Comparison({name: tokenizer, **loaded}, sources)
     forms = {name: measurable(tokenizer) for name, tokenizer in comparison.tokenizers.items()}
     sizes = compression_sizes(tokenizer.vocab_size)
     total = len(texts) * (len(forms) + len(sizes))
@@ -87,13 +90,13 @@ def compare(
                 row[each] = evaluate(form, lines)
                 bar.update()
             if not row[name].tokens:
-                raise SGPEError(f"{', '.join(sources.get(code, [code]))}: holds no text to measure")
+                raise SGPEError(f"{', '.join(sources.get(code, [code]))}: there is no text to measure")
             words = frequent_words(lines) if comparison.spaced(code) else []
             comparison.words[code] = [
                 Word(word, {each: _pieces(form, word) for each, form in forms.items()}) for word in words
             ]
             comparison.compression[code] = {}
-        # One smaller tokenizer for all languages, and only one in memory at a time.
+        # Only one of the smaller tokenizers is in memory at a time.
         for size in sizes:
             smaller = with_first_merges(tokenizer, size)
             for code, lines in texts.items():
@@ -103,7 +106,7 @@ def compare(
 
 
 def compression_sizes(vocab_size: int) -> list[int]:
-    """Return the sizes of vocabularies at which compression is measured: 1,000, its doubles, and the size itself.
+    """Return the vocabulary sizes for measuring compression: 1,000, its doublings, and ``vocab_size``.
 
     >>> compression_sizes(5000)
     [1000, 2000, 4000, 5000]
@@ -112,9 +115,10 @@ def compression_sizes(vocab_size: int) -> list[int]:
 
 
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return the same tokenizer with its first merges only, as many as make a vocabulary of ``vocab_size`` tokens.
+    """Return the tokenizer with only its first merges, for a vocabulary of ``vocab_size`` tokens.
 
-    Single bytes and special tokens stay. Tokens that no merge makes are left out, unless ``vocab_size`` is its own.
+    Single bytes and special tokens stay. Tokens without a merge are left out. If ``vocab_size`` is not below the tokenizer's
+    own size, the tokenizer is returned unchanged.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
     >>> with_first_merges(tokenizer, 257).merges
@@ -127,7 +131,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     merges = []
     for left, right in tokenizer.merges:
         token = left + right
-        if left not in vocab or right not in vocab:  # of a token that no merge makes
+        if left not in vocab or right not in vocab:  # a part is a token without a merge
             continue
         if token not in vocab:
             if room <= 0:
@@ -139,7 +143,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Return `Evaluation.bytes_per_token` alone, in a fraction of the time that all measures take."""
+    """Return `Evaluation.bytes_per_token` only, which is much faster than all measures."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -149,8 +153,7 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return the most frequent words: those with a conjunct in a text of a script of `SCRIPTS`, else those of seven letters
-    and more.
+    """Return the most frequent words with a conjunct or, outside the scripts of `SCRIPTS`, with at least seven letters.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])

@@ -72,7 +72,7 @@ def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
 
 
 @cache
-def _known(code: str) -> tuple[str, str, str] | None:
+def _in_cldr(code: str) -> tuple[str, str, str] | None:
     """Return the short code, English name and own name of a language by its ISO 639 code; None if it is unknown."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
@@ -105,7 +105,7 @@ def language(code: str) -> Language:
         raise SGPEError(f"{code!r} is not a language code: write a code such as si, ta or en")
     head, dash, rest = code.partition("-")
     head = head.lower()
-    short, english, native = _known(head) or (head, head + dash + rest, "")
+    short, english, native = _in_cldr(head) or (head, head + dash + rest, "")
     names = [*(part.title() for part in rest.split("-") if len(part) == 4), short]
     scripts = (script for name in names for script in every_script().values() if name in script.also.split())
     script = next(scripts, None)
@@ -122,5 +122,5 @@ def language_in_name(path: str | os.PathLike[str]) -> str | None:
     parts = re.split(r"[^a-z0-9]+", Path(path).name.lower())
     while len(parts) > 1 and parts[-1] in ("txt", "jsonl", "parquet", "gz", "xz", "zst", "bz2"):
         parts.pop()
-    languages = (_known(part) for part in (parts[-1], parts[0]) if part not in _NOT_IN_FILE_NAMES)
+    languages = (_in_cldr(part) for part in (parts[-1], parts[0]) if part not in _NOT_IN_FILE_NAMES)
     return next((names[0] for names in languages if names and names[2]), None)

@@ -145,9 +145,9 @@ class Evaluation:
     def cut_cluster_share(self) -> float | None:
         """Share of the extended grapheme clusters, in any script, with a token end inside, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of ASCII only cannot be cut and are left
-        out; otherwise the share would depend on the amount of English. Punctuation and digits are left out too. None if at
-        most one in a thousand characters begins such a cluster, as with a few accents in English.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of ASCII only cannot be cut and are
+        left out; otherwise the share would depend on the amount of English. Punctuation and digits are left out too. None if
+        at most one in a thousand characters begins such a cluster, as with a few accents in English.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
@@ -215,7 +215,7 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of letters in ``text``, and the words that are one token, with or without the space before them."""
+        """Count the words of letters in ``text``, and those that are one token, with or without the space before them."""
         places = _byte_offsets(text)
         boundaries = {0, *ends}
         for word in _LETTERS.finditer(text):

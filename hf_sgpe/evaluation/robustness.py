@@ -1,4 +1,4 @@
-"""Small changes of a text, such as typing errors. A model copes better with a change that replaces few tokens."""
+"""Small changes of a text, such as typing errors. The share of changed tokens indicates how well a model copes with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Runtimes, the programs that tokenizers are used in: which of them give a tokenizer's ids, by the rules of each, and tried
-on text where they are installed. Most rules are about the split alone, so training asks them before it learns.
+"""Runtimes: programs that run tokenizers, with a check whether they produce a tokenizer's ids.
+
+Each runtime has a rule, and an installed runtime is also tried on text. Most rules depend on the splitting only, so training
+applies them before it learns.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ LLAMA_CPP = "llama.cpp"
 
 
 class Verdict(NamedTuple):
-    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, and why."""
+    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, with the reason."""
 
     what: str
     why: str = ""
@@ -46,14 +48,14 @@ Encode = Callable[[str], list[int]]
 
 @dataclass(frozen=True)
 class Runtime:
-    """A program that tokenizers are used in.
+    """A program that runs tokenizers.
 
     Attributes:
-        name: Of the program, with its versions if they differ.
-        packages: What it is made of in Python, its own first; none where it is no package of Python.
-        is_meant: Whether a version of the first package is one of these.
-        rule: What it gives for a tokenizer, or for any that cuts text in some way.
-        open: Loads the tokenizer, which is saved in a folder, and gives what encodes by it.
+        name: Name of the program, with its versions if they differ.
+        packages: Its Python packages, the main one first; empty if it is not a Python package.
+        rule: Function that returns the verdict for a tokenizer, or for any tokenizer with a splitting.
+        open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text.
+        is_meant: Whether this entry covers a version of the first package.
     """
 
     name: str
@@ -63,7 +65,7 @@ class Runtime:
     is_meant: Callable[[str], bool] = lambda version: True
 
     def version(self) -> str | None:
-        """Return the installed version; None where it, or a part of it, is not there."""
+        """Return the installed version; None if a package is missing."""
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
         except importlib.metadata.PackageNotFoundError:
@@ -72,15 +74,15 @@ class Runtime:
 
 
 def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
-    """Return what a runtime, one of `RUNTIMES`, gives for a tokenizer, or for any that cuts text in some way."""
-    return next(one for one in RUNTIMES if one.name == runtime).rule(what)
+    """Return the verdict of a runtime's rule for a tokenizer, or for any tokenizer with a splitting."""
+    return next(entry for entry in RUNTIMES if entry.name == runtime).rule(what)
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in `RUNTIMES` that are meant, each once.
+    """Return the names in `RUNTIMES` for names as typed by users, each once.
 
     Args:
-        names: In any case, with spaces or hyphens; several can be in one text, with commas between.
+        names: Names in any case, with spaces or hyphens, alone or separated by commas.
 
     Raises:
         SGPEError: a name is unknown.
@@ -88,23 +90,23 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
     >>> find_runtimes(["llama.cpp,Tokenizers-1.0"])
     ('llama.cpp', 'tokenizers 1.0')
     """
-    known = {_typed(runtime.name): runtime.name for runtime in RUNTIMES}
-    given = [_typed(name.strip()) for text in names for name in text.split(",")]
-    if unknown := [name for name in given if name not in known]:
-        raise SGPEError(f"unknown runtime {unknown[0]!r}: known are {', '.join(known)}")
-    return tuple(dict.fromkeys(known[name] for name in given))
+    by_typed_name = {_typed(runtime.name): runtime.name for runtime in RUNTIMES}
+    typed = [_typed(name.strip()) for text in names for name in text.split(",")]
+    if unknown := [name for name in typed if name not in by_typed_name]:
+        raise SGPEError(f"unknown runtime {unknown[0]!r}: known are {', '.join(by_typed_name)}")
+    return tuple(dict.fromkeys(by_typed_name[name] for name in typed))
 
 
 def _typed(name: str) -> str:
-    """Return a name of a runtime as it is typed on a command line."""
+    """Return the spelling of a runtime's name on a command line."""
     return name.casefold().replace(" ", "-")
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return those runtimes that do not give the ids of a tokenizer, or of one that cuts text in some way.
+    """Return the runtimes that do not produce the ids of a tokenizer, or of a tokenizer with a splitting.
 
     Args:
-        nfc: Whether it is enough that a runtime is exact on text in the form NFC.
+        nfc: Whether runtimes that are exact only on text in NFC count as exact.
 
     >>> inexact(Splitting(pattern="bloom"), ["llama.cpp", "transformers"])
     ['llama.cpp']
@@ -114,7 +116,7 @@ def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bo
 
 
 def portable_patterns(runtimes: Iterable[str]) -> list[str]:
-    """Return the names of the split patterns that all of some runtimes give exact ids for.
+    """Return the names of the split patterns for which all these runtimes produce exact ids.
 
     >>> portable_patterns(["llama.cpp", "tokenizers 1.0", "gigatoken"])
     ['cl100k', 'o200k', 'llama3', 'qwen2']
@@ -123,20 +125,20 @@ def portable_patterns(runtimes: Iterable[str]) -> list[str]:
     return [name for name in PATTERNS if not inexact(Splitting("bpe", pattern=name), runtimes)]
 
 
-# ---------------------------------------------------------------- tried
+# ---------------------------------------------------------------- trials
 
 
 @dataclass(frozen=True)
 class RuntimeCheck:
-    """What a runtime gives.
+    """The result of checking a tokenizer in one runtime.
 
     Attributes:
-        name: Of the runtime.
-        version: The version that was tried; None where its rules speak.
-        verdict: What was found.
-        lines: How many lines were tried.
-        same: How many of them had the same ids.
-        different: The first that had not, or None.
+        name: Name of the runtime.
+        version: Version that was tried; None if the verdict is from the rule only.
+        verdict: The verdict.
+        lines: Number of lines that were tried.
+        same: Number of lines with equal ids.
+        different: The first line with different ids, or None.
     """
 
     name: str
@@ -147,18 +149,17 @@ class RuntimeCheck:
     different: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the check as JSON values."""
         return {**asdict(self), "verdict": self.verdict.what, "why": self.verdict.why}
 
 
 def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) -> Iterator[RuntimeCheck]:
-    """Try a tokenizer in all runtimes that are installed; of the others it says what is known.
+    """Check a tokenizer in all runtimes: try the installed ones, and apply the rules of the others.
 
     Args:
-        lines: Text to try it on, without those that have the text of a special token; None for some lines of all scripts
-            and of what tokenizers trip over.
+        lines: Lines to try; lines with the text of a special token are left out. None for the lines of `sample_lines`.
     """
-    # What programs do with the text of special tokens is another question, and what is no text they refuse.
+    # Programs treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
     tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
     expected = tokenizer.encode_batch(tried)
@@ -173,12 +174,12 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """Return what is known of each runtime, without trying any."""
+    """Return the verdict of each runtime's rule, without trying the runtime."""
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
 def sample_lines() -> list[str]:
-    """Return a greeting in each script, and what split patterns, normalizers and byte-level tokenizers trip over."""
+    """Return a greeting in each script, and difficult cases for split patterns, normalizers and byte-level tokenizers."""
     greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
     return [
         *greetings,
@@ -204,13 +205,13 @@ def _tried(
     encode: Encode | None = None
     with _kept(failures), without_remarks():
         encode = runtime.open(tokenizer, folder)
-    found = [ids_of(encode, line) for line in lines] if encode is not None else []
-    if failures and not any(line and ids is not None for line, ids in zip(lines, found, strict=False)):
+    rows = [ids_of(encode, line) for line in lines] if encode is not None else []
+    if failures and not any(line and ids is not None for line, ids in zip(lines, rows, strict=False)):
         return RuntimeCheck(runtime.name, version, Verdict(REFUSED, failures[0]), len(lines))
     rule = runtime.rule(tokenizer.data)
-    differing = [line for line, ids, wanted in zip(lines, found, expected, strict=True) if ids != wanted]
+    differing = [line for line, ids, wanted in zip(lines, rows, expected, strict=True) if ids != wanted]
     if rule.what == DIFFERS or (rule.what == NFC_ONLY and not differing):
-        verdict = rule  # few lines are no proof
+        verdict = rule  # a few equal lines do not refute the rule
     elif not differing:
         verdict = Verdict(EXACT)
     elif all(prepare(line, "nfc") != line for line in differing):
@@ -223,11 +224,11 @@ def _tried(
 
 @contextmanager
 def _kept(failures: list[str]) -> Iterator[None]:
-    """Keep the error of a block, in its own words and a line."""
+    """Run a block, and append the first line of its error message to ``failures`` instead of raising."""
     try:
         yield
     except BaseException as error:
-        # Engines in Rust panic, which is not an Exception.
+        # A panic of an engine in Rust is not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         failures.append(next(iter(str(error).strip().splitlines()), type(error).__name__)[:200])
@@ -249,13 +250,13 @@ def _unless_respelled(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
-    """Return the rule of a program that has code for some split patterns, and refuses any other regex."""
+    """Return the rule of a program with code for some split patterns, which rejects all other regexes."""
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)
         if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
             return Verdict(EXACT)
-        return Verdict(REFUSED, f"its regexes are not among those it has code for: {', '.join(sorted(names))}")
+        return Verdict(REFUSED, f"it only supports the split patterns {', '.join(sorted(names))}")
 
     return rule
 
@@ -270,19 +271,20 @@ def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
 
 def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
     if isinstance(what, Splitting):
-        known = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None
+        pre_tokenizer = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None
     else:
         if merged := model_vocab.left_out(what):
-            return Verdict(DIFFERS, f"it takes other text for the added tokens {', '.join(map(repr, merged))}: give it ids")
-        known = gguf.pre_tokenizer_of(what)
-    if known is None:
-        return Verdict(DIFFERS, "it knows split patterns by name, and none that cuts alike: give it ids, as hf-sgpe does")
-    if known.differs:
-        return Verdict(DIFFERS, f"its pre-tokenizer {known.name} gives other ids for {known.differs}")
+            tokens = ", ".join(map(repr, merged))
+            return Verdict(DIFFERS, f"it encodes other text as the added tokens {tokens}: pass ids instead of text")
+        pre_tokenizer = gguf.pre_tokenizer_of(what)
+    if pre_tokenizer is None:
+        return Verdict(DIFFERS, "none of its pre-tokenizers has these splits: pass ids instead of text, as hf-sgpe does")
+    if pre_tokenizer.differs:
+        return Verdict(DIFFERS, f"its pre-tokenizer {pre_tokenizer.name} gives other ids for {pre_tokenizer.differs}")
     return _unless_respelled(what)
 
 
-# ---------------------------------------------------------------- how each is asked
+# ---------------------------------------------------------------- loading
 
 
 def _open_tokenizers(tokenizer: BPETokenizer, folder: Path) -> Encode:
@@ -360,4 +362,4 @@ RUNTIMES = (
     ),
     Runtime("fastokens", ("fastokens",), _always, _open_fastokens),
 )
-"""Those that are known."""
+"""The supported runtimes."""

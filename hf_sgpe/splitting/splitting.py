@@ -230,12 +230,11 @@ class Splitting:
 
     @cached_property
     def words_regex(self) -> str:
-        """The regex of words in the scripts, in ``hybrid``. Joiners are literal characters: some runtimes misread escapes."""
+        """The regex of words in the scripts, in ``hybrid``. Joiners are literal, because some runtimes misread escapes."""
         joiner_classes = map(_character_class, self.script_joiners)
         letter_classes = map(_character_class, self.script_letters)
-        words = [
-            f"[{letters}][{letters}{joiners}]*" for letters, joiners in zip(letter_classes, joiner_classes, strict=True)
-        ]
+        classes = zip(letter_classes, joiner_classes, strict=True)
+        words = [f"[{letters}][{letters}{joiners}]*" for letters, joiners in classes]
         if len(words) == 1:
             return f" ?{words[0]}"
         first = runs(point for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1))

@@ -129,7 +129,7 @@ def test_the_text_of_the_prompt_stays_and_only_what_follows_comes(small, prompt,
         answer = small.generate(prompt, options)
     finally:
         del engine.generate
-    known = [id for id in ids if id in small._known]
+    known = [id for id in ids if id in small._token_ids]
     whole = tokenizer.decode_bytes([*engine.asked[-1], *known], skip_special_tokens=True)
     start = tokenizer.decode(tokenizer.encode(prompt))
     assert whole.startswith(start.encode())
