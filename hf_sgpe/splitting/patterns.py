@@ -51,8 +51,8 @@ def add_pattern(pattern: SplitPattern) -> None:
     """
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
-            f"split pattern {pattern.name!r}: the name is in use, or has characters other than letters, digits, - and _: "
-            "choose another name"
+            f"a split pattern cannot be called {pattern.name!r}: the name is in use, or has characters other than letters, "
+            "digits, - and _"
         )
     PATTERNS[pattern.name] = pattern
     SPLIT_PATTERNS[pattern.name] = pattern.regex

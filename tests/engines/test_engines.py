@@ -284,7 +284,7 @@ def test_a_stream_can_be_broken_off_and_another_begun(engine, talking, prompts):
     older = engine.generate(talking.encode(prompts[0]), GREEDY)
     next(older)
     assert generator.generate(prompts[0], GREEDY) == whole
-    with pytest.raises(SGPEError, match="went on to another text"):
+    with pytest.raises(SGPEError, match="started another text"):
         next(older)
 
 

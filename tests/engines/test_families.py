@@ -173,7 +173,7 @@ def test_every_type_has_a_row_that_names_every_engine():
 def test_an_engine_says_what_transformers_says_or_refuses_as_the_table_has_it(kind, made, engine_name):
     folder, prompts, expected = made(kind)
     if not TABLE[kind][engine_name].startswith("✓"):
-        with pytest.raises(SGPEError, match=f"{engine_name} .*take another engine"):
+        with pytest.raises(SGPEError, match=f"{engine_name} .*choose another engine"):
             load_engine(folder, engine_name)
         return
     with load_engine(folder, engine_name, exact=True) as engine:

@@ -399,7 +399,7 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"attention_bias": True}, r"the weights lack model\.layers\.0\.self_attn\.q_proj\.bias"),
         ({"hidden_size": 96}, r"model\.embed_tokens\.weight is 700 × 64, but config\.json makes it 700 × 96"),
         ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight is 96 × 64, but config\.json makes it 128 × 64"),
-        ({"vocab_size": 600}, r"the tokenizer has the id 699, and the model's embedding only 600 rows"),
+        ({"vocab_size": 600}, r"the tokenizer has the id 699, but the model's embedding has only 600 rows"),
     ],
 )
 def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path):

@@ -85,7 +85,7 @@ def test_what_mlx_passes_over_is_computed_as_transformers_does(kind, config, tmp
 def test_what_is_not_converted_is_refused_before_anything_is(kind, reason, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))  # no weights: nothing gets that far
-    with pytest.raises(SGPEError, match=f"{reason}.*: take another engine"):
+    with pytest.raises(SGPEError, match=f"{reason}.*: choose another engine"):
         load_engine(tmp_path, "openvino")
     assert not (tmp_path / "cache").exists()
     intel = Machine(dict.fromkeys(ENGINES, "1.0"), devices={"openvino": ("CPU", "GPU.0")})

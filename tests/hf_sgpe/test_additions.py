@@ -94,16 +94,19 @@ hf_sgpe("card t")
 
 
 REFUSED = [
-    ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': that is javanese"),
-    ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': that is every script"),
+    ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': this name means javanese"),
+    ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': this name means every script"),
     ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
     ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
     ("add_script(Script('x', (1, 2), '5B-5E'))", "script x: U\\+005B cannot be a letter"),
-    ("add_script(Script('x', (1, 2), '5D0'))", "letter or mark of hebrew already .to take its place, call it hebrew"),
-    ("add_script(Script('x', (1, 2), 'E100', also='ja'))", "cannot be called 'ja': that is several scripts"),
-    ("add_script(Script('x', (1, 2), 'E100', also='zh'))", "cannot be called 'zh': that is han"),
+    (
+        "add_script(Script('x', (1, 2), '5D0'))",
+        "already a letter or mark of hebrew .to replace that script, use its name hebrew",
+    ),
+    ("add_script(Script('x', (1, 2), 'E100', also='ja'))", "cannot be called 'ja': this name means several scripts"),
+    ("add_script(Script('x', (1, 2), 'E100', also='zh'))", "cannot be called 'zh': this name means han"),
     ("add_script(Script('x', (1, 2), ''))", "script x: it has no letters"),
-    ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is a letter or mark of thai already"),
+    ("add_script(Script('x', (1, 2), 'E01'))", "script x: U\\+0E01 is already a letter or mark of thai"),
     ("add_script(Script('x', (1, 2), 'E100', syllable={'start': {'C': 'q'}}))", "its grammar syllable has no state 'q'"),
     ("add_script(Script('x', (1, 2), 'E100', ends={'q'}))", "its grammar syllable has no state 'q'"),
     ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "at most 30"),

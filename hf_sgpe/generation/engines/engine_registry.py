@@ -20,7 +20,7 @@ def add_engine(engine: type[Engine]) -> None:
         SGPEError: an engine of that name exists.
     """
     if engine.name in ENGINES:
-        raise SGPEError(f"an engine named {engine.name!r} already exists: choose another name")
+        raise SGPEError(f"an engine cannot be called {engine.name!r}: the name is in use")
     ENGINES[engine.name] = engine
 
 

@@ -57,7 +57,7 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
 
 def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
     (tmp_path / "text.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match="'news': not a language code: write si, ta, en …"):
+    with pytest.raises(SGPEError, match="'news' is not a language code: write a code such as si, ta or en"):
         texts_of([f"news={tmp_path / 'text.txt'}"])
 
 

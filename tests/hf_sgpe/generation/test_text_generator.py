@@ -131,16 +131,16 @@ def test_any_byte_level_tokenizer_will_do(chatty, tmp_path):
 
 
 def test_a_tokenizer_of_another_model_is_refused(chatty):
-    with pytest.raises(SGPEError, match=r"the tokenizer has the id 899, and the model's embedding only 899 rows"):
+    with pytest.raises(SGPEError, match=r"the tokenizer has the id 899, but the model's embedding has only 899 rows"):
         TextGenerator(chatty, Parrot(vocab_size=899))
 
 
 def test_several_prompts_are_a_list(chatty):
     generator = TextGenerator(chatty, Parrot(chatty.encode("yes, END no")))
     assert generator.generate_batch(["a", "b"], GenerationOptions(stop="END")) == ["yes, ", "yes, "]
-    with pytest.raises(TypeError, match="put it in a list"):
+    with pytest.raises(TypeError, match="put the text in a list"):
         generator.generate_batch("a")
-    with pytest.raises(TypeError, match="expected a text"):
+    with pytest.raises(TypeError, match="the prompt must be a text"):
         generator.generate(["a"])
 
 
@@ -202,16 +202,18 @@ def test_the_tokens_before_a_text_predict_its_first(chatty):
 
 def test_what_cannot_be_scored_is_said(chatty):
     generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
-    with pytest.raises(SGPEError, match="there is nothing to predict: the text is empty"):
+    with pytest.raises(SGPEError, match="no token can be scored: the text is empty"):
         generator.score("")
-    with pytest.raises(SGPEError, match="there is nothing to predict: the text is one token, and nothing stands before it"):
+    with pytest.raises(
+        SGPEError, match="no token can be scored: the text is one token, and the tokenizer puts no token before it"
+    ):
         generator.score("a")
     with pytest.raises(SGPEError, match="the text is empty"):
         TextGenerator(with_start(chatty, "<|endoftext|>"), generator.engine).score("")
-    with pytest.raises(TypeError, match="expected a text"):
+    with pytest.raises(TypeError, match="the prompt must be a text"):
         generator.score([1])
     generator.engine.context_length = 3
-    with pytest.raises(SGPEError, match="and the context takes 3: shorten it"):
+    with pytest.raises(SGPEError, match="more than the context of 3: shorten it"):
         generator.score("one two three four")
 
 
@@ -230,7 +232,7 @@ def test_progress_is_counted(chatty):
 
 def test_wrong_arguments_are_named(chatty):
     engine = Parrot()
-    with pytest.raises(TypeError, match=r"expected an engine of load_engine, not str: or use TextGenerator.load"):
+    with pytest.raises(TypeError, match=r"expected an engine from load_engine, not str: or use TextGenerator.load"):
         TextGenerator(chatty, "my-model")
     with pytest.raises(TypeError, match="expected GenerationOptions, not dict"):
         engine.generate([1], {"temperature": 0})

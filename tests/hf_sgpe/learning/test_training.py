@@ -266,7 +266,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
     ("options", "message"),
     [
         ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
-        ({"scripts": ["x"]}, "unknown script 'x': give the name"),
+        ({"scripts": ["x"]}, "unknown script 'x': give its name"),
         ({"scripts": []}, "at least one"),
         ({"scripts": "tamil"}, "scripts must be a list"),
         ({"pattern": "x"}, "unknown split pattern 'x': known are gpt2"),
@@ -288,7 +288,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ),
         ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
         ({"special_tokens": [""]}, "a special token cannot be empty"),
-        ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
+        ({"special_tokens": ["<|a|>", "<|a|>"]}, "a special token occurs twice"),
     ],
 )
 def test_bad_configurations_are_named(options, message):

@@ -142,8 +142,8 @@ def test_who_goes_away_before_the_body_is_there_is_no_error(running, caplog):
         (request(b'{"prompt": NaN}'), 400, "prompt must be a text"),
         (request(b'{"prompt": "a", "temperature": Infinity}'), 400, "temperature must be at least 0, not inf"),
         (request(b"{}").replace(b"application/json", b"text/plain"), 415, "send Content-Type: application/json"),
-        (request(b"{}", "/v1/nothing"), 404, "there is no /v1/nothing here"),
-        (request(b"{}", "/health"), 405, "/health does not take POST"),
+        (request(b"{}", "/v1/nothing"), 404, "unknown path /v1/nothing"),
+        (request(b"{}", "/health"), 405, "/health does not accept POST"),
     ],
 )
 def test_what_is_wrong_is_said(running, sent, status, message):

@@ -61,7 +61,7 @@ def test_no_more_may_wait_than_there_are_places(line):
     _, go_on = blocking(line)
     for _ in range(3):
         line.add(ticket(came, "in"))
-    with pytest.raises(LineFullError, match="3 requests wait already"):
+    with pytest.raises(LineFullError, match="3 requests are already waiting"):
         line.add(ticket(came, "out"))
     go_on.set()
     wait_until(lambda: not len(line))

@@ -75,7 +75,7 @@ def test_what_asks_for_nothing_may_come(endless):
     ("record", "param", "message"),
     [
         ({}, "prompt", "prompt must be a text"),
-        ({"prompt": []}, "prompt", "not empty"),
+        ({"prompt": []}, "prompt", "non-empty list"),
         ({"prompt": [True]}, "prompt", "prompt must be"),
         ({"prompt": {"a": 1}}, "prompt", "prompt must be"),
         ({"temperature": -1}, "temperature", "temperature must be at least 0, not -1"),
@@ -89,25 +89,25 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"max_tokens": 5000}, "max_tokens", "from 1 to 4096, not 5000"),
         ({"max_tokens": True}, "max_tokens", "a whole number"),
         ({"n": 0}, "n", "n must be a whole number of at least 1"),
-        ({"n": 17}, "n", "17 answers are asked for, and at most 16"),
+        ({"n": 17}, "n", "the request asks for 17 answers, and the maximum is 16"),
         ({"prompt": ["a"] * 9, "n": 2}, "n", "18 answers"),
         ({"stop": ["a"] * 5}, "stop", "up to 4"),
-        ({"stop": [""]}, "stop", "none of them empty"),
-        ({"stop": 3}, "stop", "stop must be a text"),
+        ({"stop": [""]}, "stop", "non-empty text"),
+        ({"stop": 3}, "stop", "stop must be a non-empty text"),
         ({"stream": "yes"}, "stream", "stream must be true or false, not a text"),
-        ({"stream_options": {"include_usage": True}}, "stream_options", "only goes with stream"),
-        ({"stream": True, "stream_options": {"all": 1}}, "stream_options.all", "no parameter stream_options.all"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "needs stream"),
+        ({"stream": True, "stream_options": {"all": 1}}, "stream_options.all", "unknown parameter stream_options.all"),
         ({"echo": 1}, "echo", "true or false"),
         ({"suffix": "z"}, "suffix", "suffix is not supported by this server"),
         ({"best_of": 2}, "best_of", "best_of is not supported"),
         ({"logit_bias": {"5": 1}}, "logit_bias", "logit_bias is not supported"),
         ({"frequency_penalty": 0.5}, "frequency_penalty", "frequency_penalty is not supported"),
-        ({"tools": []}, "tools", "there is no parameter tools"),
-        ({"max_completion_tokens": 3}, "max_completion_tokens", "there is no parameter"),
+        ({"tools": []}, "tools", "unknown parameter tools"),
+        ({"max_completion_tokens": 3}, "max_completion_tokens", "unknown parameter"),
         ({"logprobs": True}, "logprobs", "logprobs must be a whole number from 0 to 20"),
         ({"logprobs": 21}, "logprobs", "from 0 to 20, not 21"),
-        ({"logprobs": 1, "echo": True}, "echo", "echo does not go with logprobs"),
-        ({"model": "other"}, "model", "there is no model 'other' here: it is called 'endless'"),
+        ({"logprobs": 1, "echo": True}, "echo", "echo cannot be used with logprobs"),
+        ({"model": "other"}, "model", "unknown model 'other': this server has 'endless'"),
     ],
 )
 def test_wrong_completions_are_refused_by_name(endless, record, param, message):
@@ -121,8 +121,8 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
 @pytest.mark.parametrize(
     ("record", "param", "message"),
     [
-        ({"messages": None}, "messages", "must be a list, and not empty"),
-        ({"messages": []}, "messages", "not empty"),
+        ({"messages": None}, "messages", "must be a non-empty list"),
+        ({"messages": []}, "messages", "non-empty list"),
         ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a text"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a text, not null"),
         (
@@ -134,7 +134,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         (
             {"messages": [*HELLO, {"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
             "messages[1].content",
-            r"messages\[1\]: content may have text only, not 'image_url'",
+            r"messages\[1\]: content must be text, not 'image_url'",
         ),
         (
             {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]},
@@ -145,9 +145,9 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"response_format": {"type": "json_object"}}, "response_format", "response_format is not supported"),
         ({"max_tokens": 3, "max_completion_tokens": 3}, "max_tokens", "mean the same"),
         ({"logprobs": 1}, "logprobs", "logprobs must be true or false"),
-        ({"top_logprobs": 1}, "top_logprobs", "only goes with logprobs"),
+        ({"top_logprobs": 1}, "top_logprobs", "needs logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "from 0 to 20"),
-        ({"echo": True}, "echo", "there is no parameter echo"),
+        ({"echo": True}, "echo", "unknown parameter echo"),
     ],
 )
 def test_wrong_chats_are_refused_by_name(endless, record, param, message):
@@ -162,7 +162,7 @@ def test_a_prompt_that_fills_the_context_is_refused(endless):
         (read_completion, {"prompt": [5, 5, 5]}, "prompt"),
         (read_chat, {"messages": HELLO}, "messages"),
     ):
-        with pytest.raises(RequestError, match="the context of this model only 3") as refusal:
+        with pytest.raises(RequestError, match="the context of this model has only 3") as refusal:
             read(record, endless)
         assert (refusal.value.body["error"]["code"], refusal.value.body["error"]["param"]) == (
             "context_length_exceeded",

@@ -185,7 +185,7 @@ def test_models_are_listed(client, generator):
     (model,) = client.models.list()
     assert (model.id, model.max_model_len) == ("my-model", generator.engine.context_length)
     assert client.models.retrieve("my-model") == model
-    with pytest.raises(openai.NotFoundError, match="there is no model 'other' here"):
+    with pytest.raises(openai.NotFoundError, match="unknown model 'other': this server has 'my-model'"):
         client.models.retrieve("other")
 
 
@@ -230,9 +230,9 @@ def test_texts_become_tokens_and_back(running, generator):
 def test_other_paths_and_methods_are_named(running):
     assert get(running, "/health") == (200, {"status": "ok"})
     status, answer = get(running, "/v1/embeddings")
-    assert (status, answer["error"]["message"]) == (404, "there is no /v1/embeddings here")
+    assert (status, answer["error"]["message"]) == (404, "unknown path /v1/embeddings")
     status, answer = get(running, "/v1/completions")
-    assert (status, answer["error"]["message"]) == (405, "/v1/completions does not take GET")
+    assert (status, answer["error"]["message"]) == (405, "/v1/completions does not accept GET")
 
 
 def test_a_key_is_asked_for(generator):
@@ -255,7 +255,7 @@ def test_more_than_may_wait_are_told_to_come_back(endless):
     with serving(served) as running, client_of(running) as client:
         stream = client.completions.create(model="endless", prompt="a", max_tokens=10**9, stream=True)
         next(iter(stream))
-        with pytest.raises(openai.RateLimitError, match="0 requests wait already") as raised:
+        with pytest.raises(openai.RateLimitError, match="0 requests are already waiting") as raised:
             client.completions.create(model="endless", prompt="a")
         assert raised.value.response.headers["retry-after"] == "1"
         stream.close()
@@ -265,8 +265,8 @@ def test_a_model_that_fails_is_an_error_and_the_next_is_served(chatty, caplog):
     generator = TextGenerator(chatty, Parrot([65]))
     with serving(Served("failing", generator, None)) as running, client_of(running) as client:
         for error, message in (
-            (RuntimeError("no memory"), r"parrot cannot go on with this model \(no memory\)"),
-            (TypeError("x"), "its own output says more"),
+            (RuntimeError("no memory"), r"parrot failed to run this model \(no memory\)"),
+            (TypeError("x"), "see the server's output"),
         ):
             generator.engine.error = error
             with pytest.raises(openai.InternalServerError, match=message):

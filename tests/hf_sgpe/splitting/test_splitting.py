@@ -128,7 +128,7 @@ def test_a_tokenizer_of_older_joiners_cuts_as_it_was_trained(scripts):
         ({"recipe": ["bpe"]}, r"unknown recipe \['bpe'\]"),
         ({"special_tokens": ("<a>", 1)}, "special tokens must be text, not 1"),
         ({"recipe": "bpe", "pattern": (3,)}, r"pattern must be a name or a regex, not \(3,\)"),
-        ({"special_tokens": ("<a>", "<a>")}, "special tokens occur twice: <a>, <a>"),
+        ({"special_tokens": ("<a>", "<a>")}, "a special token occurs twice: <a>, <a>"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

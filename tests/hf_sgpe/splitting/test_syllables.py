@@ -186,7 +186,7 @@ def test_words_group_around_boundaries():
 
 
 def test_unknown_script_is_named_with_the_known_ones():
-    with pytest.raises(SGPEError, match=r"unknown script 'klingon': give the name that Unicode has for it"):
+    with pytest.raises(SGPEError, match=r"unknown script 'klingon': give its name in Unicode"):
         LinguisTrie(["klingon"])
 
 

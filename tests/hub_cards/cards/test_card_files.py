@@ -82,7 +82,7 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("tok --eval held-out.txt", r"held-out\.txt: its name does not tell the language: write si="),
+        ("tok --eval held-out.txt", r"held-out\.txt: the file name has no language code: write si="),
         ("tok --eval en.txt --baseline =tok", r"--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
         ("tok --eval en.txt --baseline tok", "two tokenizers are called tok"),
         ("tok --eval en.txt --baseline a=tok --baseline a=tok", "two tokenizers are called a"),
@@ -92,8 +92,8 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok/tokenizer.json", "no folder to write a card to: give one by --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
         ("tok --license MIT", "'MIT': not a licence identifier of the Hub: give apache-2.0, mit"),
-        ("tok --language Sinhala!", "'Sinhala!': not a language code: write si"),
-        ("tok --eval sinhala=en.txt", "'sinhala': not a language code: write si"),
+        ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),
+        ("tok --eval sinhala=en.txt", "'sinhala' is not a language code: write a code such as si"),
         ("tok --name a/b/c", "a/b/c: not a name of a Hub repository: write user/name"),
         ("nothing --out new", "no such file or folder"),
     ],

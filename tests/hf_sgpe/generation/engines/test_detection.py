@@ -67,7 +67,9 @@ def test_the_best_engine_follows_hardware_and_model(model, machine, folder, file
     if file:
         assert best_engine(model("gguf"), MACHINES[machine]) == file
     else:
-        with pytest.raises(SGPEError, match=r"model\.gguf: nothing here runs a model of gguf: llama\.cpp is not installed"):
+        with pytest.raises(
+            SGPEError, match=r"model\.gguf: no installed engine runs a model of gguf: llama\.cpp is not installed"
+        ):
             best_engine(model("gguf"), MACHINES[machine])
 
 
@@ -76,9 +78,9 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
     path = model(kind)
     assert kind_of_model(path) == kind
     assert best_engine(path, LINUX) == kind
-    with pytest.raises(SGPEError, match=f"a model of {kind}, which transformers does not run: {kind} would"):
+    with pytest.raises(SGPEError, match=f"transformers does not run a model of {kind}: use {kind}"):
         load_engine(path, "transformers")
-    with pytest.raises(SGPEError, match=f"nothing here runs a model of {kind}: {kind} is not installed: pip install"):
+    with pytest.raises(SGPEError, match=f"no installed engine runs a model of {kind}: {kind} is not installed: pip install"):
         best_engine(path, Machine({"transformers": "5"}))
 
 
@@ -137,7 +139,7 @@ def test_mlx_is_not_given_what_it_was_not_compared_on(model, config, reason):
     (path / "config.json").write_text(json.dumps(config))
     assert best_engine(path, MACHINES["mac"]) == ("transformers" if reason else "mlx")
     if reason:
-        with pytest.raises(SGPEError, match=f"mlx .*{reason}.*: take another engine"):
+        with pytest.raises(SGPEError, match=f"mlx .*{reason}.*: choose another engine"):
             load_engine(path, "mlx")
 
 
@@ -172,7 +174,9 @@ def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
 def test_what_only_mlx_reads_is_refused_with_its_reason(model):
     path = model("mlx")
     (path / "config.json").write_text(json.dumps({"model_type": "gemma2", "quantization": {"bits": 4, "group_size": 64}}))
-    with pytest.raises(SGPEError, match=r"nothing here runs it: mlx was not compared with .* models of type 'gemma2'$"):
+    with pytest.raises(
+        SGPEError, match=r"no installed engine runs this model: mlx was not compared with .* models of type 'gemma2'$"
+    ):
         best_engine(path, MACHINES["mac"])
 
 
@@ -180,7 +184,9 @@ def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
     path = model("transformers")
     (path / "config.json").write_text('{"model_type": "llama"}')
     (path / "model_old.safetensors").touch()
-    with pytest.raises(SGPEError, match=r"mlx would read model_old\.safetensors too.*: move it: take another engine"):
+    with pytest.raises(
+        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move that file: choose another engine"
+    ):
         load_engine(path, "mlx")
     assert best_engine(path, MACHINES["mac"]) == "transformers"
 
@@ -322,7 +328,7 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
             assert list(engine.generate([7], GenerationOptions(max_new_tokens=3))) == [9, 11, 13]
         with pytest.raises(SGPEError, match="counting has no setting 'device': it has step"):
             load_engine(path, device="cpu")
-        with pytest.raises(SGPEError, match="a model of numbers, which transformers does not run: counting would"):
+        with pytest.raises(SGPEError, match="transformers does not run a model of numbers: use counting"):
             load_engine(path, "transformers")
         with pytest.raises(SGPEError, match="cannot be called 'counting'"):
             add_engine(Counting)

@@ -19,7 +19,7 @@ def test_an_engine_does_one_text_at_a_time():
     other = engine.generate([1])
     assert next(other) == 0
     assert engine.ended == 1  # it does not go on behind one's back
-    with pytest.raises(SGPEError, match="went on to another text"):
+    with pytest.raises(SGPEError, match="started another text"):
         next(first)
     second = engine.generate([1])
     next(second)
@@ -36,7 +36,7 @@ def test_an_engine_gives_no_more_than_is_asked_for_or_fits():
     assert list(engine.generate([1, 2])) == [0, 1, 2, 3]
     with pytest.raises(SGPEError, match="fills the context of 6"):
         engine.generate(range(6))
-    with pytest.raises(SGPEError, match="holds the id -1"):
+    with pytest.raises(SGPEError, match="has the id -1"):
         engine.generate([-1])
     engine.close()
     with pytest.raises(SGPEError, match="closed"):
@@ -57,7 +57,7 @@ def test_one_engine_in_two_threads_is_refused():
     thread.start()
     inside.wait(timeout=30)
     for act in (lambda: next(engine.generate([1])), engine.close):
-        with pytest.raises(SGPEError, match="this engine is at work in another thread: it does one text at a time"):
+        with pytest.raises(SGPEError, match="this engine is in use by another thread: it generates one text at a time"):
             act()
     go_on.set()
     thread.join()
@@ -131,10 +131,10 @@ def test_bad_input_is_named_before_anything_runs():
         engine.generate_scored([])
     with pytest.raises(SGPEError, match="the text is empty"):
         engine.logprobs([])
-    with pytest.raises(SGPEError, match="the text holds the id 30"):
+    with pytest.raises(SGPEError, match="the text has the id 30"):
         engine.logprobs([30])
     assert engine.logprobs([1] * 4).shape == (3,)
-    with pytest.raises(SGPEError, match="the text has 5 tokens, and the context takes 4: shorten it"):
+    with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten it"):
         engine.logprobs([1] * 5)
     with pytest.raises(TypeError, match="encode the text first"):
         engine.logprobs("text")
@@ -145,7 +145,7 @@ def test_bad_input_is_named_before_anything_runs():
 
 def test_a_damaged_model_is_said_to_be_one():
     engine = Bigram(3, np.full((3, 3), np.nan, np.float32))
-    with pytest.raises(SGPEError, match="what the model predicts is no number: its weights are damaged"):
+    with pytest.raises(SGPEError, match="the model's logits are not finite numbers: its weights are damaged"):
         engine.logprobs([1, 2])
 
 
@@ -160,5 +160,5 @@ def test_scoring_ends_the_text_that_is_being_generated():
     older = engine.generate([1])
     next(older)
     engine.logprobs([1, 2])
-    with pytest.raises(SGPEError, match="went on to another text"):
+    with pytest.raises(SGPEError, match="started another text"):
         next(older)
