@@ -87,7 +87,7 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok --eval en.txt --baseline tok", "two tokenizers are called tok"),
         ("tok --eval en.txt --baseline a=tok --baseline a=tok", "two tokenizers are called a"),
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
-        ("tok --eval empty_si.txt", r"empty_si\.txt: holds no text to measure"),
+        ("tok --eval empty_si.txt", r"empty_si\.txt: there is no text to measure"),
         ("tok --baseline a=tok", "--baseline needs text to measure on: give --eval"),
         ("tok/tokenizer.json", "no folder to write a card to: give one by --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
