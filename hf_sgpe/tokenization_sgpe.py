@@ -199,13 +199,13 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         texts = [
             conversations.write_conversation(
                 self,
-                one,
+                messages,
                 source,
                 tools=tools,
                 continue_final_message=continue_final_message,
                 variables=variables,
             )
-            for one in (conversation if is_batched else [conversation])
+            for messages in (conversation if is_batched else [conversation])
         ]
         # Plain strings are encoded faster.
         harmless = all(conversations.is_harmless(self, text) for text in texts)
@@ -219,7 +219,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         )
         if return_assistant_tokens_mask:
             rows = encoded.get("overflow_to_sample_mapping", range(len(texts)))
-            masks = [conversations.answer_mask(texts[row], one) for row, one in zip(rows, encoded.encodings, strict=True)]
+            pairs = zip(rows, encoded.encodings, strict=True)
+            masks = [conversations.answer_mask(texts[row], encoding) for row, encoding in pairs]
             encoded["assistant_masks"] = masks if is_batched or return_tensors else masks[0]
             if return_tensors:
                 encoded.convert_to_tensors(tensor_type=return_tensors)

@@ -124,27 +124,32 @@ MEASURES = tuple(
             ".3f",
             "tokens divided by code points, for languages without spaces between words; fewer is better",
         ),
-        ("parity", "parity", ".2f", "tokens divided by those of the same lines in English; 1 is what English takes"),
+        ("parity", "parity", ".2f", "tokens divided by the tokens of the same lines in English; English has 1"),
         ("bytes_per_token", "bytes per token", ".2f", "UTF-8 bytes divided by tokens; more is better"),
         ("characters_per_token", "characters per token", ".2f", "code points divided by tokens; more is better"),
         ("cut_syllable_share", "cut syllables", "%", "share of the written syllables with a token end inside"),
-        ("cut_letter_share", "cut letters", "%", "share of what a reader sees as one letter with a token end inside"),
+        ("cut_letter_share", "cut letters", "%", "share of the visible letters with a token end inside"),
         (
             "cut_cluster_share",
             "cut clusters",
             "%",
-            "share of what a reader sees as one character, in any script, with a token end inside; without those of ASCII "
-            "alone, which cannot be cut",
+            "share of the grapheme clusters (visible characters) in any script with a token end inside, without clusters of "
+            "ASCII, which cannot be cut",
         ),
-        ("fallback_rate", "fallback", "%", "share of the tokens that are only part of a character: bytes, not text"),
+        ("fallback_rate", "fallback", "%", "share of the tokens with only a part of a character: bytes, not text"),
         ("single_token_words", "single-token words", "%", "share of the words that are one token (STRR); more is better"),
         (
             "changed_tokens",
             "changed tokens",
             "%",
-            "share that changes with a small change in one word of ten; fewer is better",
+            "share of the tokens that change with a small change in one word of ten; fewer is better",
         ),
-        ("renyi_efficiency", "Rényi efficiency", ".3f", "how evenly tokens are used: entropy of order 2.5 over its maximum"),
+        (
+            "renyi_efficiency",
+            "Rényi efficiency",
+            ".3f",
+            "evenness of the use of tokens: entropy of order 2.5 divided by its maximum",
+        ),
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
     )
 )

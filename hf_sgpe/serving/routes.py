@@ -131,8 +131,8 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
 def _check_key(request: Request, api_key: str | None) -> None:
     if api_key is None:
         return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), api_key.encode()):
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), api_key.encode()):
         message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
         raise RequestError(message, status=401, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 

@@ -161,12 +161,12 @@ def _scanner(splitting: Splitting) -> Scanner | None:
     """Return the native scanner for a splitting, or None if there is none."""
     letters = splitting.script_letters
     joiners = splitting.script_joiners
-    ranges = sorted(one for script in letters for one in script)
+    ranges = sorted(span for script in letters for span in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
         return None  # a scanner needs scripts without common characters and without ASCII
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
-    if any(a <= last and first <= b for first, last in {one for script in joiners for one in script} for a, b in ranges):
+    if any(a <= last and first <= b for first, last in {span for script in joiners for span in script} for a, b in ranges):
         return None  # a letter of one script must not be a joiner of another
     *steps, last = splitting.patterns
     names = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]

@@ -96,13 +96,13 @@ class GenerationOptions:
                 from numpy import generic  # not imported just to show the options of the command line
 
                 value = value.item() if isinstance(value, generic) else value
-            given = value
+            original = value
             if kind is float and type(value) is int:  # transformers rejects whole numbers here
                 value = float(value) if abs(value) < 1 << 1000 else inf
             object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
                 noun = "a whole number " if kind is int else ""
-                raise SGPEError(f"{name} must be {noun}{least_and_most}, not {given!r}")
+                raise SGPEError(f"{name} must be {noun}{least_and_most}, not {original!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
             if not isinstance(value, (str, int, Iterable)):

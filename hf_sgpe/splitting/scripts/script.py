@@ -153,8 +153,8 @@ class Script:
 
     def classes(self) -> dict[str, str]:
         """Return the class letter of each character, including `others`, joiners and the marks that all scripts share."""
-        others = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
-        return {**shared_classes(), **others, **self.own_classes()}
+        classes = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
+        return {**shared_classes(), **classes, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
         """Return the class letters in the SGPE document's recipe, where all joiners of the script have one class."""
