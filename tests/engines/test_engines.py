@@ -300,7 +300,7 @@ def test_a_context_is_filled_to_its_end_and_no_further(engine, talking, prompts,
 def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate([])
-    with pytest.raises(SGPEError, match=r"the id 2048, and the model's embedding has only 2048 rows"):
+    with pytest.raises(SGPEError, match=r"the id 2048, but the model's embedding has only 2048 rows"):
         engine.generate([1, 2048])
     with pytest.raises(SGPEError, match=r"^prompt 2 of 3: the prompt is empty"):
         engine.generate_batch([[1], [], [2]])
