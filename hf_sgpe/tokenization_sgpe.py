@@ -220,7 +220,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         if return_assistant_tokens_mask:
             rows = encoded.get("overflow_to_sample_mapping", range(len(texts)))
             pairs = zip(rows, encoded.encodings, strict=True)
-            masks = [conversations.answer_mask(texts[row], encoding) for row, encoding in pairs]
+            masks = [conversations.answer_mask(texts[row], row_encoding) for row, row_encoding in pairs]
             encoded["assistant_masks"] = masks if is_batched or return_tensors else masks[0]
             if return_tensors:
                 encoded.convert_to_tensors(tensor_type=return_tensors)

@@ -207,7 +207,7 @@ def _pieces(
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """Return a copy of the backend without post-processing, whose settings no other thread sees. It shares the model."""
+    """Return a copy of the backend without post-processing. It shares the model, but not the settings."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer

@@ -109,7 +109,7 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
             return engine.name
     if not engines:
         raise SGPEError(f"{path}: no engine runs a model of {kind}")
-    # The engine whose own format the model has.
+    # The engine for the model's own format.
     wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
     if machine.has(wanted.name):
         raise SGPEError(f"{path}: no installed engine runs this model: {wanted.name} {wanted.why_not(path)}")
