@@ -1,7 +1,7 @@
-"""Applying merges to one word: what byte-level BPE does once its merge list is known.
+"""Applying merges to one word: encoding by byte-level BPE with a known merge list.
 
-The rule: of all adjacent pairs that have a merge, apply the one of lowest rank, the leftmost if it stands in several
-places; repeat until no pair has one. `apply_merges` does it with a heap, `apply_merges_by_rescan` says it word for word.
+The rule: of all adjacent pairs that have a merge, apply the merge of lowest rank, leftmost first; repeat until no pair has a
+merge. `apply_merges` does this with a heap. `apply_merges_by_rescan` follows the rule literally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """Merges in the order of their ranks: which pairs merge, how early, and into which token.
+    """Merges in the order of their ranks: pair → rank, and rank → resulting token.
 
     >>> table = MergeTable([((97, 98), 256)])
     >>> apply_merges([97, 98, 97], table)
@@ -35,7 +35,7 @@ class MergeTable:
             self.add(pair, result)
 
     def add(self, pair: Pair, result: int) -> None:
-        """Append a merge after all others. Of two merges of the same pair the later one counts."""
+        """Append a merge after all others. If a pair has several merges, the last one counts."""
         self.ranks[pair] = len(self.results)
         self.results.append(result)
 
@@ -50,11 +50,11 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
         return list(ids)
     ranks, results = table.ranks, table.results
     tokens: list[int] = list(ids)
-    # A merged token stays where its left part stood; the right part's place is marked dead by -1.
+    # A merged token takes the place of its left part; -1 marks the place of the right part as dead.
     end = len(tokens)
     following = list(range(1, end + 1))
     previous = list(range(-1, end - 1))
-    # (rank, place of the left part): the smallest is the lowest rank and, within it, the leftmost
+    # (rank, place of the left part): the smallest has the lowest rank, and is the leftmost of this rank
     candidates = []
     for place in range(end - 1):
         rank = ranks.get((tokens[place], tokens[place + 1]))
@@ -64,7 +64,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
     while candidates:
         rank, place = heapq.heappop(candidates)
         right = following[place]
-        # The pair may have changed since it was pushed, by a merge to either side.
+        # A merge on either side may have changed the pair since it was pushed.
         if tokens[place] < 0 or right == end or ranks.get((tokens[place], tokens[right])) != rank:
             continue
         tokens[place], tokens[right] = results[rank], -1
@@ -83,7 +83,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
 
 
 def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
-    """Return the bytes of every token by id: those given, then one for each merge.
+    """Return the bytes of every token by id: the given tokens, then one token for each merge.
 
     >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
     [b'a', b'b', b'ab', b'aba']
@@ -97,13 +97,13 @@ def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]
 def merge_words(
     words: Iterable[bytes], merges: Sequence[Pair], results: Sequence[int] | None = None
 ) -> Sequence[Sequence[int]]:
-    """Return the tokens that merges leave of the bytes of each word.
+    """Return the tokens of each word after merging its bytes.
 
     Args:
-        results: The token that each merge creates; None: the k-th creates token 256 + k.
+        results: The token that each merge creates; None: merge k creates token 256 + k.
 
     Returns:
-        A sequence of sequences of ids: lists, or an object of the native kernels that takes less memory.
+        A sequence of sequences of ids: lists, or a native object that takes less memory.
 
     >>> list(merge_words([b"aba"], [(97, 98)]))
     [[256, 97]]
@@ -120,7 +120,8 @@ def merge_words(
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens of whole characters that merges do not make of their bytes: each is a whole word, or unused.
+    """Return the tokens of whole characters that merging their bytes does not produce. Such a token encodes a whole word, or
+    is unused.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -137,7 +138,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return all ids of some sequences one after another, and where those of each end.
+    """Return the ids of all sequences in one array, and the end of each sequence in it.
 
     >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
     [[1, 2, 3], [2, 2, 3]]
@@ -154,7 +155,7 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Apply merges as the specification of `apply_merges` does: scan all pairs, apply the best, start over. O(n²)."""
+    """Apply merges by the rule of `apply_merges`, literally: scan all pairs, apply the best, start over. O(n²)."""
     tokens = list(ids)
     while True:
         best_rank, best_place = len(table.results), -1

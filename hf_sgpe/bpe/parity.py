@@ -1,9 +1,9 @@
 """Parity-aware BPE: merges for several languages, each chosen by the language that has the most tokens at that moment.
 
-Plain BPE counts the pairs of all text together, so languages with much text get long tokens and the others pay. Here each
-merge is the most frequent pair of one language: of the one whose held-out text, the same lines in every language, has the
-most tokens so far. The merge is then done in all of them. What a word is, and which units it begins with, is decided
-elsewhere.
+Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and others get short ones. Here
+each merge is the most frequent pair of one language: the language whose held-out text has the most tokens so far. (The
+held-out texts have the same lines in every language.) The merge is then applied in all languages. The caller decides how
+text is cut into words, and with which units a word begins.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def learn_in_parity(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
-    A language that has no pair left that is frequent enough drops out; where all have, learning ends. Costs grow as for
-    `learn_merges`, and with the number of languages for each merge.
+    A language without any sufficiently frequent pair drops out; learning ends when all languages have dropped out. Time
+    grows as for `learn_merges`, and for each merge with the number of languages.
 
     Args:
         languages: The words of each language to learn from.
-        held_out: Those of its held-out text; the texts are translations of each other.
+        held_out: The words of each language's held-out text; the texts are translations of each other.
         vocabulary: The bytes of every token that the words may use, by id.
-        tie_break: One of `TIE_BREAKS`; of languages with equally many tokens the first goes first.
-        min_frequency: A pair that occurs less often in the language that chooses is never merged.
-        on_merge: Called at each merge with the new token's id, the pair and its count in the language that chose it.
+        tie_break: One of `TIE_BREAKS`. Of languages with equally many tokens, the first chooses.
+        min_frequency: A pair that occurs less often in the choosing language is never merged.
+        on_merge: Called at each merge with the new token's id, the pair and its count in the choosing language.
 
     Raises:
         SGPEError: the tie rule is unknown, a number is of another type, a word has an id that is not in the vocabulary, or
-            there are not as many held-out texts as languages.
+            the numbers of held-out texts and languages differ.
 
     Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
 
@@ -61,7 +61,7 @@ def learn_in_parity(
     token_bytes = list(vocabulary)
     tie_key = tie_key_of(tie_break, token_bytes)
     if len(languages) != len(held_out):
-        raise SGPEError(f"there must be as many held-out texts as languages, not {len(held_out)} for {len(languages)}")
+        raise SGPEError(f"give one held-out text for each language, not {len(held_out)} for {len(languages)}")
     if kernels.is_native():
         import hf_sgpe._native as _native
 

@@ -1,8 +1,9 @@
-"""Incremental BPE: learning merges from words and their counts. The readable form, which is the specification of the native.
+"""Incremental BPE: learning merges from words and their counts. This readable form is the specification of the native
+kernel.
 
-The result is what recounting all pairs after every merge would give; the work is only done where a merge changed
-something. Words come as sequences of token ids, so that training may start from bytes or from any larger units. What a
-word is, and which ids its units have, is decided elsewhere.
+The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
+token ids, so training can start from bytes or from larger units. The caller decides how text is cut into words, and which
+ids their units have.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.errors import SGPEError
 
 TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
-"""Which of several equally frequent pairs merges first: the one with the smallest ids (rustbpe, SGPE), with the
-lexicographically greatest byte strings, or with the greatest ids."""
+"""The rules for which of several equally frequent pairs merges first: the pair with the smallest ids (rustbpe, SGPE), with
+the lexicographically greatest byte strings, or with the greatest ids."""
 
 
 _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Limit numbers of merges or occurrences to 64 bits, in which the native kernels count.
+    """Limit numbers of merges or occurrences to 64 bits, the size of the native kernels' counters.
 
     Raises:
-        SGPEError: one is of another type.
+        SGPEError: a number is of another type.
     """
     for name, number in numbers.items():
         if not isinstance(number, int):
@@ -38,7 +39,7 @@ def whole_numbers(**numbers: int) -> list[int]:
 
 
 class Word:
-    """A word in its present state: token ids that merges shorten in place.
+    """A word as token ids, which merges shorten in place.
 
     >>> list(Word([1, 2, 3]).pairs())
     [(1, 2), (2, 3)]
@@ -57,7 +58,7 @@ class Word:
         """Replace every occurrence of ``pair``, from the left and without overlap, by ``new_id``.
 
         Returns:
-            How the counts of pairs in this word change: (pair, +1 or -1), in no useful order, perhaps repeated.
+            Changes of the counts of pairs in this word: (pair, +1 or -1), in any order, perhaps repeated.
 
         >>> word = Word([1, 2, 3, 1, 2])
         >>> changes = word.merge_pair((1, 2), 4)
@@ -89,9 +90,9 @@ class Word:
 
 
 class MergeJob(NamedTuple):
-    """A pair waiting in the heap. The smallest job is the next merge: most frequent first, ties by the rule.
+    """A pair waiting in the heap. The smallest job is the next merge: the most frequent pair, ties by the rule.
 
-    The count may be stale, but never too low: a pair's count only falls after the step that first produced it.
+    The count may be stale but is never too low, because a pair's count only falls after the step that first produced it.
     """
 
     negative_count: int
@@ -100,7 +101,7 @@ class MergeJob(NamedTuple):
 
 
 class PairCounts:
-    """Words in their present state, how often each pair stands in them, and how many symbols they have, all weighted.
+    """Words in their current state, the count of each pair in them, and their number of symbols, all weighted.
 
     Args:
         words: Token ids of each word; not changed.
@@ -119,7 +120,7 @@ class PairCounts:
                 self._where[pair].add(index)
 
     def merge(self, pair: Pair, new_id: int) -> set[Pair]:
-        """Do a merge at each place of its pair, and return the pairs that it makes."""
+        """Apply a merge everywhere and return the new pairs."""
         appeared: set[Pair] = set()
         for index in self._where.pop(pair, ()):
             word, times = self.words[index], self.times[index]
@@ -135,11 +136,11 @@ class PairCounts:
 
 
 class MergeQueue:
-    """The pairs of some words in the order in which they are merged.
+    """A queue of the pairs of some words, in the order of merging.
 
     Args:
-        state: The words; merges are done there, and the pairs that they make are told to `add`.
-        tie_key: Pair → a key, the smallest of which goes first among pairs of the same count.
+        state: The words. Apply each merge to it, and pass the new pairs to `add`.
+        tie_key: Pair → sort key. Of pairs with the same count, the pair with the smallest key comes first.
     """
 
     def __init__(self, state: PairCounts, tie_key: Callable[[Pair], Any]) -> None:
@@ -148,13 +149,13 @@ class MergeQueue:
         heapq.heapify(self._heap)
 
     def add(self, pairs: Iterable[Pair]) -> None:
-        """Take in pairs that a merge made."""
+        """Add pairs that a merge made."""
         for pair in pairs:
             if (count := self._state.counts[pair]) > 0:
                 heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
 
     def next(self) -> tuple[Pair, int] | None:
-        """Take out the pair to merge next, with its count; None if there is none."""
+        """Remove and return the pair to merge next, with its count; None if there is none."""
         while self._heap:
             job = heapq.heappop(self._heap)
             count = self._state.counts.get(job.pair, 0)
@@ -178,23 +179,23 @@ def learn_merges(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
 
-    The result depends neither on the order of the words nor on how equal words are spread over entries. With the native
-    kernel, time grows with the number of symbols, and with a logarithm for choosing the next pair. In the readable form a
-    merge walks through every word it occurs in, so time grows with the sum over merges of those words' lengths: quick for
-    words of human length, slow for words of many thousand symbols.
+    The result depends neither on the order of the words nor on how equal words are spread over entries. In the native
+    kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic factor. In the readable
+    form, each merge visits every word that contains its pair, so time grows with the sum of these words' lengths over all
+    merges. This is quick for ordinary words and slow for words of many thousand symbols.
 
     Args:
         words: Token ids of each word; not changed.
         counts: How often each word occurs.
         vocabulary: The bytes of every token that ``words`` may use, by id.
-        merged: Merges that were learned from the same words before. They are done again first; then learning goes on as if
-            it had never stopped.
+        merged: Merges learned earlier from the same words. They are applied first; learning then continues as if it had
+            never stopped.
         tie_break: One of `TIE_BREAKS`.
         min_frequency: Stop before the first pair that occurs less often.
         on_merge: Called at each merge with the new token's id, the pair and its count.
 
     Returns:
-        The merged pairs in order; fewer than asked for when no pair is left.
+        The merged pairs in order; fewer than ``num_merges`` if no pair is left.
 
     Raises:
         SGPEError: the tie rule is unknown, a number is of another type, or ``merged`` cannot have been learned from
@@ -240,13 +241,13 @@ def learn_merges(
 
 
 def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
-    """Return a key under which the pair to prefer is the smallest."""
+    """Return a sort key under which the preferred pair is the smallest."""
     if tie_break == "smallest-pair-id":
         return lambda pair: pair
     if tie_break == "greatest-pair-id":
         return lambda pair: (-pair[0], -pair[1])
     if tie_break == "greatest-pair-bytes":
-        # The order of byte strings turned round. 256 ends each key, so that a string comes before its own prefixes.
+        # Reverse the order of byte strings. The final 256 puts a string before its own prefixes.
         descending: dict[int, tuple[int, ...]] = {}
 
         def key(token: int) -> tuple[int, ...]:

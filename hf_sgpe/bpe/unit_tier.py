@@ -1,9 +1,9 @@
-"""The unit tier: merges that only ever build whole units out of bytes, ranked before everything learned from statistics.
+"""The unit tier: merges that only build whole units from bytes, ranked before all learned merges.
 
-`order_units` says what has to be built on the way to the letters and syllables that get a token, and `build_unit_tier` turns
-it all into merges; which ones do is chosen elsewhere. Why this works:
-a unit that comes out whole stays whole, since merges added later have higher ranks; and no merge crosses a syllable
-boundary, since its left part begins a unit and its right part continues it.
+`order_units` lists the parts of the chosen letters and syllables in building order, and `build_unit_tier` turns them into
+merges. (Letters and syllables are chosen elsewhere.) Two facts make this work. A finished unit stays whole, because later
+merges have higher ranks. And no merge crosses a syllable boundary, because its left part begins a unit and its right part
+continues it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
 
 
 class ChosenUnits(NamedTuple):
-    """What is to have a token of its own: syllables, each with its leading space if it has one, and letters."""
+    """The units that get a token of their own: syllables, each with its leading space if it has one, and letters."""
 
     syllables: set[str]
     letters: set[str]
 
 
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
-    """Return the merges under which each unit comes out as one token. The k-th creates token 256 + k.
+    """Return merges that build each unit as one token. Merge k creates token 256 + k.
 
-    For each unit in turn: while it does not come out whole, add the merge of its two leftmost pieces. No pair and no
-    token occurs twice. Give small units first, so that large ones are built from them.
+    For each unit in turn, add merges of its two leftmost pieces until it is one token. No pair and no token occurs twice.
+    Give small units first, so that large ones are built from them.
 
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
@@ -47,20 +47,19 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
         while len(pieces) > 1:
             merges.append((pieces[0], pieces[1]))
             table.add(merges[-1], len(BYTES) + len(table.results))
-            # All other merges are spent on these pieces already, so only the new one can apply.
+            # No earlier merge applies to these pieces any more, only the new one.
             pieces = apply_merges(pieces, table)
     return merges
 
 
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
-    """Return the chosen units and what they are built from, in the order in which `build_unit_tier` wants them.
+    """Return the chosen units and their parts, in the order that `build_unit_tier` needs.
 
-    First all characters, then consonants with their virama (and joiner) or asat, then letters, then syllables, then
-    syllables with their leading space; each group by length in bytes. A syllable chosen with its leading space comes
-    without it, too.
+    The order: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
+    leading space; each group by length in bytes. A syllable chosen with its leading space is also included without it.
 
     Args:
-        characters: Further characters to have a token.
+        characters: Further characters that get a token.
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
@@ -70,13 +69,13 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     return list(dict.fromkeys(ordered))
 
 
-# Behind these another consonant is no new unit, or the two are none: they have to be whole before what stands before them.
-# Consonant, virama and joiners; and a consonant that asat closes (`hf_sgpe.splitting.scripts.grammars`).
+# These must be whole before they merge with the characters in front of them, because a consonant after them begins no unit:
+# consonant, virama and joiners; and a consonant closed by asat (`hf_sgpe.splitting.scripts.grammars`).
 _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Return every consonant + virama, with and without joiners, in a unit, and the like."""
+    """Return each consonant + virama in the units, with and without joiners, and each consonant closed by asat."""
     half_forms: set[str] = set()
     for unit in units:
         for match in _HALF_FORM.finditer(trie.shape(unit)):

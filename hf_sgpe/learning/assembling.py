@@ -1,4 +1,4 @@
-"""What is around learning: checks of the counted words, and the ids of what was learned."""
+"""The first and last step of learning: checks of the counted words, and the ids of the learned tokens."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Languages = Sequence[tuple[WordCounts, WordCounts]]
 
 
 class Learned(NamedTuple):
-    """The tokens that were learned, in the order of their ids and without special tokens, and the merges by rank."""
+    """Learned tokens in the order of their ids, without special tokens, and the merges by rank."""
 
     tokens: Sequence[bytes]
     merges: Sequence[tuple[bytes, bytes]]
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
-    """Make sure that there are words to learn from, cut by the configuration's splitting. Warn if words of a script that
-    could be kept whole are not.
+    """Check that there are words to learn from, cut by the configuration's splitting. Warn about frequent scripts whose
+    syllables could be kept whole but will be cut.
 
     Raises:
-        SGPEError: there are none, or they were cut in another way.
+        SGPEError: there are no words, or they were cut in another way.
     """
     if setting := counts.splitting.difference(config.splitting):
-        has, wants = (one.to_dict()[setting] for one in (counts.splitting, config.splitting))
+        has, wants = (splitting.to_dict()[setting] for splitting in (counts.splitting, config.splitting))
         raise SGPEError(
             f"the words were counted with {setting.replace('_', ' ')} {has!r}, but the configuration has {wants!r}"
         )
     if not len(counts):
         raise SGPEError("the corpus is empty: it has no words to learn from")
     if scripts := config.unit_scripts:
-        others = LinguisTrie([name for name in SCRIPTS if name not in scripts])
+        unlisted = LinguisTrie([name for name in SCRIPTS if name not in scripts])
         total = sum(counts.values())
-        running = others.count_scripts(counts.words(), counts.values())
+        running = unlisted.count_scripts(counts.words(), counts.values())
         for script, count in sorted(running.items(), key=lambda item: -item[1]):
             if count and count * 100 >= total:
                 logger.warning(
@@ -56,25 +56,25 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
 
 
 def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> None:
-    """Warn of scripts that were named and that the text does not have, unless all scripts were."""
+    """Warn about named scripts that the text does not contain, unless all scripts were named."""
     absent = set(scripts).difference(present)
     if absent and len(scripts) < len(SCRIPTS):
         logger.warning("the text has no word in %s", names_of(sorted(absent)))
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return the tokenizer of learned tokens: special tokens get the ids that the configuration wants, other tokens the
-    ids around them, in order.
+    """Return the tokenizer of learned tokens. Special tokens get the ids that the configuration asks for; all other tokens
+    get the remaining ids in order.
 
     Args:
-        digest: Of the counts, kept in the metadata.
+        digest: Digest of the counts, kept in the metadata.
 
     Raises:
-        SGPEError: a special token was given an id beyond the tokens that there are.
+        SGPEError: the id of a special token is not below the number of tokens.
     """
     tokens, merges = learned
     specials = config.special_tokens
-    assert specials is not None  # the configuration has filled in the recipe's
+    assert specials is not None  # filled in by the configuration
     if isinstance(specials, Mapping):
         special_ids = dict(specials)
     else:
@@ -83,7 +83,7 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
     taken, size = set(special_ids.values()), len(tokens) + len(specials)
     if beyond := [token for token, id in special_ids.items() if id >= size]:
         raise SGPEError(
-            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus gives only {size} tokens: "
+            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus has only {size} tokens: "
             f"give a vocab_size of {size}, and ids below it"
         )
     return TokenizerData(

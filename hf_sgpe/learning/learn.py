@@ -1,4 +1,4 @@
-"""The door to learning: counted words and a configuration go in, the data of a tokenizer come out."""
+"""The entry point of learning: it turns counted words and a configuration into the data of a tokenizer."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 _LEARNERS = {"sgpe": learn_sgpe}
-"""Recipe → how its tokens are learned; by two tiers where it is not named here."""
+"""Recipe → the function that learns its tokens; `learn_two_tiers` for all other recipes."""
 
 
 def learn_tokenizer(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> TokenizerData:
-    """Learn a tokenizer: the unit tier, then the statistical tier on the pieces that the unit tier leaves of each word; for
-    the recipe ``sgpe`` by `learn_vocabulary`.
+    """Learn a tokenizer: the unit tier, then the statistical tier on the units of each word. For the recipe ``sgpe``, use
+    `learn_vocabulary`.
 
-    If the words give fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
+    If the words allow fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
 
     Args:
-        languages: Learn by Parity-aware BPE: each merge is the one that helps the language that has the most tokens, and its
-            count is that of this language. ``counts`` are then those of all languages together.
+        languages: Learn by Parity-aware BPE: each merge is chosen by the language that has the most tokens so far, and its
+            count is the count in that language. ``counts`` are then the counts of all languages together.
         observer: Watches each step.
 
     Raises:
         SGPEError: there are no words, they were cut for another configuration, the vocabulary is too small for the chosen
-            units (the message gives the least size), or ``languages`` are given for the recipe ``sgpe``.
+            units (the message names the least size), or ``languages`` are given for the recipe ``sgpe``.
 
     Source of the parity: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """
     check_counts(counts, config)
     learn = _LEARNERS.get(config.recipe, learn_two_tiers)
     with ThreadPoolExecutor(1) as second:
-        digest = second.submit(counts.digest)  # merging natively leaves the interpreter to other threads
+        digest = second.submit(counts.digest)  # the native kernel releases the GIL while it merges
         learned = learn(counts, config, languages=languages, observer=observer)
     return assemble(learned, config, digest.result())

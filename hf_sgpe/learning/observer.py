@@ -1,4 +1,4 @@
-"""Observer: the functions that learning calls at its steps, so that a caller can show progress or stop."""
+"""Observer: the callbacks of learning, by which a caller can show progress or stop."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _all(items: Collection[Any], what: str) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class Observer:
-    """The functions that learning calls. Without any, nobody watches, which is fastest.
+    """The callbacks of learning. Learning is fastest without any.
 
     Attributes:
-        steps: Given a collection and the name of the work on it, yields its items.
-        merged: Called at each merge of the statistical tier with the number of tokens before the merge, the pair (two such
-            numbers) and the pair's count in parts of 1 / `WordCounts.scale`.
+        steps: Takes a collection and the name of a step, and yields the items of the collection.
+        merged: Called at each merge of the statistical tier with the number of tokens before the merge, the pair of token
+            numbers, and the pair's count in units of 1 / `WordCounts.scale`.
     """
 
     steps: Callable[[Collection[Any], str], Iterable[Any]] = _all

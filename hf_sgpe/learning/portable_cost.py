@@ -1,8 +1,8 @@
-"""What it costs to cut text by one split pattern alone, and words of the scripts with it: the recipe ``portable``.
+"""The cost of cutting all text, words of the scripts included, by one split pattern: the recipe ``portable``.
 
-Runtimes that know split patterns by name cut text by one of them, and they do not normalize it. Where it cuts inside words
-of a script, tokens end there; and what is spelled in two ways needs tokens for both. Another pattern than that of ``hybrid``
-cuts all other text in another way, too, which only learning can price.
+Runtimes that know split patterns by name cut text by one pattern and do not normalize the text. A pattern that cuts inside a
+word forces a token to end there, and a word with two spellings needs tokens for both. A pattern other than the one of
+``hybrid`` also changes how all other text is cut; the cost of that can only be measured by learning.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 MOST_TOKENS = 0.005
-"""The share of more tokens, and of words that NFC respells, up to which ``portable`` is taken if nobody names a recipe."""
+"""The greatest share of additional tokens, and of words that NFC respells, at which ``portable`` is the default recipe."""
 
 MOST_CUTS = 0.001
-"""The same for the share of syllables that the pattern cuts."""
+"""The greatest share of syllables that the pattern may cut for ``portable`` to be the default recipe."""
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
-"""How many tokens are learned to compare two patterns, and on how much text at most."""
+"""The number of tokens learned to compare two patterns, and the number of characters of text used at most."""
 
 
 class SplitCost(NamedTuple):
-    """What is lost, on some text.
+    """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: How many more tokens the text has, as a share; below 0 if it has fewer.
-        cuts: The share of the scripts' syllables that are cut.
-        respelled: The share of words that NFC changes.
-        pieces: Into how many pieces a running word of the scripts is cut.
+        tokens: Additional tokens, as a share; below 0 if the text has fewer.
+        cuts: Share of the scripts' syllables that are cut.
+        respelled: Share of words that NFC changes.
+        pieces: Average number of pieces of a running word of the scripts.
     """
 
     tokens: float
@@ -49,12 +49,12 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """How many times the bound the greatest of the three is, by `MOST_TOKENS` and `MOST_CUTS`."""
+        """The greatest ratio of a cost to its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
         return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
 
     @property
     def is_small(self) -> bool:
-        """Whether all are within `MOST_TOKENS` and `MOST_CUTS`."""
+        """Whether all costs are within `MOST_TOKENS` and `MOST_CUTS`."""
         return self.size <= 1
 
     def __str__(self) -> str:
@@ -66,13 +66,13 @@ class SplitCost(NamedTuple):
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
-    """Count what is lost where a split pattern cuts the words of the scripts, too: each piece of a word is a token at least.
+    """Return the cost of cutting the words of the scripts by a split pattern. Each piece of a word is at least one token.
 
-    Time grows with the length of the words.
+    Time grows with the total length of the words.
 
     Args:
         counts: Words of the recipe ``hybrid``, without normalization.
-        pattern: Name or regex; None for the pattern by which ``counts`` cut all other text.
+        pattern: Name or regex; None for the pattern with which ``counts`` cut all other text.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
@@ -82,7 +82,7 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
     """
     splitting = counts.splitting
     patterns = splitting.patterns if pattern is None else (resolve_pattern(pattern),)
-    one, trie = RegexPreTokenizer(*patterns), LinguisTrie(splitting.scripts, whole_clusters=True)
+    splitter, trie = RegexPreTokenizer(*patterns), LinguisTrie(splitting.scripts, whole_clusters=True)
     words = of_scripts = more = syllables = cuts = respelled = 0
     for raw, count in zip(counts.words(), counts.values(), strict=True):
         words += count
@@ -92,7 +92,7 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
             continue
         ends = set(trie.ends(word, leading_space=True).tolist())
         place = 0
-        for piece in one.split(word)[:-1]:
+        for piece in splitter.split(word)[:-1]:
             place += len(piece)
             more += count
             cuts += count * (place not in ends)
@@ -104,15 +104,16 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Learn by two ways to cut text, on every other line, and return how many more tokens the first needs for the others.
+    """Learn with each of two splits on every second line, and return how many more tokens the first needs, as a
+    share, on the other lines.
 
-    What is learned is plain BPE with `TRIAL_TOKENS` tokens. Lines with words of the scripts are also compared alone, and the
-    greater share is returned, so that what one language pays is not hidden by what another gains.
+    Learning is plain BPE with `TRIAL_TOKENS` tokens. Lines with words of the scripts are also compared alone. The greater
+    share is returned, so that the gain of one language does not hide the loss of another.
 
     Args:
-        texts: Some text, of which the beginnings are taken if it is longer than `TRIAL_CHARACTERS`.
+        texts: Some text. If it is longer than `TRIAL_CHARACTERS`, the beginning of each text is used.
         pattern: Name or regex of the split pattern that cuts all words, without normalization.
-        instead_of: Words of scripts in front of a pattern.
+        instead_of: The split to compare with: words of scripts in front of a pattern.
     """
     total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
     lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]

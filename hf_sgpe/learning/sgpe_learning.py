@@ -1,4 +1,4 @@
-"""Learning the vocabulary of the SGPE document from counted words (sections 3.3 to 3.7)."""
+"""Learning of a vocabulary of the SGPE document from counted words (sections 3.3 to 3.7)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ OnMerges = Callable[[Merges, int, int], None]
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
     """Learn a tokenizer of the recipe ``sgpe``; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
     if languages:
-        raise SGPEError("the recipe sgpe learns as its document says: balance it by weights")
+        raise SGPEError("the recipe sgpe cannot learn in parity: balance the languages by weights")
     return lossless(learn_vocabulary(counts, config, observer=observer))
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Return the tokens and merges of a vocabulary's lossless form; ids are the vocabulary's own where the configuration has
-    the special tokens at the start."""
+    """Return the tokens and merges of a vocabulary's lossless form. Ids equal the vocabulary's own if the configuration puts
+    special tokens at the start."""
     data = vocabulary.to_data()
     return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
 
@@ -48,18 +48,18 @@ def learn_vocabulary(
 ) -> SGPEVocabulary:
     """Learn a vocabulary of the SGPE document from counted words.
 
-    Symbols are the boundary tokens in order, then the syllables in order. The document leaves the order of the syllables
-    open; this one makes the result independent of the order of the text.
+    Symbols are the boundary tokens in order, then the syllables in order. The document does not define the order of the
+    syllables; sorting makes the result independent of the order of the text.
 
     Args:
-        config: Of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and ``min_frequency``
-            its ``min_freq``. Syllables beyond them are unknown: they take no part in any pair.
-        merged: Merges learned from the same words before, which are done again first.
-        on_merge: Called at each further merge with all merges up to it, how many there can be at most, and its count.
+        config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and
+            ``min_frequency`` its ``min_freq``. Syllables that are not chosen are unknown and take part in no pair.
+        merged: Merges learned earlier from the same words; they are applied first.
+        on_merge: Called at each further merge with all merges so far, the greatest possible number of merges, and the count.
         observer: Watches each step.
 
     Raises:
-        SGPEError: ``merged`` was not learned from these words, or is more than ``vocab_size`` allows.
+        SGPEError: ``merged`` was not learned from these words, or has more merges than ``vocab_size`` allows.
     """
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
@@ -132,8 +132,8 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs of known units, from which SGPE learns. A unit that is not known takes no part in any
-    pair, so it ends one run and the next begins after it.
+    """Count the runs of known units, from which SGPE learns. An unknown unit takes part in no pair: it ends a run, and the
+    next run begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
@@ -153,8 +153,8 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return the ids of section 3.7: special tokens, then the most frequent first. Tokens of equal frequency stay in
-    order, and so do tokens that occur no more because each is part of a longer one."""
+    """Return the ids of section 3.7: special tokens, then all others by falling frequency. Tokens of equal frequency keep
+    their order, including tokens that no longer occur because each is part of a longer one."""
     import numpy as np
 
     ids, ends = make_codec(vocabulary.to_data()).encode_batch_to_numpy(list(map("".join, runs)))

@@ -1,4 +1,4 @@
-"""TrainingConfig: how text is cut, and everything else that decides which tokenizer comes out of it."""
+"""TrainingConfig: the settings that determine, together with the text, which tokenizer is learned."""
 
 from __future__ import annotations
 
@@ -25,55 +25,59 @@ from hf_sgpe.vocabulary.special_tokens import (
 )
 
 TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
-"""What special tokens can be told to be: fields of `TrainingConfig`."""
+"""The roles that a special token can be given: fields of `TrainingConfig`."""
 
 SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Everything that decides, together with the text, which tokenizer comes out.
+    """The settings that determine, together with the text, which tokenizer is learned.
 
-    After construction defaults are filled in, and count as given from then on (for `dataclasses.replace`, too). What is None
-    then was left open: ``chat_template``, ``model_max_length``, the tokens of `roles`, which says who plays them, and those
-    of ``cut_cost``, coverages and ``min_unit_frequency`` that have no part in choosing units.
+    Construction fills in defaults, which then count as given (for `dataclasses.replace`, too). These can still be None:
+    ``chat_template``, ``model_max_length``, the special tokens of roles (see `roles`), and those of ``cut_cost``, the
+    coverages and ``min_unit_frequency`` that are not used to choose units.
 
     Args:
         vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
-            special tokens, symbols and merges; the bytes, characters and letters that spell all else come on top.
+            special tokens, symbols and merges. The bytes, characters and letters that spell all other text are extra.
         recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``portable`` (all words by
             ``pattern`` alone, which other runtimes know, and whole syllables inside them), ``sgpe`` (the SGPE document's
             words) or ``bpe`` (``pattern`` only).
         scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
         min_frequency: A pair that occurs less often is never merged.
-        cut_cost: How many tokens a cut letter or syllable counts as when these and learned tokens share the room of the
-            vocabulary: 0 gives the shortest text, more gives fewer cuts. None takes 2, or leaves the choice of letters and
-            syllables to the next three alone where one of them is given. For ``hybrid`` and ``portable``.
-        letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
-        syllable_coverage: The same for syllables. If only one of the two is given, and no ``cut_cost``, then the other is
-            0.9999 (letters) or 0.999 (syllables), as it is for ``sgpe``.
-        min_unit_frequency: In place of both: letters and syllables that occur at least so often (SGPE's ``prune_freq``).
+        cut_cost: The cost of a cut letter or syllable, in tokens, when units and learned tokens compete for room in the
+            vocabulary: 0 gives the shortest text, higher values give fewer cuts. None means 2; but if one of the next three
+            is given, letters and syllables are chosen by these alone. For ``hybrid`` and ``portable``.
+        letter_coverage: Share of each script's running letters that get a token of their own at any cost.
+        syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
+            0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
+        min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token (SGPE's
+            ``prune_freq``).
         tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
-        normalization: ``nfc`` or ``none``; None takes the recipe's own: NFC for ``hybrid`` only.
-        special_tokens: Their text, or text → id; none of it is ever learned from. None takes the recipe's own.
-        special_tokens_position: Where their ids lie: ``end``, ``start``, ``after-bytes``, or ``given`` where they are mapped
-            to ids. None takes ``given`` for those, else the recipe's own.
+        normalization: ``nfc`` or ``none``; None takes the recipe's default: NFC for ``hybrid`` only.
+        special_tokens: Their text, or text → id. Special tokens in the text are never learned from. None takes the recipe's
+            default.
+        special_tokens_position: Position of their ids: ``end``, ``start``, ``after-bytes``, or ``given`` if they are mapped
+            to ids. None takes ``given`` for mapped ones, and the recipe's default for others.
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
-            named one come to the others, unless those are mapped to ids.
-        bos_token: The special token that begins texts. This and the next two come to the others like those of a chat
-            template; None for what the chat template says, or else the spelling (``<s>``).
-        eos_token: The same that ends what a model generates.
-        pad_token: The same that fills rows up. None: by its spelling (``<|pad|>``), or else the token that ends texts
-            (``<|endoftext|>``). Some collators keep the padding token out of the loss, so a model that is to learn to end
-            its texts by ``<|endoftext|>`` with those needs another one.
+            named template are added, unless special tokens are mapped to ids.
+        bos_token: The special token that begins texts. It is added to the special tokens like those of a chat template, and
+            so are the next two. None: the token of the chat template, or else one recognized by its spelling (``<s>``).
+        eos_token: The same for the token that ends what a model generates.
+        pad_token: The same for the token that pads rows. None: recognized by its spelling (``<|pad|>``), or else the token
+            that ends texts (``<|endoftext|>``). Some collators exclude the padding token from the loss. With those, a model
+            that should learn to end its texts by ``<|endoftext|>`` needs a separate padding token.
         add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
-            ``sgpe`` has ``[CLS]`` and ``[SEP]`` there.
+            ``sgpe`` puts ``[CLS]`` and ``[SEP]`` around each text instead.
         add_eos_token: Whether it puts ``eos_token`` after each text; the tokenizer tutorial does both.
-        model_max_length: How many ids a model takes, to which transformers truncates; None for any number.
-        weights: How much the words of a file count, to balance languages whose corpora differ in size: name of a file or
-            glob → number. Of several that fit a file its own path counts, or else the first; without one it counts once.
+        model_max_length: Number of ids that a model accepts, to which transformers truncates; None for no limit.
+        weights: Weight of a file's words, to balance languages whose corpora differ in size: name of a file or glob →
+            number. If several match, the file's own path is used, or else the first. The default weight is 1.
 
+    Raises:
+        SGPEError: a value is out of range or unknown; the message lists the known ones.
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known ones.
 
@@ -91,17 +95,17 @@ class TrainingConfig:
     letter_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Share of running letters that get a token, whatever it costs. Without --cut-cost it decides alone."
+            "Share of running letters that get a token at any cost. Without --cut-cost, only coverage decides."
         ),
     )
     syllable_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Share of running syllables that get a token, whatever it costs. Without --cut-cost it decides alone."
+            "Share of running syllables that get a token at any cost. Without --cut-cost, only coverage decides."
         ),
     )
     min_unit_frequency: int | None = field(
-        default=None, metadata=as_option("In place of both: letters and syllables that occur this often.")
+        default=None, metadata=as_option("Instead of both coverages: least count of a letter or syllable that gets a token.")
     )
     tie_break: str = field(
         default="smallest-pair-id", metadata=as_option(f"{', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}.")
@@ -121,46 +125,46 @@ class TrainingConfig:
     )
     chat_template: str | None = field(
         default=None,
-        metadata=as_option("llama3, chatml, alpaca or a .jinja file; the special tokens of a named one come along."),
+        metadata=as_option("llama3, chatml, alpaca or a .jinja file; a named template adds its special tokens."),
     )
     bos_token: str | None = field(default=None, kw_only=True, metadata=as_option("Special token that begins texts."))
     eos_token: str | None = field(
         default=None,
         kw_only=True,
-        metadata=as_option("Special token that ends texts, or turns (default: the chat template's)."),
+        metadata=as_option("Special token that ends texts or turns (default: the chat template's)."),
     )
     pad_token: str | None = field(
         default=None,
         kw_only=True,
-        metadata=as_option("Special token that fills rows up (default: the one that ends texts)."),
+        metadata=as_option("Special token that pads rows (default: the token that ends texts)."),
     )
     add_bos_token: bool = field(
         default=False,
         kw_only=True,
-        metadata=as_option("Put the token that begins texts before each text, when special tokens are added."),
+        metadata=as_option("Put the token that begins texts before each text if special tokens are added."),
     )
     add_eos_token: bool = field(
         default=False,
         kw_only=True,
-        metadata=as_option("Put the token that ends texts after each text, when special tokens are added."),
+        metadata=as_option("Put the token that ends texts after each text if special tokens are added."),
     )
     cut_cost: float | None = field(
         default=None,
         kw_only=True,
         metadata=as_option(
-            "How many tokens a cut letter or syllable counts as: more gives fewer cuts and longer text "
+            "Cost of a cut letter or syllable, in tokens: more gives fewer cuts and longer text "
             f"(default: {CUT_COST:g}; extend has its own scale).",
             after="min_frequency",
         ),
     )
     model_max_length: int | None = field(
-        default=None, kw_only=True, metadata=as_option("Tokens that a model takes (default: any number).")
+        default=None, kw_only=True, metadata=as_option("Number of tokens that a model accepts (default: no limit).")
     )
     weights: Mapping[str, float] = field(
         default_factory=dict,
         hash=False,
         metadata=as_option(
-            "How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
+            "Weight of a file's words: NAME-OR-GLOB=NUMBER (repeatable; the first match is used).",
             "--weight",
             type=list[str],
         ),
@@ -174,7 +178,7 @@ class TrainingConfig:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(RECIPES[self.recipe], name))
         if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
-            raise SGPEError("special_tokens_position must be 'given' where special tokens are mapped to ids, and only there")
+            raise SGPEError("special_tokens_position must be 'given' if special tokens are mapped to ids, and only then")
         for name in ("scripts", "special_tokens"):
             value = getattr(self, name)
             if isinstance(value, Mapping):
@@ -199,12 +203,12 @@ class TrainingConfig:
         for name in ("letter_coverage", "syllable_coverage"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, (int, float)) or not 0 <= value <= 1):
-                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+                raise SGPEError(f"{name} must be between 0 and 1, not {value!r}")
         if self.cut_cost is not None:
             check_cut_cost(self.cut_cost)
         if RECIPES[self.recipe].uses_scripts:
             if not self.scripts:
-                raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or take the recipe bpe")
+                raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or use the recipe bpe")
             self._choose_by()
         for name in ("min_frequency", "min_unit_frequency", "model_max_length"):
             value = getattr(self, name)
@@ -222,13 +226,14 @@ class TrainingConfig:
         if self.vocab_size < least:
             parts = [f"{num_bytes} bytes"] * bool(num_bytes) + [f"{len(self.special_tokens)} special tokens"]
             raise SGPEError(f"vocab_size {self.vocab_size} is too small: {' and '.join(parts)} need at least {least}")
-        _ = self.splitting  # raises what is wrong with it
+        _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Settle how letters and syllables get their tokens: by what they save, by coverage, or by both."""
+        """Fill in how letters and syllables get their tokens: by the tokens that they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
-                "cut_cost is not for sgpe, which takes its syllables by coverage or min_unit_frequency: leave it None"
+                "the recipe sgpe has no cut_cost: it chooses syllables by coverage or min_unit_frequency: leave cut_cost "
+                "None"
             )
         coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
         given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]
@@ -240,7 +245,7 @@ class TrainingConfig:
                     object.__setattr__(self, name, usual)
 
     def _check_chat_template(self, template: str) -> None:
-        # With Jinja, which --help does without.
+        # Imported here so that --help does not load Jinja.
         from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template, load_template
 
         if not isinstance(template, str):
@@ -260,18 +265,18 @@ class TrainingConfig:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
 
     def _check_added(self) -> None:
-        """Check that the tokens to put around a text are there."""
-        for name, what in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
+        """Check that the special tokens to put around a text exist."""
+        for name, verb in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
             value, role = getattr(self, name), name.removeprefix("add_")
             if not isinstance(value, bool):
                 raise SGPEError(f"{name} must be True or False, not {value!r}")
             if value and role not in self.roles():
-                raise SGPEError(f"{name} needs a special token that {what} texts: name it by {role}, such as <{role[:3]}>")
+                raise SGPEError(f"{name} needs a special token that {verb} texts: give {role}, such as <{role[:3]}>")
             if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
                 raise SGPEError(f"{name} is not for sgpe, which puts [CLS] and [SEP] around a text: leave it out")
 
     def template(self) -> Template | None:
-        """Return the special tokens that ``add_special_tokens=True`` puts around a text; None for none.
+        """Return the special tokens that ``add_special_tokens=True`` puts around a text, or None.
 
         >>> TrainingConfig(vocab_size=1000, bos_token="<s>", add_bos_token=True).template().single
         (('<s>', 0), ('$A', 0))
@@ -295,19 +300,19 @@ class TrainingConfig:
 
     @cached_property
     def splitting(self) -> Splitting:
-        """How text is cut into words; equal values give counts that can be added up."""
+        """The way in which text is cut into words. Counts with equal splittings can be added up."""
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain JSON values."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the inverse of `to_dict`; keys that are no field are passed over."""
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        """Return the configuration of a dict made by `to_dict`; unknown keys are ignored."""
+        names = {setting.name for setting in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
 
 
 def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
@@ -319,7 +324,7 @@ def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:
     taken: dict[int, str] = {}
     for token, id in special_tokens.items():
         if type(id) is not int or not 0 <= id < vocab_size:
-            raise SGPEError(f"special token {token!r} has the id {id!r}, which is not one of 0 to {vocab_size - 1}")
+            raise SGPEError(f"special token {token!r} has the id {id!r}: give an id from 0 to {vocab_size - 1}")
         if id in taken:
             raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}")
         taken[id] = token

@@ -1,4 +1,4 @@
-"""Learning the two tiers of a tokenizer from counted words: the units of its scripts, then merges by statistics."""
+"""Learning of the two tiers of a tokenizer from counted words: the units of its scripts, then statistical merges."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def learn_two_tiers(
 ) -> Learned:
     """Learn the unit tier and the statistical tier; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
-    # Parts may have been weighted more finely than their sum shows, whose fractions are in lowest terms.
+    # The counts of a language can have a finer scale than their sum, because the scale is reduced to lowest terms.
     scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
     unit_merges = _unit_merges(counts, config, observer) if config.unit_scripts else []
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
     vocabulary = spell_tokens(BYTES, unit_merges)
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "vocabulary": vocabulary,
         "num_merges": num_merges,
         "tie_break": config.tie_break,
@@ -53,13 +53,13 @@ def learn_two_tiers(
 
     if languages:
         learning, held_out = ([in_units(one) for one in side] for side in zip(*languages, strict=True))
-        learned = learn_in_parity(learning, held_out, **how)
+        learned = learn_in_parity(learning, held_out, **settings)
     else:
-        learned = learn_merges(*in_units(counts), **how)
+        learned = learn_merges(*in_units(counts), **settings)
     tokens = spell_tokens(vocabulary, learned)
     if len(learned) < num_merges:
         logger.warning(
-            "the corpus gives %d tokens of the %d asked for: no further pair occurs %d times",
+            "the corpus has only %d tokens of the %d asked for: no further pair occurs %d times",
             len(tokens) + len(specials),
             config.vocab_size,
             config.min_frequency,
@@ -68,14 +68,14 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the unit tier: characters, letters and syllables that are promised a token, and those that earn one.
+    """Return the merges of the unit tier: promised characters, letters and syllables, and those worth a token.
 
-    Earning one takes a first pass over the words in which only characters are whole: it tells what learned tokens would save
-    in the room of a letter or syllable.
+    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. The
+    counts of those merges are the tokens that a learned token would save in place of a unit.
     """
     words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
-    # Where a pattern cuts, other characters may stand in the same word before the script's.
+    # A pattern can leave other characters in the same word before those of the script.
     mixed = set(config.unit_scripts) != set(config.splitting.scripts)
     units = trie.count_units(observer.steps(words, "Finding units"), times, every_word=mixed)
     if mixed:
@@ -90,7 +90,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         syllable_coverage=config.syllable_coverage or 0,
         min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
     )
-    # As many as there can be: without a limit the whole text could be learned.
+    # An upper limit; with a huge vocab_size the whole text could be learned.
     taken = len(BYTES) + len(config.special_tokens or ())
     most = min(config.vocab_size - taken, int(words.lengths().sum()))
 
@@ -120,7 +120,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         return tier(most_valuable(worth, gains, number))
 
     chosen = with_best(room)
-    if len(chosen) > most:  # what the chosen ones are built from takes room, too
+    if len(chosen) > most:  # the parts of the chosen units take room, too
         chosen = with_best(bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1)
     return chosen
 
@@ -136,7 +136,7 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """Return how many tokens each token saves that would be learned if only characters were whole; units are left out."""
+    """Return the tokens saved by each token learned on words in which only characters are whole, except for units."""
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))
     counts: list[int] = []

@@ -1,9 +1,9 @@
-"""Extending a tokenizer that exists by the words of some scripts, so that all other text keeps its ids.
+"""Extending an existing tokenizer by the words of some scripts, so that all other text keeps its ids.
 
-The merges of the result are, in this order: those that build the letters and syllables of the scripts, the tokenizer's own,
-and those learned from what both leave of the scripts' words. Every merge that was added or moved is of bytes that only text
-with a character of the scripts holds (`hf_sgpe.vocabulary.confinement`), and the words of other text are cut as before; so
-such text has its old ids, whatever it is. `check_promise` says so of any two tokenizers.
+The merges of the result are, in this order: the merges that build the letters and syllables of the scripts, the tokenizer's
+own merges, and the merges learned from the resulting pieces of the scripts' words. Every added or moved merge has bytes that
+only occur in text with a character of the scripts (`hf_sgpe.vocabulary.confinement`), and the words of other text are cut as
+before. So any other text has its old ids. `check_promise` checks this for any two tokenizers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 logger = logging.getLogger(__name__)
 
-# Of the words that teach nothing: a few have odd characters in any text.
-_TOLD_SHARE = 0.05
+# Share of words excluded from learning at which a warning is logged. Any text has a few such words, with odd characters.
+_WARN_SHARE = 0.05
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A tokenizer and what it was extended by.
+    """A tokenizer, the tokenizer that it was extended to, and the effect.
 
     Attributes:
-        base: The tokenizer as it was.
-        tokenizer: The extended one.
-        unit_tokens: How many of the new tokens build letters, syllables, digits and punctuation; the others were learned.
-        tokens_per_piece: How many tokens a running piece of text with a character of the scripts had, and how many it has
-            now. A piece is what the split leaves whole: a word, part of one, or punctuation.
+        base: The tokenizer before.
+        tokenizer: The extended tokenizer.
+        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation; the other new tokens were
+            learned.
+        tokens_per_piece: Average number of tokens of a piece of text with a character of the scripts, before and after. A
+            piece is a part of text that the split keeps whole: a word, a part of a word, or punctuation.
     """
 
     base: TokenizerData
@@ -51,12 +52,12 @@ class Extension:
 
     @property
     def new_tokens(self) -> int:
-        """How many tokens are new."""
+        """The number of new tokens."""
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with ``new_tokens`` of its new tokens: letters and syllables, and the first
-        learned."""
+        """Return the extended tokenizer with only ``new_tokens`` of its new tokens: letters and syllables, then the first
+        learned ones."""
         kept: set[bytes] = set(self.base.vocab)
         merges: list[BytesPair] = []
         most = len(kept) + max(new_tokens, self.unit_tokens)
@@ -79,25 +80,25 @@ def extend_from_counts(
 ) -> Extension:
     """Learn tokens for the words of some scripts and add them to a tokenizer.
 
-    Time grows with the distinct words of the scripts, as for training; where letters and syllables must share scarce room
-    with what is learned, it learns up to six times.
+    Time grows with the distinct words of the scripts, as for training. If letters and syllables compete with learned tokens
+    for room, learning is repeated up to six times.
 
     Args:
-        counts: Words that were cut as `ExtensionConfig.splitting_for` says; those without a character of the scripts are
-            passed over.
-        free_ids: Ids to give first; the others follow after the highest id in use.
+        counts: Words cut by `ExtensionConfig.splitting_for`. Words without a character of the scripts are ignored.
+        free_ids: Ids to use first; further ids follow the highest id in use.
         observer: Watches each step; the counts of merges have no unit.
 
     Raises:
         SGPEError: there are no words of the scripts, they were cut in another way, ``new_tokens`` has no room for the
-            characters of the scripts, or the result would not keep the promise.
+            characters of the scripts, or the result would break the promise.
     """
     splitting = config.splitting_for(base)
     _check_counts(counts, splitting)
     words = Words.of(counts, config)
     if not words.words:
-        raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or give other text")
-    # With the old split, runtimes that know it by name split alone; some take words that are tokens without asking merges.
+        raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in them")
+    # Runtimes that know the old split by name use nothing else of the file; some encode a word that is a token as that
+    # token, whatever the merges.
     reach_all = splitting == base.splitting and not base.ignore_merges
     tiers = TierLearner(base, words, config, observer=observer).tiers(reach_all=reach_all)
     merges = tiers.merges
@@ -108,16 +109,16 @@ def extend_from_counts(
     for left, right in merges:
         if left + right not in ids:
             ids[left + right] = next(free)
-    if tiers.untaught >= _TOLD_SHARE:
+    if tiers.untaught >= _WARN_SHARE:
         logger.warning(
-            "%.0f%% of the words of %s teach nothing: other scripts' characters have some of the same bytes in a row, and "
-            "to merge these would change other text",
+            "%.0f%% of the words of %s are not learned from: some of their bytes also occur in a row in other scripts, so "
+            "merging them would change other text",
             100 * tiers.untaught,
             ", ".join(config.scripts),
         )
     elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
         logger.warning(
-            "the text gives %d new tokens of the %d asked for: no further pair occurs %d times",
+            "the text has only %d new tokens of the %d asked for: no further pair occurs %d times",
             len(ids) - len(base.vocab),
             config.new_tokens,
             config.min_frequency,
@@ -135,9 +136,9 @@ def extend_from_counts(
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
     before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
-    if after >= before and tiers.untaught < _TOLD_SHARE:
+    if after >= before and tiers.untaught < _WARN_SHARE:
         logger.warning(
-            "pieces of %s have %.3f tokens now, and had %.3f before: this tokenizer knows them well; give more new_tokens",
+            "pieces of %s have %.3f tokens, and had %.3f before: this tokenizer already covers them; raise new_tokens",
             ", ".join(config.scripts),
             after,
             before,
@@ -146,7 +147,7 @@ def extend_from_counts(
 
 
 def _ranges(ids: Sequence[int]) -> list[list[int]]:
-    """Return the first and the last of ids, in order, that follow each other."""
+    """Return the first and last id of each run of consecutive ids; ``ids`` are sorted."""
     runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
     return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
 
@@ -163,7 +164,7 @@ def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
-    """Make sure that words of the scripts were cut as ``splitting`` does; how other words were cut does not matter."""
+    """Check that words of the scripts were cut as ``splitting`` does. The cut of other words does not matter."""
     ours, theirs = splitting, counts.splitting
     same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
     if same and ours.recipe == "hybrid":

@@ -1,4 +1,4 @@
-"""ExtensionConfig: everything that decides, together with a tokenizer and some text, what that tokenizer is extended by."""
+"""ExtensionConfig: the settings that determine, together with a tokenizer and some text, how the tokenizer is extended."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class ExtensionConfig:
-    """How a tokenizer that exists is given the words of some scripts.
+    """The settings for extending an existing tokenizer by the words of some scripts.
 
     Args:
-        scripts: Scripts, or languages, whose words get tokens; ``("all",)`` for every one.
-        new_tokens: How many; ``"auto"`` stops where a thousand more would save less than ``least_saving``.
-        own_split: Put a split before the tokenizer's own that keeps the words of the scripts whole. None: only where its own
-            does not, or not with the joiners that the scripts write.
+        scripts: Scripts or languages whose words get tokens; ``("all",)`` for all scripts.
+        new_tokens: Number of new tokens. ``"auto"`` stops when a thousand more would save less than ``least_saving``.
+        own_split: Whether to put a split in front of the tokenizer's own that keeps the words of the scripts whole. None:
+            only if the tokenizer's own split cuts these words, or cuts them at the joiners that the scripts use.
         letter_coverage: Share of each script's running letters that may get a token of their own.
         syllable_coverage: The same for syllables.
-        cut_cost: How many tokens a cut syllable counts as when letters, syllables and learned tokens share the room; a cut
-            letter counts as four times as many. 0 gives the shortest text, more gives fewer cuts. Lower than that of
-            `TrainingConfig`, which counts letters and syllables alike: each new token is a row of the model.
+        cut_cost: Cost of a cut syllable in tokens when letters, syllables and learned tokens compete for room; a cut letter
+            costs four times as much. 0 gives the shortest text, higher values give fewer cuts. The default is lower than in
+            `TrainingConfig`, where letters and syllables cost the same, because each new token is a row of the model.
         least_saving: For ``"auto"``: share of the tokens of the scripts' words.
-        balance: How much scripts with little text are favoured, 0 to 1: 0 lets every word count once, 1 lets all scripts
-            count alike.
+        balance: How much scripts with little text are favoured, from 0 (all words count the same) to 1 (all scripts count
+            the same).
         min_frequency: A pair that occurs less often is never merged.
         tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
-        weights: How much the words of a file count: name of a file or glob → number. Of several that fit, the first counts.
-        reuse_ids: Give new tokens first those ids that the model has rows for and no token uses (config.json's
-            ``vocab_size``); else they follow after the highest id in use.
+        weights: Weight of a file's words: name of a file or glob → number. The first match is used.
+        reuse_ids: Whether new tokens first take ids that the model has rows for (config.json's ``vocab_size``) and no token
+            uses. Otherwise new ids follow the highest id in use.
 
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known ones.
@@ -54,7 +54,7 @@ class ExtensionConfig:
     new_tokens: int | str = field(
         default=16_000,
         metadata=as_option(
-            "How many tokens to add, or auto: until a thousand more save less than --least-saving.",
+            "Number of tokens to add, or auto: until a thousand more save less than --least-saving.",
             type=str,
             default="16000",
         ),
@@ -62,30 +62,30 @@ class ExtensionConfig:
     own_split: bool | None = field(
         default=None,
         metadata=as_option(
-            "Put a split for the scripts' words in front, or leave the split as it is "
-            "(default: in front where words of the scripts would be cut apart).",
+            "Put a split for the scripts' words in front, or keep the split "
+            "(default: in front if the split would cut words of the scripts).",
             "--own-split/--base-split",
         ),
     )
     letter_coverage: float = field(
-        default=0.9999, metadata=as_option("Share of running letters that may get a token, if they earn it.")
+        default=0.9999, metadata=as_option("Share of running letters that may get a token if they are worth it.")
     )
     syllable_coverage: float = field(
-        default=0.999, metadata=as_option("Share of running syllables that may get a token, if they earn it.")
+        default=0.999, metadata=as_option("Share of running syllables that may get a token if they are worth it.")
     )
     cut_cost: float = field(
         default=1.0,
         metadata=as_option(
-            "How many tokens a cut syllable counts as, and a cut letter four times as many: more gives fewer cuts and "
-            "longer text. Lower than that of train, which counts both alike, for each new token is a row of the model."
+            "Cost of a cut syllable, in tokens; a cut letter costs four times as much. More gives fewer cuts and longer "
+            "text. Lower than that of train, where both cost the same, because each new token is a row of the model."
         ),
     )
     least_saving: float = field(default=0.005, metadata=as_option("For --new-tokens auto: share of the text's tokens."))
     balance: float = field(
         default=0.4,
         metadata=as_option(
-            "A number, not files as for train: 0: every word counts once; 1: scripts with little text count as much as "
-            "others."
+            "A number, not files as for train: from 0 (all words count the same) to 1 (all scripts count the same, however "
+            "little text they have)."
         ),
     )
     min_frequency: int = field(default=2, metadata=as_option("Never merge a pair that occurs less often."))
@@ -94,14 +94,14 @@ class ExtensionConfig:
         default_factory=dict,
         hash=False,
         metadata=as_option(
-            "How much a file's words count: NAME-OR-GLOB=NUMBER (repeatable; the first that fits is taken).",
+            "Weight of a file's words: NAME-OR-GLOB=NUMBER (repeatable; the first match is used).",
             "--weight",
             type=list[str],
         ),
     )
     reuse_ids: bool = field(
         default=False,
-        metadata=as_option("First fill ids that the model's config.json has rows for and no token uses."),
+        metadata=as_option("First use ids that the model's config.json has rows for and no token uses."),
     )
 
     def __post_init__(self) -> None:
@@ -112,14 +112,14 @@ class ExtensionConfig:
             raise SGPEError("an extension needs a script: give at least one")
         if everywhere := [name for name in self.scripts if not resolve_script(name).own_words]:
             raise SGPEError(
-                f"{everywhere[0]} stands in all text, whose ids an extension leaves as they are: give another script"
+                f"{everywhere[0]} occurs in all text, and an extension keeps the ids of other text: give another script"
             )
         if self.new_tokens != AUTO and (type(self.new_tokens) is not int or self.new_tokens < 1):
             raise SGPEError(f"new_tokens must be a whole number of at least 1, or {AUTO!r}, not {self.new_tokens!r}")
         for name in ("letter_coverage", "syllable_coverage", "least_saving", "balance"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                raise SGPEError(f"{name} must lie between 0 and 1, not {value!r}")
+                raise SGPEError(f"{name} must be between 0 and 1, not {value!r}")
         check_cut_cost(self.cut_cost)
         if type(self.min_frequency) is not int or self.min_frequency < 1:
             raise SGPEError(f"min_frequency must be a whole number of at least 1, not {self.min_frequency!r}")
@@ -135,18 +135,18 @@ class ExtensionConfig:
         return {**asdict(self), "scripts": list(self.scripts)}
 
     def splitting_for(self, base: TokenizerData) -> Splitting:
-        """Return how the extended tokenizer cuts text.
+        """Return the splitting of the extended tokenizer.
 
         Raises:
-            SGPEError: the split that ``own_split=False`` asks for would leave no word of a script whole.
+            SGPEError: the tokenizer has the recipe sgpe and would need another split.
         """
         before = base.splitting
         if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
             if before.recipe == "sgpe":
-                raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train one of the recipe hybrid")
+                raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train a tokenizer of the recipe hybrid")
             scripts = tuple(dict.fromkeys((*before.scripts, *self.scripts)))
             today = Splitting("hybrid", scripts, before.pattern, before.normalization, before.special_tokens)
-            # Words of those that were there stay as they were.
+            # Old scripts keep the letters and joiners that they had.
             old = len(before.scripts)
             return replace(
                 today,
@@ -157,7 +157,7 @@ class ExtensionConfig:
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
-    """Return those of some scripts whose words a split cuts, and that it has no words of its own for.
+    """Return the scripts whose words a split cuts, except for scripts that the split has words for.
 
     >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
     ['sinhala']
@@ -166,8 +166,7 @@ def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
 
 
 def keeps_words(splitting: Splitting, script: Script) -> bool:
-    """Return whether text is cut so that words of a script stay whole: their letters, their marks, and the joiners that are
-    part of its spelling.
+    """Return whether a split keeps the words of a script whole: its letters, its marks, and the joiners of its spelling.
 
     >>> [keeps_words(Splitting("bpe", pattern=name), resolve_script("tamil")) for name in ("llama3", "o200k")]
     [False, True]

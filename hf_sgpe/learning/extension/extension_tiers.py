@@ -1,4 +1,4 @@
-"""Learning the merges of an extended tokenizer: its letters and syllables, its own tokens revived, and what words teach."""
+"""Learning of the merges of an extended tokenizer: its letters and syllables, its own tokens rebuilt, and learned tokens."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 BytesPair = tuple[bytes, bytes]
 
-# A reader sees a cut letter; a syllable that is cut between letters only costs.
+# A cut letter shows in the output; a syllable cut between letters only costs tokens.
 _LETTER_COST = 4
-# Weighted counts are whole numbers of this part of an occurrence.
+# Weighted counts are whole multiples of this part of an occurrence.
 _WEIGHT_PARTS = 64
-# How often the number of letters and syllables is tried, after all of them: the right one is halved in on.
+# The steps of the binary search for the number of letters and syllables, after a first try with all of them.
 _TRIALS = 5
 _MOST_AUTO = 200_000
 _MOST_PIECES = 16
 _STEP = 1000
-# What stands in words of every script.
+# Characters that occur in words of every script.
 _EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
 
 
 class Words(NamedTuple):
-    """The words that tokens are learned from, and how much each counts."""
+    """The words to learn from, and their weights."""
 
     words: list[bytes]
     times: list[int]
-    parts: int  # the most that one occurrence of a word counts
+    parts: int  # the greatest weight of one occurrence of a word
 
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """Return the words with a character of the scripts, digits and punctuation of their own included.
+        """Return the words with a character of the scripts, including the scripts' own digits and punctuation.
 
-        Where there are several scripts, those with more text count less. A script counts as present if the text has a letter
-        of it.
+        If there are several scripts, words of scripts with more text get less weight. A script is present if the text has
+        one of its letters.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}
@@ -80,14 +80,14 @@ class Words(NamedTuple):
 
 
 def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of one character of some, as ranges."""
+    """Return a pattern that matches any one of some characters."""
     ranges = runs(map(ord, characters))
     return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
 
 
 class Tiers(NamedTuple):
-    """The merges of an extended tokenizer, how many new tokens its units are, the gain of each that was learned, and the
-    share of the running words that teach nothing, since bytes in them could be merged in other text, too."""
+    """The merges of an extended tokenizer, the number of new tokens of its units, and the gain of each learned token; and
+    the share of running words that were not learned from, because merging their bytes could change other text."""
 
     merges: list[BytesPair]
     unit_tokens: int
@@ -96,7 +96,7 @@ class Tiers(NamedTuple):
 
 
 class TierLearner:
-    """The learner of one extended tokenizer's merges; arguments as for `extend_from_counts`."""
+    """The learner of the merges of one extended tokenizer; arguments as for `extend_from_counts`."""
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -111,12 +111,11 @@ class TierLearner:
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers, and after them what makes more of the tokenizer's own tokens out of those that were
-        learned.
+        """Return the best tiers, followed by merges that rebuild more of the tokenizer's own tokens from learned tokens.
 
         Args:
-            reach_all: Make all of them that are whole characters, at the cost of a few new tokens: runtimes that take a word
-                that is a token for that token, whatever the merges say, then give the same ids.
+            reach_all: Rebuild all own tokens that are whole characters, at the cost of a few new tokens. Then runtimes that
+                encode a word that is a token as that token, whatever the merges, return the same ids.
         """
         best = self._best_tiers()
         merges = best.merges
@@ -134,17 +133,17 @@ class TierLearner:
                 merges = [*_first_new(merges, set(self.base.vocab), left)]
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
-        """Return numbers for all tokens: the bytes, the tokenizer's, and what merges make."""
+        """Return a number for each token: the bytes, the tokenizer's tokens, and the results of the merges."""
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
         for token in itertools.chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
         return numbers
 
     def _best_tiers(self) -> Tiers:
-        """Return the tiers in which the last letter or syllable that gets a token is worth as much as the last token
-        learned.
+        """Return the tiers in which the last unit (letter or syllable) is worth as much as the last learned token.
 
-        Fewer units leave room for more learned tokens, of which the last is worth less: so their number is halved in on.
+        Fewer units leave room for more learned tokens, the last of which is worth less. So find the number of units by
+        binary search.
         """
         chosen = choose_units(
             self.units,
@@ -152,13 +151,13 @@ class TierLearner:
             letter_coverage=self.config.letter_coverage,
             syllable_coverage=self.config.syllable_coverage,
         )
-        chosen.letters.update(self.signs)  # a sign has to earn its token as a letter does
+        chosen.letters.update(self.signs)  # a sign must be worth its token, as a letter must
         worth = self._worth(chosen)
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
         def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the tiers with ``number`` units, and whether the last of them is worth less than the last learned
-            token."""
+            """Return the tiers with the first ``number`` units, and whether the last of these is worth less than the last
+            learned token."""
             kept = set(ranked[:number])
             tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
             if tiers is None:
@@ -183,8 +182,7 @@ class TierLearner:
         return best
 
     def _signs(self, units: Mapping[str, int]) -> Counter[str]:
-        """Return how often each digit or punctuation mark of the scripts' own occurs, of those that occur often enough to be
-        merged."""
+        """Return the counts of the scripts' own digits and punctuation marks, without those that are too rare to merge."""
         own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
         signs: Counter[str] = Counter()
         for unit, times in units.items():
@@ -194,10 +192,11 @@ class TierLearner:
         return Counter({sign: times for sign, times in signs.items() if times >= least})
 
     def _promised(self) -> set[str]:
-        """Return the characters that get a token whatever they are worth.
+        """Return the characters that always get a token.
 
-        Of scripts where they have to earn it, those that begin with the byte of a joiner or mark that other scripts have,
-        too: it is taken in byte by byte, and so would be the first byte of such a letter behind the same one.
+        In scripts whose characters must be worth a token, these are the characters that share their first byte with a joiner
+        or mark of all scripts. Such a joiner or mark is built byte by byte after the character before it, and a merge with
+        the first byte alone would cut the character.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
@@ -206,7 +205,7 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """Return how many tokens of text each unit saves by a token of its own, cuts counted."""
+        """Return the number of tokens of text that each unit saves with a token of its own, cost of cuts included."""
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
         for unit, times in self.units.items():
@@ -223,12 +222,12 @@ class TierLearner:
         return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
-        """Return the tiers with these units; None if there is no room for them."""
+        """Return the tiers with these units, or None if there is no room for them."""
         units = self._unit_pairs(chosen)
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
         numbers = self._numbered(units)
-        # A sign that cannot be built from its bytes may be built from a token of theirs.
+        # A sign with a byte sequence that other text has cannot be built from bytes, but perhaps from existing tokens.
         signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
         revived = self._revived([*units, *rest], numbers, built=signs)
         unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
@@ -251,12 +250,12 @@ class TierLearner:
         by_new_tokens: bool = False,
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
-        """Return merges that make the tokenizer's own tokens in the scripts again, where letters and syllables in front cut
-        off the way to them. They cost no id, unless a way is to be made of new tokens, which ``numbers`` gets.
+        """Return merges that rebuild the tokenizer's own tokens in the scripts, if merges of letters and syllables now come
+        first and prevent them. Rebuilding costs no id, except for new tokens on the way, which are added to ``numbers``.
 
         Args:
-            by_new_tokens: Make a way of new tokens to all of them that are whole characters.
-            built: Further tokens to make, by new tokens too.
+            by_new_tokens: Rebuild all own tokens that are whole characters, with new tokens if needed.
+            built: Further tokens to build, with new tokens if needed.
         """
         tokens = list(numbers)
         table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
@@ -280,11 +279,12 @@ class TierLearner:
         return revived
 
     def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
-        """Return the merges that build the units, none of which other text comes to.
+        """Return the merges that build the units. None of them can apply to other text.
 
-        A character that begins with bytes of others' (a joiner; danda's, in Devanagari) is never built by itself, but taken
-        in byte by byte behind the one before it: that pair is of the scripts alone. A joiner or mark of all scripts is not,
-        where its first byte is that of a letter that cannot be built, and would be parted.
+        A character whose first bytes also begin characters of other scripts (a joiner; in Devanagari, the danda) is never
+        built alone, but byte by byte after the character before it, since that pair is confined to the scripts. This is not
+        done for a joiner or mark of all scripts whose first byte also begins a letter that cannot be built: the merge would
+        cut that letter.
         """
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         ordered = order_units(chosen, self.trie, characters=plain)
@@ -298,7 +298,7 @@ class TierLearner:
         return [(spelled[left], spelled[right]) for left, right in tier]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether to build a character from its bytes would be to merge bytes that other text has, too."""
+        """Return whether building a character from its bytes would merge bytes that other text can have in a row, too."""
         if character not in self._shared:
             bytes_of = character.encode()
             beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
@@ -306,17 +306,20 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Return the characters with a shared one behind them, the most frequent that the coverage of letters allows."""
+        """Return pairs of a character and a shared character after it: the most frequent, by the coverage of letters."""
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
-            for one, other in itertools.pairwise(unit.removeprefix(" ")):
-                if other in self.characters and self._is_shared(other) and not self._is_shared(one):
-                    pairs[one + other] += times
+            for first, second in itertools.pairwise(unit.removeprefix(" ")):
+                if second in self.characters and self._is_shared(second) and not self._is_shared(first):
+                    pairs[first + second] += times
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """Return how often to count each word: never where two neighbours could be merged that other text has, too, nor
-        where the whole word is a token already by `ignore_merges`. Then the share of the first kind."""
+        """Return the weight of each word, and the share of running words that are not learned from.
+
+        The weight is 0 if two neighbours in the word could merge in other text, or if the word is a token by
+        `ignore_merges`. Only words of the first kind count in the share.
+        """
         ids, ends = flat(sequences)
         used = np.unique(ids)
         loose = np.zeros(len(tokens), dtype=bool)
@@ -341,7 +344,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return further merges, as many as give ``room`` new tokens, and the count of each that does."""
+        """Return further merges that make ``room`` new tokens, and the count of each merge that makes one."""
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -385,15 +388,14 @@ class TierLearner:
 
 
 def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
-    """Return a tokenizer's tokens that only text in the scripts has, in the order of their ids."""
+    """Return the tokens of a tokenizer that only occur in text in the scripts, in the order of their ids."""
     leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
     tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
     return list(filter(confinement.holds, tokens))
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """Return the merges that join some pieces by way of tokens that are known, the shortest first; none if there is no such
-    way.
+    """Return the merges that join some pieces by way of known tokens, the shortest first; an empty list if there is no way.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
     [(b'b', b'c'), (b'a', b'bc')]
@@ -416,7 +418,7 @@ def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Conf
 
 
 def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """Return after how many new tokens the next thousand save less than a share of the tokens that are left then."""
+    """Return the number of new tokens after which the next thousand save less than a share of the remaining tokens."""
     saved = [0, *accumulate(gains)]
     for number in range(0, len(gains), _STEP // 10):
         if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):
@@ -425,7 +427,7 @@ def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
 
 
 def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """Yield the merges before the first that would make one more new token than ``number``."""
+    """Yield merges until the next one would exceed ``number`` new tokens."""
     for left, right in merges:
         if left + right not in known:
             if not number:

@@ -1,4 +1,5 @@
-"""The promise of an extended tokenizer: all its old ids, and those of every text without a character of the new scripts."""
+"""The promise of an extended tokenizer: it keeps its old ids, and those of all text without a character of the new
+scripts."""
 
 from __future__ import annotations
 
@@ -12,20 +13,19 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
-    """Make sure that one tokenizer is the other, extended: all its ids are the same, and so are those of every text without
-    a character of the scripts.
+    """Check that ``extended`` extends ``base``: it has all ids of ``base``, and the same ids for every text without a
+    character of the scripts.
 
-    Text is cut alike if the splits are the old ones, with or without words of the scripts in front. Words without a
-    character of the scripts merge alike if the old merges are all there in the old order, but for those that such words
-    never come to.
+    Such text is cut alike if both tokenizers have the same split, or if the new split only adds words of the scripts in
+    front. It merges alike if the merges that can apply to it are the same in the same order.
 
     Raises:
-        SGPEError: one of this does not hold; the message says what.
+        SGPEError: the tokenizers differ; the message names the first difference.
     """
     confinement = Confinement.to_scripts(scripts)
-    for what in ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "normalization", "template"):
-        if getattr(base, what) != getattr(extended, what):
-            raise SGPEError(f"the extended tokenizer has other {what.replace('_', ' ')}")
+    for part in ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "normalization", "template"):
+        if getattr(base, part) != getattr(extended, part):
+            raise SGPEError(f"the extended tokenizer differs in {part.replace('_', ' ')}")
     before, after = base.splitting, extended.splitting
     if after.regexes != before.regexes:
         ours, theirs = words_of_scripts(before), words_of_scripts(after)
@@ -33,21 +33,21 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         letters = {point for ranges in new for first, last in ranges for point in range(first, last + 1)}
         same = after.recipe == "hybrid" and after.patterns == before.patterns and ours <= theirs
         if not same or not letters <= confinement.points:
-            raise SGPEError("the extended tokenizer cuts other text in another way")
+            raise SGPEError("the extended tokenizer cuts text of other scripts differently")
     for token, id in base.vocab.items():
         if extended.vocab.get(token) != id:
-            raise SGPEError(f"the token {token!r} has the id {extended.vocab.get(token)} in place of {id}")
+            raise SGPEError(f"the token {token!r} has the id {extended.vocab.get(token)} instead of {id}")
     for token in extended.vocab.keys() - base.vocab.keys():
         if not confinement.holds(token):
-            raise SGPEError(f"the new token {token!r} stands in text of other scripts, too")
-    # What is left of both lists without the pairs that no other text has must be the same: of equal pairs the last counts.
+            raise SGPEError(f"the new token {token!r} can occur in text of other scripts")
+    # Compare the merges that can apply to other text. Of equal pairs, the last one counts.
     old, new_merges = (
         [pair for pair in dict.fromkeys(reversed(one.merges)) if not confinement.holds(pair[0] + pair[1])]
         for one in (base, extended)
     )
     if old != new_merges:
         pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "that was there before")
-        raise SGPEError(f"the merge {pair} has another place, and text of other scripts comes to it, too")
+        raise SGPEError(f"the merge {pair} has another rank, and it can apply to text of other scripts")
 
 
 def words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
