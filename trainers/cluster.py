@@ -1,4 +1,4 @@
-"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs them here, on Slurm or on Ray.
+"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs them locally, on Slurm or on Ray.
 
 Each task of `CountWords` counts its share of the texts into a file. Each task of `AddCounts` adds up a range of buckets of
 all those files, and the task of `JoinCounts` joins the sums into one file. A file gets its name only when it is complete,
@@ -32,7 +32,7 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """Reads files as `trainers.count_files` does, each in one task. datatrove's own readers work as well.
+    """A step that reads files as `trainers.count_files` does, each file in one task. datatrove's readers also work.
 
     Args:
         files: From `trainers.find_files`.
@@ -58,7 +58,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
 
 class ReadDataset(PipelineStep):  # type: ignore[misc]
-    """Reads a dataset as `trainers.read_dataset` does, with the same arguments; each task reads a part of it."""
+    """A step that reads a dataset as `trainers.read_dataset` does, with the same arguments; each task reads a part."""
 
     name, type = "📖 Dataset", "READER"
 
@@ -75,11 +75,11 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """Counts the words of each task's documents into a file.
+    """A step that counts the words of each task's documents into a file.
 
     Args:
         folder: Folder for the files, one for each task.
-        config: Decides how text is split into words.
+        config: Configuration whose splitting cuts the text.
         memory_limit: Memory of a task's process in bytes.
         workers: Threads of a task.
     """
@@ -108,13 +108,13 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
 
 class AddCounts(PipelineStep):  # type: ignore[misc]
-    """Adds up the files of all tasks of `CountWords`; each task adds a range of buckets.
+    """A step that adds up the files of all tasks of `CountWords`; each task adds a range of buckets.
 
     Args:
         counted: Folder of `CountWords`.
         tasks: Number of tasks of `CountWords`.
         folder: Folder for the sums.
-        min_count: Leave out words that occur less often in all texts together.
+        min_count: Words that occur less often in all texts together are left out.
     """
 
     name, type = "➕ Add counts", "🔢 COUNTS"
@@ -139,7 +139,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
 
 
 class JoinCounts(PipelineStep):  # type: ignore[misc]
-    """Joins the sums of `AddCounts` into one file, the counts of all texts.
+    """A step that joins the sums of `AddCounts` into one file, the counts of all texts.
 
     Args:
         summed: Folder of `AddCounts`.
@@ -168,14 +168,14 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
 
 
 class TokenizeFiles(PipelineStep):  # type: ignore[misc]
-    """Tokenizes the parts of a corpus, each in one task, into the folder that `trainers.tokenize_corpus` writes.
+    """A step that tokenizes the parts of a corpus, each in one task, into the folder of `trainers.tokenize_corpus`.
 
-    The shards are the same. When all tasks are done, call that with the same arguments: it writes the totals, and makes what
-    may be missing. More tasks than ``parts`` have nothing to do.
+    The shards are the same. When all tasks are done, call `trainers.tokenize_corpus` with the same arguments: it writes the
+    totals and any missing shards. Tasks beyond the number of ``parts`` have nothing to do.
 
     Args:
-        files: As for `trainers.tokenize_corpus`, which takes the other ``options``, too.
-        tokenizer: Or what `BPETokenizer.from_pretrained` loads; it is loaded once, here.
+        files: As for `trainers.tokenize_corpus`, and so are the other ``options``.
+        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`; it is loaded once, at construction.
         out: The folder.
         workers: Threads of a task.
     """
@@ -189,7 +189,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
     @property
     def parts(self) -> int:
-        """How many parts there are: files of 128 MB and more, or several smaller ones together."""
+        """Number of parts: files of 128 MB and more, or several smaller files together."""
         return len(self.job.parts)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
@@ -224,5 +224,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the settings with which the words were split, for a file made from others."""
+    """Return the splitting and the versions of the first of several files, for a file made from all of them."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

@@ -1,4 +1,4 @@
-"""A corpus as one value: where its text is, how much each file counts, and how to read it, as often as it is needed."""
+"""Corpus: the places of some text, the weights of its files, and methods that read it repeatedly; as one value."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _MOST_BEGINNINGS = 64
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text in files, datasets and iterators, and words that were counted before.
+    """Text in files, datasets and iterators, and files of word counts.
 
     Attributes:
-        files: As `find_files` gives them.
-        streams: Other texts, which have no weight: datasets, as `read_dataset` opens them, and iterators. What can be read
-            only once is for one count.
-        counts: Files of counted words.
-        weights: Name, path or glob → how much the words of a file of text or of counts count, where that is not 1.
+        files: Files of text, from `find_files`.
+        streams: Texts without weights: datasets, opened by `read_dataset`, and iterators. A stream that can only be read
+            once serves one count.
+        counts: Files of word counts.
+        weights: Name, path or glob of files of text or counts → weight of their words; the default weight is 1.
         text_field: The field with the text in JSON Lines and Parquet.
 
     Raises:
@@ -70,13 +70,14 @@ class Corpus:
         weights: Mapping[str, float] | None = None,
         text_field: str = "text",
     ) -> Self:
-        """Find the files of a corpus, and check that it is of one kind: files with or without counts, an iterator or a text.
+        """Find the files of a corpus, and check that it has one kind of text: files and counts, an iterator, or a text.
 
         Args:
-            files: Or a corpus, which has a ``text_field`` of its own, and takes the ``weights`` if it has none.
+            files: Files, or a corpus. A corpus keeps its own ``text_field``, and its own ``weights`` if it has any.
 
         Raises:
-            SGPEError: it is not, a file does not exist or is of no known kind, or a weight matches no file.
+            SGPEError: there are several kinds of text or none, a file does not exist or is of an unknown kind, or a weight
+                matches no file.
         """
         kept = tuple(map(Path, counts))
         if sum((iterator is not None, text is not None, files is not None or bool(kept))) != 1:
@@ -86,33 +87,33 @@ class Corpus:
         if iterator is not None:
             return cls(streams=(iterator,))
         if isinstance(files, Corpus):
-            given = files
+            corpus = files
         else:
-            found = find_files([files] if isinstance(files, (str, os.PathLike)) else files or ())
-            given = Corpus(tuple(found), text_field=text_field)
-        kept = (*given.counts, *kept)
-        weights = (given.weights or weights or {}) if given.files or kept else {}
-        return cls(given.files, given.streams, kept, weights, given.text_field)
+            paths = find_files([files] if isinstance(files, (str, os.PathLike)) else files or ())
+            corpus = Corpus(tuple(paths), text_field=text_field)
+        kept = (*corpus.counts, *kept)
+        weights = (corpus.weights or weights or {}) if corpus.files or kept else {}
+        return cls(corpus.files, corpus.streams, kept, weights, corpus.text_field)
 
     @property
     def size(self) -> int:
-        """The size of the files of text in bytes, as on disk."""
+        """Size of the files of text on disk, in bytes."""
         return sum(map(size_of, self.files))
 
     @property
     def sources(self) -> list[dict[str, Any]]:
-        """The names of files with their sizes, and of datasets with their splits, as a file of counts records them."""
+        """Names and sizes of files, and names and splits of datasets, as recorded in files of counts."""
         datasets = [texts for texts in self.streams if isinstance(texts, DatasetTexts)]
-        return [*map(source_of, self.files), *({"name": one.name, "split": one.split} for one in datasets)]
+        return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 
     def weight_of(self, file: CorpusFile) -> float:
-        """Return how much the words of a file count; its own path says more than a name or glob that fits others, too."""
+        """Return the weight of a file's words. The file's own path takes precedence over names and globs."""
         if str(file) in self.weights:
             return self.weights[str(file)]
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Return each file of text or of counts as a corpus, by its name, or by its path where two have the same name."""
+        """Return a corpus for each file of text or counts, by the file's name, or by its path if names repeat."""
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]
         is_short = len({file.name for file, _ in parts}) == len(parts)
@@ -129,9 +130,9 @@ class Corpus:
             yield from read_lines(file, text_field=self.text_field)
 
     def beginnings(self) -> Iterator[tuple[str, Iterator[str]]]:
-        """Yield the first texts of each file, and of each stream that can be read again, with its name.
+        """Yield the name and the first texts of each file, and of each stream that can be read again.
 
-        Of many files 64 are read, evenly spaced in their order by name.
+        If there are more than 64 files, 64 of them are read, evenly spaced in the order of their names.
         """
         for file in sorted(self.files, key=str)[:: -(-len(self.files) // _MOST_BEGINNINGS) or 1]:
             yield str(file), beginning_of(read_texts(file, text_field=self.text_field))
@@ -140,14 +141,14 @@ class Corpus:
                 yield str(texts), beginning_of(texts)
 
     def beginning(self) -> Iterator[str]:
-        """Yield the texts of `beginnings`: enough to see what a corpus is written in."""
+        """Yield the texts of `beginnings`, a sample for finding out in which scripts a corpus is written."""
         return chain.from_iterable(texts for _, texts in self.beginnings())
 
     def check_apart_from(self, out: Path) -> None:
-        """Make sure that a file to write is none of the corpus.
+        """Check that a file to write is not part of the corpus.
 
         Raises:
-            SGPEError: it is one.
+            SGPEError: it is.
         """
         if out.resolve() in [file.resolve() for file in (*self.files, *self.counts) if isinstance(file, Path)]:
             raise SGPEError(f"--out {out} is part of the corpus: give another name")
@@ -162,5 +163,5 @@ corpus of them."""
 
 
 def _matches(file: CorpusFile, name: str) -> bool:
-    # A file name may have characters that are special in a glob, so compare as it is first.
+    # Compare the plain name first, because it may contain characters that are special in a glob.
     return any(spelling == name or fnmatch(spelling, name) for spelling in (file.name, str(file)))

@@ -1,4 +1,4 @@
-"""How much the words of files count: numbers that are exact, so that weighted counts can be added up in any order."""
+"""Weights of files: exact numbers, so that weighted counts can be added up in any order."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def exact_weight(weight: float) -> Fraction:
 
 
 def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Return name of a file or glob → its weight, as given.
+    """Return a copy of weights (name of a file or glob → weight) after checking them.
 
     Raises:
-        SGPEError: it is no mapping, or `exact_weight` refuses one.
+        SGPEError: ``weights`` is not a mapping, or `exact_weight` refuses a weight.
     """
     if not isinstance(weights, Mapping):
-        raise SGPEError(f"weights must map names of files to numbers, not be {weights!r}")
+        raise SGPEError(f"weights must be a mapping from file names to numbers, not {weights!r}")
     for name, weight in weights.items():
         try:
             exact_weight(weight)

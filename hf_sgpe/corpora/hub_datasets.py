@@ -23,8 +23,8 @@ class DatasetTexts:
     If the connection fails, reading is retried from the same place.
 
     Attributes:
-        name: As `read_dataset` was given it.
-        split: The split, or the part of one.
+        name: The name given to `read_dataset`.
+        split: The split, or the part of a split.
     """
 
     def __init__(self, dataset: Any, column: str, name: str, split: str) -> None:
@@ -54,7 +54,7 @@ class DatasetTexts:
         return (split.num_examples or 0) if split else 0
 
     def __iter__(self) -> Iterator[str]:
-        dataset = copy.copy(self._dataset)  # it has the reading position as state
+        dataset = copy.copy(self._dataset)  # its state is the reading position
         patience = hub.Patience()
         with _one_line_errors(self._where):
             while dataset is not None:

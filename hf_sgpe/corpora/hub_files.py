@@ -22,8 +22,8 @@ class HubFile:
     """A file on the Hub, with the part of `Path`'s interface that `hf_sgpe.corpora.text_files` uses.
 
     Attributes:
-        address: ``hf://`` and so on; for a file in a repository with the commit.
-        size: In bytes.
+        address: ``hf://…``; for a file in a repository, with the commit.
+        size: Size in bytes.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""Burmese in Zawgyi in files: says where it is, and converts it to Unicode."""
+"""Burmese in the Zawgyi encoding in files: detection, and conversion to Unicode."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
 logger = logging.getLogger(__name__)
 
 _LINE_IN_BURMESE = regex.compile(r".*[\u1000-\u109F].*")
-# Below this, lines are of another kind, such as those that speak of single signs.
+# A smaller share has other reasons, such as lines about single characters.
 _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
-    """Warn, in one line, of those files and datasets whose beginning is Burmese in Zawgyi.
+    """Warn, in one line, about files and datasets whose beginning is Burmese in Zawgyi.
 
-    It takes as long as reading a million characters of each, up to 0.1 s where they are packed; for text without Burmese
-    nothing else is done.
+    The first million characters of each are read, which takes up to 0.1 s for compressed files. Text without Burmese needs
+    no further work.
 
     Raises:
         SGPEError: as for `read_texts`.
@@ -69,15 +69,15 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True)
 class Converted:
-    """What `convert_zawgyi` did.
+    """The result of `convert_zawgyi`.
 
     Attributes:
-        lines: How many lines, or lines of JSON, there are.
-        in_zawgyi: How many of them were converted.
-        undecided: How many of them can be in either encoding by themselves, and are others in each.
-        first_undecided: The numbers of the first ten of those, from 1.
-        undecided_are_converted: Whether those were converted, too, because the rest of the file is in Zawgyi.
-        without_text: How many lines of JSON have no text in the field, and were passed on.
+        lines: Number of lines, or lines of JSON.
+        in_zawgyi: Number of converted lines.
+        undecided: Number of lines that are valid in both encodings, with different text in each.
+        first_undecided: Numbers of the first ten of these lines, from 1.
+        undecided_are_converted: Whether these lines were converted, because the rest of the file is in Zawgyi.
+        without_text: Number of lines of JSON without text in the field, which are copied.
     """
 
     lines: int
@@ -91,20 +91,20 @@ class Converted:
 def convert_zawgyi(
     path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
 ) -> Converted:
-    """Write a file again, with its lines in Zawgyi in Unicode, and all others, and all line ends, as they are.
+    """Write a copy of a file with its Zawgyi lines converted to Unicode. All other lines and all line ends are unchanged.
 
-    A line that can be in either encoding is taken for what more lines of the file are in. The file is read twice for that.
-    A warning names such lines, unless nothing of the file is in Zawgyi.
+    A line that is valid in both encodings is treated like the majority of the other lines. The file is read twice for this.
+    A warning names such lines, unless no line of the file is in Zawgyi.
 
     Args:
-        path: Text, or JSON Lines, of which the field with the text is converted and all else stays; packed or not.
-        out: The file to write, of the same kind. It is packed as its name says.
-        text_field: The field with the text in JSON Lines. Lines without text in it are passed on.
-        convert_all: Convert every line with characters of Unicode's block Myanmar, whatever it looks like.
+        path: A text file, or a JSON Lines file of which only the field with the text is converted; may be compressed.
+        out: The file to write, of the same kind. Its extension sets the compression.
+        text_field: The field with the text in JSON Lines. Lines without text in it are copied.
+        convert_all: Convert every line with characters of Unicode's block Myanmar, in whichever encoding.
 
     Raises:
-        SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or none that can be read twice;
-            no line of JSON has text in the field; or as `read_texts`.
+        SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or cannot be read twice; no line of
+            JSON has text in the field; or as for `read_texts`.
     """
     files = find_files([path])
     if len(files) != 1:
@@ -113,12 +113,14 @@ def convert_zawgyi(
     kind, target = kind_of(file), Path(out)
     if kind == PARQUET:
         raise SGPEError(
-            f"{file}: only text and JSON Lines are converted: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows"
+            f"{file}: only text and JSON Lines can be converted: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows"
         )
     if kind_of(target) != kind:
-        raise SGPEError(f"{out}: must be of the kind of {file}: give a name that ends in {' or '.join(kind or ())}")
+        raise SGPEError(
+            f"{out}: must be the same kind of file as {file}: give a name that ends in {' or '.join(kind or ())}"
+        )
     if isinstance(file, Path) and target.resolve() == file.resolve():
-        raise SGPEError(f"{out} is the file that is converted: give another name")
+        raise SGPEError(f"{out} is the file to convert: give another name")
     if isinstance(file, Path) and not file.is_file():
         raise SGPEError(f"{file}: cannot be read twice: give a file")
     check_file(target)
@@ -126,7 +128,7 @@ def convert_zawgyi(
     decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
     if convert_all and decided["unicode"] > decided["zawgyi"]:
         logger.warning(
-            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all spoils those in Unicode: leave it out",
+            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all damages those in Unicode: leave it out",
             file,
             decided["unicode"],
             decided["zawgyi"],
@@ -155,19 +157,17 @@ def convert_zawgyi(
 
 def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bool) -> None:
     if done.undecided_are_converted:
-        what_became = "were converted, because most other lines are in Zawgyi"
+        outcome = "were converted, because most other lines are in Zawgyi"
     elif is_unicode_file:
-        what_became = "stay, because most other lines are in Unicode"
+        outcome = "are unchanged, because most other lines are in Unicode"
     else:
-        what_became = "stay: --all converts every line"
+        outcome = "are unchanged: --all converts every line"
     numbers = ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
-    logger.warning(
-        "%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, what_became
-    )
+    logger.warning("%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, outcome)
 
 
 class _Line(NamedTuple):
-    """A line as it is in the file, the text in it, or None, and the line with another text."""
+    """A line as in the file, its text or None, and a function that returns the line with another text."""
 
     given: bytes
     text: str | None
@@ -200,8 +200,7 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Return a line of text in Unicode: whether it was converted, and whether only the rest of the file could decide
-    that."""
+    """Return a line of text in Unicode, whether it was converted, and whether that depends on the rest of the file."""
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
     encoding = "zawgyi" if convert_all else encoding_of(text)
@@ -215,7 +214,7 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Return whether a text has no lone surrogate, which can be written as an escape only."""
+    """Return whether a record has no lone surrogates, which can only be written as escapes."""
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -225,14 +224,14 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing, packed as the suffix of its final name says."""
+    """Open a file for writing, compressed as the extension of its final name requires."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":
             zstandard = optional("zstandard", "writing .zst needs zstandard", extra="corpora")
             raw = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
         elif suffix == ".gz":
-            # Without the time, so that the same text is the same file.
+            # Without the time stamp, so that equal text makes equal files.
             raw = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
         elif suffix == ".xz":
             raw = stack.enter_context(lzma.LZMAFile(raw, "wb"))

@@ -1,8 +1,8 @@
-"""Files of counted words: Parquet, with words in an order that lets any number of files be added up in little memory.
+"""Files of word counts: Parquet, sorted so that any number of files can be added up in little memory.
 
-A file has the columns ``word`` (bytes) and ``count``, and says in its metadata how the words were cut and of what. The order
-is that of a hash of the words, then of their bytes, so that equal counts make equal files, files are added up a 1024th of
-their words at a time, and several machines can share the work by the hash.
+A file has the columns ``word`` (bytes) and ``count``; its metadata records how the words were cut, and the sources. Words
+are sorted by a hash, then by their bytes. So equal counts make equal files, files can be added up 1/1024 of their words at a
+time, and several machines can share the work by hash.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Source = Mapping[str, Any]
-"""What was counted: ``name``, and ``bytes`` or ``split`` where there are any."""
+"""A source of the counted text: ``name``, and ``bytes`` or ``split`` if known."""
 
 Dropped = Mapping[str, int]
-"""What was left out of rare words: ``min_count``, how many ``distinct`` ones and how many in ``total`` occurred less often,
-and ``pair``, the most occurrences that any pair of tokens can have lost."""
+"""The rare words that were left out: ``min_count``, the number of ``distinct`` words and their ``total`` occurrences below
+it, and ``pair``, an upper limit on the occurrences that any pair of tokens loses."""
 
 MOST = 1 << 60
-"""The most running words that there can be: counts of pairs, and of several files, are added up in 64 bits."""
+"""The greatest number of running words: counts of pairs and sums of files must fit 64 bits."""
 
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
-# Rows that are read and written together; a megabyte or two.
+# Number of rows read and written together; a megabyte or two.
 _ROWS = 1 << 16
 
 
@@ -51,13 +51,13 @@ class CountsInfo:
     """The metadata of a file of counts.
 
     Attributes:
-        splitting: How the words were cut.
+        splitting: The way in which the words were cut.
         distinct: Number of words.
         total: Number of running words.
-        digest: SHA-256 (hexadecimal) of words, counts and how they were cut; the same as `WordCounts.digest`.
-        sources: What was counted.
-        versions: Packages that cut the words → their versions, several with commas between them.
-        dropped: What was left out of rare words; None for nothing.
+        digest: SHA-256 (hexadecimal) of the words, the counts and the splitting; the same as `WordCounts.digest`.
+        sources: The sources of the counted text.
+        versions: Packages that cut the words → their versions; several versions are separated by commas.
+        dropped: The rare words that were left out, or None.
     """
 
     splitting: Splitting
@@ -69,7 +69,7 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """Return the number of words, their hash, and what was left out; in one line, or two."""
+        """Return the number of words, their digest, and what was left out; in one or two lines."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
@@ -79,7 +79,7 @@ class CountsInfo:
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return what was left out, and what that can change; empty if nothing was."""
+        """Return a sentence about the words left out and its effect on merges, or an empty string if there are none."""
         dropped = self.dropped
         if not dropped:
             return ""
@@ -92,7 +92,7 @@ class CountsInfo:
 
 
 class Digest:
-    """The SHA-256 of counts that come in the order of a file."""
+    """The SHA-256 of counts that are added in the order of a file."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -100,17 +100,17 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words: ``words`` one after another, their lengths in bytes, and how often each occurs (both int64)."""
+        """Add words: the joined words, their lengths in bytes, and their counts (both int64)."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
     def hexdigest(self) -> str:
-        """Return the hash of the words so far."""
+        """Return the digest of the words added so far."""
         return hashlib.sha256(b"".join([self._settings, *(column.digest() for column in self._columns)])).hexdigest()
 
 
 def require_pyarrow(path: str | os.PathLike[str]) -> None:
-    """Make sure that files of counts can be read and written.
+    """Check that files of counts can be read and written.
 
     Raises:
         SGPEError: pyarrow is not installed.
@@ -120,11 +120,11 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Return two columns, ``word`` and ``count``, of words and an array of int64; without a copy."""
+    """Return words and an int64 array of counts as a table with the columns ``word`` and ``count``, without copying."""
     import pyarrow as pa
 
     blob, starts = words.arrays()
-    # From an array of NumPy's, pyarrow would import pandas, which takes a second.
+    # pyarrow would import pandas to convert a NumPy array, which takes a second.
     buffers = {"word": (pa.large_binary(), starts, blob), "count": (pa.int64(), counts)}
     return pa.table(
         {
@@ -143,12 +143,12 @@ def write(
     versions: Mapping[str, str] | None = None,
     dropped: Callable[[], Dropped | None] = lambda: None,
 ) -> CountsInfo:
-    """Write a file, the same bytes for the same counts and sources.
+    """Write a file of counts. Equal counts and sources give equal bytes.
 
     Args:
         tables: Columns ``word`` and ``count``, in the order of a file.
-        versions: Packages that cut the words → their versions; None for those that are here.
-        dropped: What was left out of the words, as `CountsInfo` has it; asked when all are there.
+        versions: Packages that cut the words → their versions; None for the installed versions.
+        dropped: Called after the last table for the words left out (see `CountsInfo`).
 
     Raises:
         SGPEError: pyarrow is not installed, or there are too many running words.
@@ -165,7 +165,7 @@ def write(
         atomic_file(path) as temporary,
         # pyarrow opens files by name only if the name is UTF-8.
         temporary.open("wb") as opened,
-        # Each word occurs once, so a dictionary of them saves nothing.
+        # Each word occurs once, so a dictionary saves nothing.
         pq.ParquetWriter(opened, schema, compression="zstd", use_dictionary=False) as writer,
     ):
         for table in _rows(tables):
@@ -191,10 +191,10 @@ def write(
 
 
 def read_info(path: str | os.PathLike[str]) -> CountsInfo:
-    """Return the metadata of a file; its words are not read.
+    """Return the metadata of a file without reading its words.
 
     Raises:
-        SGPEError: the file holds no counts, or damaged ones.
+        SGPEError: the file is not a file of counts, or is damaged.
         OSError: the file cannot be opened.
     """
     with _reading(path) as file:
@@ -202,19 +202,19 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the words of a file, one bucket after another: (number of the bucket, columns ``word`` and ``count``).
+    """Yield the words of a file by bucket: (number of the bucket, table with the columns ``word`` and ``count``).
 
-    One bucket is in memory at a time, and what is read at once. Of a file that is read whole, the hash is checked.
+    Memory is needed for one bucket and one batch of rows. If the whole file is read, the digest is checked.
 
     Raises:
-        SGPEError: the file holds no counts, or damaged ones.
+        SGPEError: the file is not a file of counts, or is damaged.
         OSError: the file cannot be opened.
     """
     import pyarrow as pa
 
     with _reading(path) as file:
         info, first_buckets = _metadata_of(file)
-        # The row groups that hold words of these buckets.
+        # The row groups with words of these buckets.
         pairs = enumerate(pairwise([*first_buckets, BUCKETS]))
         groups = [group for group, (first, after) in pairs if first < buckets.stop and after >= buckets.start]
         digest = Digest(info.splitting)
@@ -225,13 +225,13 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             table = pa.Table.from_batches([batch])
             words, lengths, counts = columns(table)
             if (counts <= 0).any() or (lengths <= 0).any():
-                raise ValueError("a word or a count below 1")
-            table["word"].cast(pa.large_utf8())  # fails where a word is not UTF-8
+                raise ValueError("it has an empty word, or a count below 1")
+            table["word"].cast(pa.large_utf8())  # raises if a word is not UTF-8
             digest.update(words, lengths, counts)
             distinct += len(counts)
             total += total_of(counts)
             if total > info.total:
-                raise ValueError("its words are not those that its hash is of")
+                raise ValueError("its words do not match its digest")
             listed = table["word"].to_pylist()
             numbers = np.fromiter(map(bucket_of, listed), np.int64, len(counts))
             starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(counts)]
@@ -250,28 +250,28 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             yield number, pa.concat_tables(parts)
         is_whole = len(groups) == len(first_buckets)
         if is_whole and (digest.hexdigest(), distinct, total) != (info.digest, info.distinct, info.total):
-            raise ValueError("its words are not those that its hash is of")
+            raise ValueError("its words do not match its digest")
 
 
 def release_unused() -> None:
-    """Give back the memory that pyarrow keeps to read more."""
+    """Return unused memory of pyarrow's pool to the operating system."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
 
 
 def check_total(total: int) -> None:
-    """Make sure that a number of running words can be added up.
+    """Check that a number of running words can be added up.
 
     Raises:
-        SGPEError: there are more than `MOST`.
+        SGPEError: the number exceeds `MOST`.
     """
     if total > MOST:
-        raise SGPEError(f"{total:,} running words are too many to be added up: give fewer files, or smaller weights")
+        raise SGPEError(f"{total:,} running words are too many to add up: give fewer files, or smaller weights")
 
 
 def total_of(counts: Any) -> int:
-    """Return the sum of an array of counts, each of which may be as large as 64 bits allow."""
+    """Return the sum of an array of counts, exactly, even if the sum exceeds 64 bits."""
     return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())
 
 
@@ -300,20 +300,20 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
     metadata = file.metadata.metadata or {}
     if _KEY.encode() not in metadata:
-        raise ValueError("it does not say how its words were cut")
+        raise ValueError("its metadata does not say how its words were cut")
     facts = json.loads(metadata[_KEY.encode()])
     if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
-        raise ValueError("of a later version, or its metadata is not as it must be")
+        raise ValueError("it has a later format, or its metadata is invalid")
     schema = file.schema_arrow
     if [(field.name, field.type) for field in schema] != [("word", pa.large_binary()), ("count", pa.int64())]:
         raise ValueError("its columns are not word and count")
     first_buckets = facts.pop("first_buckets")
     if not _are(first_buckets, list, int) or not all(0 <= number < BUCKETS for number in first_buckets):
-        raise ValueError("its metadata is not as it must be")
+        raise ValueError("its metadata is invalid")
     sources = facts.get("sources", ())
     counting = facts.pop("counting")
     if not _are(counting, dict, object):
-        raise ValueError("its metadata is not as it must be")
+        raise ValueError("its metadata is invalid")
     try:
         splitting = Splitting.from_dict(counting)
     except SGPEError as error:
@@ -328,23 +328,23 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
         and (info.dropped is None or (_are(info.dropped, dict, int) and info.dropped.keys() == _OF_DROPPED))
     )
     if not is_sound:
-        raise ValueError("its metadata is not as it must be")
+        raise ValueError("its metadata is invalid")
     if len(first_buckets) != file.metadata.num_row_groups:
-        raise ValueError("it was written by something else")
+        raise ValueError("another program wrote it")
     if info.distinct != file.metadata.num_rows:
-        raise ValueError("its words are not those that its hash is of")
+        raise ValueError("its words do not match its digest")
     return info, first_buckets
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether something from JSON is a list, or a dictionary, of values of one kind."""
+    """Return whether a JSON value is a list or dictionary (``of``) of values of one type (``kind``)."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    # True and False are not numbers here.
+    # bool is a subclass of int, but does not count as one here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of `_ROWS` or not many more, so that their groups depend on nothing else."""
+    """Yield the same rows in tables of `_ROWS` rows or a few more, so that row groups only depend on the rows."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
@@ -362,7 +362,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """Return the words of a table one after another, their lengths in bytes, and their counts (both int64)."""
+    """Return the joined words of a table, their lengths in bytes, and their counts (both int64)."""
     import pyarrow.compute as pc
 
     words = table["word"]
@@ -371,7 +371,7 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
 
 def array_of(column: pa.ChunkedArray) -> Any:
-    """Return a column of int64 as an array; pyarrow's own method would import pandas, which takes a second."""
+    """Return an int64 column as an array; pyarrow's own method would import pandas, which takes a second."""
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

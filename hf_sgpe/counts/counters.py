@@ -1,4 +1,4 @@
-"""Counting the words of texts, in the readable form and by the native kernels. Nothing here reads corpora."""
+"""Counting the words of texts, in readable form and with the native kernels. Reading corpora is done elsewhere."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LONGEST_WORD = 1 << 16
-"""Bytes of the longest word that is counted as a whole."""
+"""The greatest length in bytes of a word that is counted whole."""
 
-# Of the readable counter: a string, a number and their places in a table that may just be growing.
+# Memory of one word in the readable counter: a string, a number, and their slots in a table that may be growing.
 _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield ``texts`` as they are.
+    """Yield ``texts`` unchanged.
 
     Raises:
-        SGPEError: it is a single text, whose characters would be taken for texts, or an item is not text.
+        SGPEError: ``texts`` is a single text, whose characters would count as texts, or an item is not text.
     """
     if isinstance(texts, str):
-        raise SGPEError("expected an iterable of texts, not one text: put it in a list")
+        raise SGPEError("expected an iterable of texts, not a single text: put it in a list")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise SGPEError(f"item {number} of the iterator must be text, not {type(text).__name__}")
@@ -49,7 +49,7 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """Yield the texts in lists of at least this many characters, except the last."""
+    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -63,7 +63,7 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Yield a word as it is counted: whole, or in pieces of at most ``longest`` bytes of UTF-8, between characters.
+    """Yield the pieces in which a word is counted: the whole word, or pieces of at most ``longest`` bytes of UTF-8.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']
@@ -81,16 +81,16 @@ def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
 
 @cache
 def _say_that_words_are_cut() -> None:
-    logger.warning("the text has words of more than %s bytes: they are counted in pieces of that size", f"{LONGEST_WORD:,}")
+    logger.warning("the text has words of more than %s bytes: they are counted in pieces of this size", f"{LONGEST_WORD:,}")
 
 
 class WordCounter:
-    """Counts words as texts come: special tokens taken out, the rest normalized and split. The readable form.
+    """A counter of the words of texts: it removes special tokens, normalizes the rest and splits it. The readable form.
 
-    Words of more than `LONGEST_WORD` bytes, which no language has, count in pieces of that size.
+    Words of more than `LONGEST_WORD` bytes, which no language has, are counted in pieces of this size.
 
     Args:
-        config: Says how text is cut.
+        config: The configuration whose splitting cuts the text.
     """
 
     def __init__(self, config: HasSplitting) -> None:
@@ -101,12 +101,12 @@ class WordCounter:
         self._counts: Counter[str] = Counter()
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of texts, each by itself."""
+        """Count the words of each text by itself."""
         kernels.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
                 words: Iterable[str] = self._splitter.split(part)
-                if len(part) > LONGEST_WORD // 4:  # shorter ones have no such word
+                if len(part) > LONGEST_WORD // 4:  # a shorter part cannot have such a word
                     words = list(words)
                     pieces = list(chain.from_iterable(map(pieces_of, words)))
                     if len(pieces) > len(words):
@@ -115,24 +115,24 @@ class WordCounter:
                 self._counts.update(words)
 
     def counts(self) -> dict[bytes, int]:
-        """Return each word (UTF-8) that was met so far, and how often."""
+        """Return each counted word (UTF-8) with its count."""
         return {word.encode(): count for word, count in self._counts.items()}
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the same as words in the order of a file, and an array of how often each was met."""
+        """Return the counted words in the order of a file, and an array of their counts."""
         counts = self.counts()
         words = in_order(counts)
         return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
 
     def peak(self, size: int) -> int:
-        """Return how many bytes of memory this takes, roughly and at the most, while texts of ``size`` bytes are added."""
+        """Return an approximate upper limit of the memory in bytes while texts of ``size`` bytes are added."""
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts so far as `hf_sgpe.counts.count_files.read` does, and start again in the end.
+        """Yield the counts by bucket, as `hf_sgpe.counts.count_files.read` does; then reset the counter.
 
         Args:
-            threads: To sort words by, if the kernel can; 1 for none besides the caller's.
+            threads: Number of threads for sorting, if the kernel has threads; 1 for only the caller's.
         """
         words, counts = self.columns()
         for bucket, (start, stop) in enumerate(pairwise(words.bucket_starts().tolist())):
@@ -148,7 +148,7 @@ class WordCounter:
 
 
 class NativeWordCounter(WordCounter):
-    """The same by the native kernels, which release the GIL: several counters can be at work in threads."""
+    """A counter that uses the native kernels. They release the GIL, so several counters can work in threads."""
 
     def __init__(self, config: HasSplitting) -> None:
         import hf_sgpe._native as _native
@@ -159,7 +159,7 @@ class NativeWordCounter(WordCounter):
         self._native = _native.WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of texts, each by itself."""
+        """Count the words of each text by itself."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
         if self._native.has_cut:
@@ -169,19 +169,19 @@ class NativeWordCounter(WordCounter):
         return len(self._native)
 
     def update(self, other: NativeWordCounter) -> None:
-        """Add what ``other``, of the same configuration, has counted."""
+        """Add the counts of ``other``, a counter with the same configuration."""
         self._native.merge(other._native)
 
     def counts(self) -> dict[bytes, int]:
-        """Return each word (UTF-8) that was met so far, and how often."""
+        """Return each counted word (UTF-8) with its count."""
         return self._native.counts()
 
     def peak(self, size: int) -> int:
-        """Return how many bytes of memory this takes, at the most, while texts of ``size`` bytes are added."""
+        """Return an upper limit of the memory in bytes while texts of ``size`` bytes are added."""
         return int(self._native.peak(size))
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts so far; see `WordCounter.take`."""
+        """Yield the counts by bucket; see `WordCounter.take`."""
         for first, words, counts, bucket_ends in self._parts(threads):
             start = 0
             for bucket, stop in enumerate(bucket_ends.tolist(), first):
@@ -191,14 +191,14 @@ class NativeWordCounter(WordCounter):
         self._native.clear()
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the same as arrays; see `WordCounter.columns`."""
+        """Return the counts as arrays; see `WordCounter.columns`."""
         parts = [(words, counts) for _, words, counts, _ in self._parts()]
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the words of some buckets at a time: (the first bucket, words, their counts, after how many of them each
-        bucket ends). Each thread is one part ahead."""
-        # The words of a part are in memory twice, so many words come in several parts.
+        """Yield the words of several buckets at a time: (the first bucket, words, their counts, the end of each bucket among
+        the words). Each thread works one part ahead."""
+        # A part is in memory twice, so many words are divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
         def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:
@@ -220,6 +220,6 @@ class NativeWordCounter(WordCounter):
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
-    """Return the word counter of the kernel in use, or the readable one where no scanner cuts text as ``config`` does."""
+    """Return a native word counter, or a readable one if the kernel has no scanner for the splitting of ``config``."""
     has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
     return NativeWordCounter(config) if has_scanner else WordCounter(config)

@@ -1,4 +1,4 @@
-"""Adding up files of counted words, in little memory however many and however large they are."""
+"""Adding up files of word counts, in little memory for any number and size of files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 READER_BYTES = 12 << 20
-"""The memory that reading one file takes while files are added up."""
+"""The memory for reading one file while files are added up."""
 
 MOST_FILES = 64
-"""How many files are open at a time: a process may have a thousand."""
+"""The number of files open at a time; a process may have about a thousand."""
 
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """Yield the sum of several streams of buckets, as `read` gives them, in the order of a file.
+    """Yield the sum of several streams of buckets (from `read`), in the order of a file.
 
     Memory: one bucket of each stream, and their sum.
     """
@@ -50,9 +50,9 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Yield the sum of files, in the order of a file, with at most ``most`` of them open at a time.
+    """Yield the sum of files, in the order of a file, with at most ``most`` files open at a time.
 
-    Of more files, sums of some are in ``folder`` meanwhile. Files in it are removed when they are added up.
+    If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they are added.
     """
     waiting = deque(files)
     for number in count():
@@ -69,7 +69,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """Return the most that was left out of several counts that are added up.
+    """Return the combined loss of several counts that are added up.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -82,25 +82,25 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return the versions that the words of several files were cut with."""
-    known: dict[str, set[str]] = {}
+    """Return the versions of the packages that cut the words of several files."""
+    found: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():
-            known.setdefault(package, set()).update(versions.split(", "))
-    return {package: ", ".join(sorted(versions)) for package, versions in known.items()}
+            found.setdefault(package, set()).update(versions.split(", "))
+    return {package: ", ".join(sorted(versions)) for package, versions in found.items()}
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Make sure that the words of files were cut alike, and as ``splitting`` says if it is given.
+    """Check that the words of all files were cut alike, and by ``splitting`` if given.
 
     Raises:
-        SGPEError: they were not; the message says which setting differs. Or they hold too many running words together.
+        SGPEError: a setting differs (the message names it), or the files have too many running words in total.
     """
     check_total(sum(info.total for info in infos.values()))
     first = next(iter(infos))
     wanted = splitting or infos[first].splitting
     for path, info in infos.items():
         if setting := info.splitting.difference(wanted):
-            there, here = (json.dumps(one.to_dict()[setting], ensure_ascii=False) for one in (info.splitting, wanted))
-            other = "is asked for" if splitting else f"is what {first} has"
-            raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {here} {other}")
+            there, here = (json.dumps(cut.to_dict()[setting], ensure_ascii=False) for cut in (info.splitting, wanted))
+            owner = "the configuration" if splitting else first
+            raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {owner} has {here}")

@@ -1,4 +1,4 @@
-"""How counting is divided into tasks, and where they run."""
+"""TaskPlan: the number of counting tasks, and where they run."""
 
 from __future__ import annotations
 
@@ -15,52 +15,53 @@ EXECUTORS = ("local", "slurm", "ray", "spark")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
-    """How many tasks count, and where they run. One that is as by default is not asked for."""
+    """The number of counting tasks, and where they run. A plan with only default values means no tasks."""
 
     on: str | None = option(
-        "Count in tasks, of which those that have finished are not repeated when the same command is given again: local, "
-        "slurm or ray. Or spark, for text that Spark reads.",
+        "Count in tasks: local, slurm or ray. Repeating the same command does not repeat finished tasks. Or spark, for text "
+        "that Spark reads.",
         None,
         "--on",
         "--executor",
         choices=EXECUTORS,
     )
-    tasks: int | None = option("Tasks that count, at most one a file (default with --on: 16).")
-    adding_tasks: int = option("Tasks that add up the counts.", 4)
-    work: Path | None = option("Folder for what tasks have finished (default: --out plus .work).")
-    partition: str | None = option("Partition of Slurm.")
-    time: str = option("Time limit of a task on Slurm.", "24:00:00")
+    tasks: int | None = option("Number of counting tasks, at most one for each file (default with --on: 16).")
+    adding_tasks: int = option("Number of tasks that add up the counts.", 4)
+    work: Path | None = option("Folder for the results of finished tasks (default: --out plus .work).")
+    partition: str | None = option("Slurm partition.")
+    time: str = option("Time limit of a Slurm task.", "24:00:00")
 
     @property
     def is_asked_for(self) -> bool:
         return self != TaskPlan()
 
     def check(self) -> None:
-        """Make sure that the tasks can run.
+        """Check that the tasks can run.
 
         Raises:
-            SGPEError: there are too few or too many, or Slurm is not here.
+            SGPEError: a number of tasks is out of range, or Slurm is not available.
         """
         for name, number in {"tasks": self.tasks, "adding-tasks": self.adding_tasks}.items():
             if number is not None and not 1 <= number <= 99_999:
                 raise SGPEError(f"--{name} must be a number from 1 to 99999")
         if self.on == "slurm" and not (self.partition and shutil.which("sbatch")):
-            raise SGPEError("--on slurm needs --partition and sbatch: start it on a machine that can submit jobs")
+            raise SGPEError("--on slurm needs --partition and sbatch: run it on a machine that can submit jobs")
 
     def check_alone(self, **others: Any) -> None:
-        """Make sure that nothing is given that Spark has settings of its own for.
+        """Check that no option is given that Spark's own settings replace.
 
         Args:
             **others: Further options, by name.
 
         Raises:
-            SGPEError: something is; the message names the first.
+            SGPEError: such an option is given; the message names the first.
         """
-        own = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        changed = [setting.name for setting in fields(self) if getattr(self, setting.name) != setting.default]
+        own = {name: getattr(self, name) for name in changed}
         for name, value in {**own, **others}.items():
             if value and name != "on":
-                raise SGPEError(f"--{name.replace('_', '-')} is not for --on spark, which has settings of its own")
+                raise SGPEError(f"--{name.replace('_', '-')} is not for --on spark: use Spark's own settings")
 
     def work_for(self, out: Path) -> Path:
-        """Return the work folder of a result."""
+        """Return the work folder for the result ``out``."""
         return (self.work or out.with_name(f"{out.name}.work")).resolve()

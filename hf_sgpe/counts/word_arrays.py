@@ -1,4 +1,4 @@
-"""Words: many distinct words in two arrays, in the order of a file of counts, and sums of counts of such words."""
+"""Words: many distinct words in two arrays, in the order of a file of counts; and sums of counts of such words."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BUCKETS = 1024
-"""How many groups the words of a file are in; see `bucket_of`."""
+"""The number of groups of the words of a file; see `bucket_of`."""
 
 Number = TypeVar("Number", bound=np.generic)
 
-# Words that become Python objects together; a megabyte or two.
+# Number of words turned into Python objects together; a megabyte or two.
 _ROWS = 1 << 16
 
 
 def bucket_of(word: bytes) -> int:
-    """Return which of `BUCKETS` groups a word is in: the upper bits of its CRC-32.
+    """Return the number of a word's bucket (of `BUCKETS`): the upper bits of its CRC-32.
 
     >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
     (930, 648)
@@ -39,13 +39,14 @@ def in_order(words: Iterable[bytes]) -> list[bytes]:
 
 
 class Words(Sequence[bytes]):
-    """Distinct words in the order of a file: by `bucket_of`, then by their bytes. A value.
+    """Distinct words in the order of a file: by `bucket_of`, then by their bytes. Immutable.
 
-    A word takes its bytes and eight more, where a list of ``bytes`` takes some fifty. The native kernels read the arrays.
+    A word takes its bytes and eight more; in a list of ``bytes`` it takes about fifty more. The native kernels read the
+    arrays.
 
     Args:
-        blob: The bytes of the words, one after another (uint8).
-        starts: Where each begins, and where the last one ends (int64).
+        blob: The joined bytes of the words (uint8).
+        starts: The start of each word, and the end of the last (int64).
 
     >>> words = Words.of([b"b", b"a"])
     >>> list(words), words.find(b"a"), words.find(b"c")
@@ -60,18 +61,18 @@ class Words(Sequence[bytes]):
 
     @classmethod
     def of(cls, words: Iterable[bytes]) -> Words:
-        """Return distinct words that are in order already."""
+        """Return `Words` from distinct words that are already in order."""
         listed = list(words)
         return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """Return the same from words one after another, and the length of each in bytes."""
+        """Return `Words` from joined words and the length of each in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
     def joined(cls, parts: Iterable[Words]) -> Words:
-        """Return the words of several, one after another."""
+        """Return the words of several parts, one part after another."""
         parts = list(parts)
         blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
         lengths = [part.lengths() for part in parts]
@@ -80,7 +81,7 @@ class Words(Sequence[bytes]):
         return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the two arrays, which cannot be written to."""
+        """Return the two arrays, read-only."""
         return self._blob, self._starts
 
     def lengths(self) -> NDArray[np.int64]:
@@ -88,15 +89,15 @@ class Words(Sequence[bytes]):
         return np.diff(self._starts)
 
     def joined_bytes(self) -> bytes:
-        """Return the words, one after another."""
+        """Return the joined bytes of all words."""
         return self._blob[self._starts[0] : self._starts[-1]].tobytes()
 
     def blocks(self) -> Iterator[slice]:
-        """Return slices that hold all words, some at a time."""
+        """Return slices that together cover all words, `_ROWS` at a time."""
         return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
 
     def find(self, word: bytes) -> int | None:
-        """Return the place of a word; None if it is not there."""
+        """Return the place of a word, or None if it is not present."""
         blob, starts = self._blob, self._starts
         first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
         place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
@@ -110,8 +111,8 @@ class Words(Sequence[bytes]):
                 self._bucket_starts = _starts_of(sizes)
             else:
                 places, words = range(len(self)), self
-                found = [bisect_left(places, bucket, key=lambda place: bucket_of(words[place])) for bucket in range(BUCKETS)]
-                self._bucket_starts = np.array([*found, len(self)])
+                first = [bisect_left(places, bucket, key=lambda place: bucket_of(words[place])) for bucket in range(BUCKETS)]
+                self._bucket_starts = np.array([*first, len(self)])
         return self._bucket_starts
 
     def __len__(self) -> int:
@@ -127,7 +128,7 @@ class Words(Sequence[bytes]):
         if isinstance(index, slice):
             first, last, step = index.indices(len(self))
             if step != 1:
-                raise ValueError("words that are not beside each other would not stay in order")
+                raise ValueError("words can only be sliced with step 1, so that they stay in order")
             return Words(self._blob, self._starts[first : max(first, last) + 1])
         place = range(len(self))[index]
         return self._blob[self._starts[place] : self._starts[place + 1]].tobytes()
@@ -157,10 +158,10 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Return the words of several counts, and the sum of each word's. Most of the memory it takes is the result's.
+    """Return the words of several counts, and the sum of the counts of each word. Memory is mostly that of the result.
 
     Args:
-        parts: Words, and how often each occurs: int64, or Python's numbers where these may be too small.
+        parts: Words and their counts: int64, or Python integers if 64 bits are too few.
 
     >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
     >>> words, counts = added([(one, np.array([1, 2])), (other, np.array([5]))])
@@ -172,7 +173,7 @@ def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[A
         return parts[0] if parts else (Words.of([]), np.empty(0, np.int64))
     blob, lengths, counts = bytearray(), array("q"), []
     kind = np.int64 if all(times.dtype == np.int64 for _, times in parts) else object
-    # One bucket at a time, of many words.
+    # Many words are added one bucket at a time.
     step = 1 if sum(len(words) for words, _ in parts) > _ROWS else BUCKETS
     edges = [words.bucket_starts()[::step].tolist() for words, _ in parts]
     for number in range(BUCKETS // step):

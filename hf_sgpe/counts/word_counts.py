@@ -1,4 +1,4 @@
-"""WordCounts: how often each word occurs in some text, as a value that can be added up, weighted, saved and loaded."""
+"""WordCounts: the count of each word in some text, as a value that can be added up, weighted, saved and loaded."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 
 class WordCounts:
-    """How often each word occurs in some text: all that training needs to know of it, and a value.
+    """The count of each word in some text. Immutable, and all that training needs to know about the text.
 
-    Counts of parts add up to the counts of the whole, wherever and in whatever order the parts were counted; training on
-    the sum gives the identical tokenizer. Counts can be weighted, exactly: ``si * 2.5 + en`` is a mixture in which every
-    word of ``si`` counts two and a half times. Memory grows with distinct words: each takes its bytes and sixteen more.
+    Counts of parts add up to the counts of the whole, in any order, wherever the parts were counted. Training on the sum
+    gives the identical tokenizer. Counts can be weighted exactly: ``si * 2.5 + en`` is a mixture in which every word of
+    ``si`` counts two and a half times. Memory grows with distinct words: each takes its bytes and sixteen more.
 
     Args:
-        counts: Word (UTF-8) → how often it occurs, in parts of 1 / ``scale``.
-        splitting: How the words were cut.
-        scale: How many parts make one occurrence: 1, unless weights are not whole numbers.
-        sources: What was counted, told to the readers of a file. Equal counts may come from different sources.
+        counts: Word (UTF-8) → its count, in units of 1 / ``scale``.
+        splitting: The way in which the words were cut.
+        scale: Number of units that make one occurrence: 1, unless weights are fractions.
+        sources: The sources of the text, recorded in files. They do not matter for equality.
 
     Raises:
-        SGPEError: weights and counts together are too large to be counted.
+        SGPEError: the weighted counts are too large.
 
     >>> splitting = Splitting("bpe", pattern="gpt2")
     >>> counts = WordCounts.from_texts(["a b"], splitting) + WordCounts.from_texts(["a"], splitting)
@@ -66,10 +66,10 @@ class WordCounts:
         self._set(Words.of(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
 
     def _set(self, words: Words, counts: NDArray[Any], splitting: Splitting, scale: int, sources: Iterable[Source]) -> None:
-        """Set all attributes; ``counts`` are int64, or Python's numbers where these may be too small."""
+        """Set all attributes; ``counts`` are int64, or Python integers if 64 bits are too few."""
         self.splitting = splitting
         self.sources = tuple(dict(source) for source in sources)
-        # In lowest terms, so that equal counts are equally written.
+        # Reduce to lowest terms, so that equal counts have one form.
         common = gcd(scale, int(np.gcd.reduce(counts))) if scale > 1 else 1
         self.scale = scale // common
         if common > 1:
@@ -77,8 +77,8 @@ class WordCounts:
         self._total = total_of(counts)
         if self._total > MOST:
             raise SGPEError(
-                "there are too many running words to be added up: give fewer files, smaller weights, or weights with fewer "
-                "decimals"
+                "there are too many running words to add up: give fewer files, smaller weights, or weights with "
+                "fewer decimals"
             )
         self._words, self._counts = words, counts.astype(np.int64, copy=False)
         self._counts.flags.writeable = False
@@ -93,7 +93,7 @@ class WordCounts:
 
     @classmethod
     def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
-        """Return the words that a counter has met, which was made for ``config``."""
+        """Return the words of a counter that was made for ``config``."""
         return cls._of(*counter.columns(), config.splitting)
 
     @classmethod
@@ -101,10 +101,10 @@ class WordCounts:
         """Count the words of ``texts``, each text by itself, without its special tokens.
 
         Args:
-            config: A `TrainingConfig`, a `Splitting`, or whatever else says how text is cut.
+            config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
 
         Raises:
-            SGPEError: ``texts`` is one text, whose characters would be taken for texts, or holds something else.
+            SGPEError: ``texts`` is a single text, whose characters would count as texts, or an item is not text.
         """
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):
@@ -113,10 +113,10 @@ class WordCounts:
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
-        """Add up counts as ``+`` does, in one go: time grows with the words of all parts.
+        """Add up counts as ``+`` does, but in one pass: time grows with the words of all parts.
 
         Raises:
-            SGPEError: there are none, or they were cut in different ways.
+            SGPEError: there are no parts, or they were cut in different ways.
         """
         parts = list(parts)
         if not parts:
@@ -124,9 +124,9 @@ class WordCounts:
         first = parts[0]
         for other in parts[1:]:
             if setting := first.splitting.difference(other.splitting):
-                ours, theirs = (one.to_dict()[setting] for one in (first.splitting, other.splitting))
+                ours, theirs = (splitting.to_dict()[setting] for splitting in (first.splitting, other.splitting))
                 name = setting.replace("_", " ")
-                raise SGPEError(f"word counts cannot be added: {name} {ours!r} and {theirs!r} cut other words")
+                raise SGPEError(f"word counts cannot be added: their {name} differs, {ours!r} and {theirs!r}")
         scale = lcm(*(counts.scale for counts in parts))
         words, total = added([(counts._words, counts._times(scale // counts.scale)) for counts in parts])
         sources = chain.from_iterable(counts.sources for counts in parts)
@@ -136,7 +136,7 @@ class WordCounts:
         return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
-        """Return the same words, each ``weight`` times as often; any number above 0 with up to six decimals.
+        """Return the same words with counts multiplied by ``weight``, any number above 0 with up to six decimals.
 
         Raises:
             SGPEError: the weight is not such a number.
@@ -148,7 +148,7 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts, each ``factor`` times: as Python's numbers if 64 bits are too few for them or their sum."""
+        """Return the counts multiplied by ``factor``; as Python integers if 64 bits are too few for them or their sum."""
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
@@ -171,10 +171,10 @@ class WordCounts:
         return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
-        """Return how often a word occurs, in parts of 1 / ``scale``, as `items` has it; 0 if it does not.
+        """Return the count of a word in units of 1 / ``scale``, as `items` does; 0 if the word does not occur.
 
         Raises:
-            TypeError: the word is not bytes: it is the UTF-8 that counts.
+            TypeError: the word is not bytes; words are stored as UTF-8.
         """
         if not isinstance(word, bytes):
             raise TypeError(f"words are bytes, not {type(word).__name__}: a word of text is word.encode()")
@@ -192,11 +192,11 @@ class WordCounts:
         return self._words
 
     def items(self) -> Collection[tuple[bytes, int]]:
-        """Return (word, count in parts of 1 / ``scale``), in the order of `words`."""
+        """Return pairs of word and count (in units of 1 / ``scale``), in the order of `words`."""
         return _Items(self)
 
     def values(self) -> Sequence[int]:
-        """Return the counts in parts of 1 / ``scale``, in the order of `words`: 64 bits each, which the kernels read."""
+        """Return the counts in units of 1 / ``scale``, in the order of `words`, as a buffer of int64."""
         return self._counts.data
 
     def total(self) -> int | float:
@@ -207,7 +207,7 @@ class WordCounts:
         return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
 
     def digest(self) -> str:
-        """Return SHA-256 (hexadecimal) of the words, their counts and how they were cut: equal counts, equal digest."""
+        """Return the SHA-256 (hexadecimal) of the words, their counts and the splitting. Equal counts have equal digests."""
         digest = Digest(self.splitting, self.scale)
         for block in self._words.blocks():
             words = self._words[block]
@@ -215,26 +215,26 @@ class WordCounts:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> CountsInfo:
-        """Write one Parquet file, the same bytes for the same counts of the same sources.
+        """Write one Parquet file. Equal counts with equal sources give equal bytes.
 
         Raises:
             SGPEError: the counts are weighted, or pyarrow is not installed.
         """
         if self.scale != 1:
-            raise SGPEError("weighted counts are not kept: save them as they were counted, and weight them when you train")
+            raise SGPEError("weighted counts cannot be saved: save them without weights, and weight them in training")
         tables = (table_of(self._words[block], self._counts[block]) for block in self._words.blocks())
         return write(path, tables, self.splitting, sources=self.sources)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Read a file that `save`, or counting on disk, wrote.
+        """Read a file written by `save` or by counting on disk.
 
         Raises:
-            SGPEError: the file holds no word counts, or damaged ones.
+            SGPEError: the file is not a file of word counts, or is damaged.
             OSError: the file cannot be opened.
         """
         info = read_info(path)
-        # These grow where they are, so that no memory is left behind in pieces.
+        # Growing these in place avoids fragmented memory.
         blob, lengths, counts = bytearray(), bytearray(), bytearray()
         for _, table in read(path):
             for column, values in zip((blob, lengths, counts), columns(table), strict=True):
@@ -245,7 +245,7 @@ class WordCounts:
 
 
 class _Items(Collection[tuple[bytes, int]]):
-    """The items of counts, one at a time."""
+    """A view of the (word, count) items of counts."""
 
     def __init__(self, counts: WordCounts) -> None:
         self._counts = counts

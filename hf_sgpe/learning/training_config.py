@@ -232,8 +232,8 @@ class TrainingConfig:
         """Fill in how letters and syllables get their tokens: by the tokens that they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
-                "the recipe sgpe has no cut_cost: it chooses syllables by coverage or min_unit_frequency: leave cut_cost "
-                "None"
+                "the recipe sgpe has no cut_cost, because it chooses syllables by coverage or min_unit_frequency: "
+                "leave cut_cost out"
             )
         coverages = {"letter_coverage": 0.9999, "syllable_coverage": 0.999}
         given = [name for name in (*coverages, "min_unit_frequency") if getattr(self, name) is not None]

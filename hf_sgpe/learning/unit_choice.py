@@ -2,8 +2,8 @@
 (`choose_units`).
 
 A token for a unit takes the place of a token that learning would find. So units and learned tokens are ranked together by
-the tokens of the training text that each saves, and the vocabulary takes the best. The user sets the additional cost of a cut
-unit. `unit_tier` builds the chosen units.
+the tokens of the training text that each saves, and the vocabulary takes the best. The user sets the additional cost of a
+cut unit. `unit_tier` builds the chosen units.
 """
 
 from __future__ import annotations

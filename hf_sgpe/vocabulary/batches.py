@@ -8,11 +8,11 @@ from typing import Any, Literal
 from hf_sgpe.errors import SGPEError, optional
 
 Padding = bool | Literal["longest", "max_length"]
-"""Whether to fill up rows: True or ``longest`` for up to the longest row, ``max_length`` for up to that length."""
+"""How to pad rows: True or ``longest`` up to the longest row, ``max_length`` up to that length."""
 
 
 class EncodingResult(list[int]):
-    """A row of a batch: its ids as a list, and what belongs to them.
+    """A row of a batch: a list of ids, with further attributes.
 
     Attributes:
         attention_mask: 1 for each id of the text, and 0 for padding.
@@ -31,7 +31,7 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """Return the rows of a batch of lists, each as a result of its own."""
+    """Return each row of a batch of lists as an `EncodingResult`."""
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
@@ -48,10 +48,10 @@ def make_batch(
     """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
-        pad_id: Fills up short rows on the right; None for 0, which the mask hides.
-        padding: True or ``longest`` fills up to the longest row, ``max_length`` to that length. Never cuts a row.
-        truncation: Cut rows after ``max_length`` ids.
-        return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch's, both of shape (rows, length); None for lists.
+        pad_id: Pads short rows on the right; None for 0, which the mask hides.
+        padding: True or ``longest`` pads up to the longest row, ``max_length`` up to that length. Padding never cuts a row.
+        truncation: Whether to cut rows after ``max_length`` ids.
+        return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch tensors, both of shape (rows, length); None for lists.
 
     Raises:
         SGPEError: ``max_length`` is missing, ``return_tensors`` is unknown, or rows of a tensor have different lengths.
@@ -66,7 +66,7 @@ def make_batch(
     needed_by = {"truncation": truncation, "padding='max_length'": padding == "max_length"}
     for name, is_asked_for in needed_by.items():
         if is_asked_for and (not isinstance(max_length, int) or max_length < 0):
-            raise SGPEError(f"{name} needs max_length, a whole number from 0 up, not {max_length!r}")
+            raise SGPEError(f"{name} needs max_length, a whole number of at least 0, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):
         raise SGPEError(f"unknown return_tensors {return_tensors!r}: known are 'np' and 'pt'")
     ids = [row[:max_length] if truncation else list(row) for row in rows]

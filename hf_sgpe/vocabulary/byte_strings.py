@@ -1,4 +1,5 @@
-"""How ``tokenizer.json`` and GPT-2 write a token, which is bytes, as a string: one printable character for each byte."""
+"""The vocabulary strings of ``tokenizer.json`` and GPT-2: a token's bytes, written as one printable character for each
+byte."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from functools import cache
 from hf_sgpe.errors import NotByteLevelError
 
 BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
-"""The bytes that UTF-8 has."""
+"""The bytes that occur in UTF-8."""
 
 
 def bytes_to_string(token: bytes) -> str:
@@ -20,21 +21,21 @@ def bytes_to_string(token: bytes) -> str:
 
 
 def string_to_bytes(token: str) -> bytes:
-    """Return the inverse of `bytes_to_string`.
+    """Return the bytes of a vocabulary string: the inverse of `bytes_to_string`.
 
     Raises:
-        NotByteLevelError: a character stands for no byte.
+        NotByteLevelError: a character does not represent a byte.
     """
     try:
         return token.translate(_to_latin_1()).encode("latin-1")
     except UnicodeEncodeError:
         character = next(character for character in token if character not in _byte_characters())
-        raise NotByteLevelError(f"token {token!r} is not byte-level: {character!r} stands for no byte") from None
+        raise NotByteLevelError(f"token {token!r} is not byte-level: {character!r} represents no byte") from None
 
 
 @cache
 def _byte_characters() -> list[str]:
-    # GPT-2's table: printable Latin-1 stands for itself, the other bytes for the characters from U+0100 on, in order.
+    # GPT-2's table: printable Latin-1 represents itself, the other bytes are the characters from U+0100 on, in order.
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
@@ -42,15 +43,15 @@ def _byte_characters() -> list[str]:
 
 @cache
 def _to_latin_1() -> dict[int, int]:
-    # What stands for no byte must not become one.
-    nothing = dict.fromkeys(range(256), 0x10FFFF)
-    return nothing | {ord(character): byte for byte, character in enumerate(_byte_characters())}
+    # Characters that represent no byte must not become one.
+    invalid = dict.fromkeys(range(256), 0x10FFFF)
+    return invalid | {ord(character): byte for byte, character in enumerate(_byte_characters())}
 
 
 def bytes_spelled(text: str) -> bytes | None:
-    """Return the bytes whose vocabulary string is ``text``, or None if it is the string of none.
+    """Return the bytes whose vocabulary string is ``text``, or None if there are none.
 
-    An added token is written as its own text, so it may be spelled like an ordinary token, which is bytes.
+    ``tokenizer.json`` writes an added token as its own text, so it can look like the vocabulary string of an ordinary token.
 
     >>> bytes_spelled("<|end|>"), bytes_spelled("Ġthe"), bytes_spelled("ලංකාව")
     (b'<|end|>', b' the', None)

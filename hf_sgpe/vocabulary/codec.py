@@ -1,7 +1,7 @@
-"""Codec: ordinary text ↔ token ids, with a bounded memory of words; in the readable form, and by the native kernels.
+"""Codec: ordinary text ↔ token ids, with a bounded cache of words; in a readable form and with the native kernels.
 
-Codecs know nothing of templates and of which special tokens a caller allows; they are given a pattern that finds the texts
-of tokens that stand for themselves.
+A codec does not know templates, or which special tokens a caller allows. The caller passes the patterns that match the added
+tokens.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from hf_sgpe._native import Decoder, Encoder
 
 MEMORY_BYTES = 64 << 20
-"""How much the remembered words may take up before they are forgotten; of the native kernel, in each thread."""
+"""The size at which the cache of words is emptied; with the native kernels, the cache of each thread."""
 
-# Longer words are rare and would crowd out others.
+# Longer words are rare and would displace others.
 _LONGEST_REMEMBERED = 256
 # Starting threads for less than this many characters takes longer than encoding them.
 _WORTH_THREADS = 1 << 18
-# More ids or merges the native kernels have no room for.
+# The native kernels cannot hold more ids or merges.
 _MOST_IDS = (1 << 21) - 512
-# In place of the id of a byte that the vocabulary lacks.
+# The id of a byte that the vocabulary lacks.
 _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """The state of the cache of words: look-ups that found their word, look-ups that did not, words, and bytes in all."""
+    """The state of the cache of words: hits and misses of look-ups, cached words, their size in bytes, and its limit."""
 
     hits: int
     misses: int
@@ -52,12 +52,12 @@ class CacheInfo(NamedTuple):
 
     @property
     def hit_rate(self) -> float:
-        """Share of the look-ups that found their word, 0 to 1."""
+        """Share of look-ups that were hits, 0 to 1."""
         return self.hits / max(self.hits + self.misses, 1)
 
 
 class Codec:
-    """The readable form.
+    """The readable form of encoding and decoding.
 
     Args:
         data: The tokenizer.
@@ -91,7 +91,7 @@ class Codec:
         """Return the ids of ``text``.
 
         Args:
-            added: Find the texts of added tokens to be recognised; None for none.
+            added: Patterns of the added tokens to recognise; None for none.
         """
         if added is None:
             return self._ordinary(text)
@@ -105,8 +105,7 @@ class Codec:
         return self._around(added.first, text, between)
 
     def _around(self, added: re.Pattern[str], text: str, between: Callable[[str], list[int]]) -> list[int]:
-        """Return the ids of a text with the tokens that a pattern finds in it; ``between`` gives the ids of the text between
-        them."""
+        """Return the ids of a text in which a pattern matches added tokens; ``between`` encodes the text between matches."""
         ids: list[int] = []
         position = 0
         for match in added.finditer(text):
@@ -124,13 +123,13 @@ class Codec:
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """Encode each of ``texts``. The readable form uses one thread whatever is asked for."""
+        """Encode each of ``texts``. The readable form always uses one thread."""
         return [self.encode(text, added) for text in texts]
 
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and where those of each text end."""
+        """Return the ids of all texts in one array, and the end of each text in it."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -144,15 +143,15 @@ class Codec:
     def _words(self, words: Iterable[str]) -> list[int]:
         ids: list[int] = []
         for word in words:
-            known = self._memory.get(word)
-            if known is None:
+            cached = self._memory.get(word)
+            if cached is None:
                 self._misses += 1
-                known = self._merge(word)
+                cached = self._merge(word)
                 if len(word) <= _LONGEST_REMEMBERED:
-                    self._remember(word, known)
+                    self._remember(word, cached)
             else:
                 self._hits += 1
-            ids += known
+            ids += cached
         return ids
 
     def _merge(self, word: str) -> tuple[int, ...]:
@@ -163,9 +162,9 @@ class Codec:
         return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
-        # The strings, the ids (mostly shared ints) and an entry of the dictionary.
+        # Size of the string, the ids (mostly shared ints) and the dictionary entry.
         size = sys.getsizeof(word) + sys.getsizeof(ids) + 100
-        # A full cache is emptied: the words of the present text come back at once, those of earlier texts do not stay.
+        # A full cache is emptied: the words of the current text return quickly, and words of earlier texts do not stay.
         if self._memory_bytes + size > MEMORY_BYTES:
             self._memory, self._memory_bytes = {}, 0
         self._memory[word] = ids
@@ -183,7 +182,7 @@ class Codec:
         return b"".join(self.pieces(ids, skip_special_tokens))
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the bytes of each id as it comes; errors as for `decode`."""
+        """Yield the bytes of each id in turn; errors as for `decode`."""
         for place, id in enumerate(map(operator.index, ids)):
             piece = self.bytes_of.get(id)
             if piece is None:
@@ -192,11 +191,11 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the characters of a normalized text that each of its ids has bytes of.
+        """Return the range of characters in a normalized text that each of its ids covers.
 
         Returns:
-            Shape (ids, 2): the first character, and the one after the last. A token that ends inside a character has all of
-            it.
+            Shape (ids, 2): the first character, and the character after the last. If a token ends inside a character, its
+            range includes that character.
         """
         import numpy as np
 
@@ -207,22 +206,22 @@ class Codec:
         starts = ends - lengths
         return np.stack([character_of[starts], character_of[ends - 1] + 1], axis=1).astype(np.int32).reshape(-1, 2)
 
-    # ---------------------------------------------------------------- the memory of words
+    # ---------------------------------------------------------------- the cache of words
 
     def cache_info(self) -> CacheInfo:
-        """Return look-ups and size of the memory of words."""
+        """Return the look-ups and the size of the cache of words."""
         return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Forget the remembered words."""
+        """Empty the cache of words."""
         self._memory = {}
         self._memory_bytes = self._hits = self._misses = 0
 
 
 class NativeCodec(Codec):
-    """The same by the native kernels. With a native scanner whole texts go to them, else words that were split before.
+    """A codec that uses the native kernels. If the split has a native scanner, they get whole texts, else split words.
 
-    What is not the common case goes the readable way: a text with an added token's text in it, and one that NFC changes.
+    Uncommon cases use the readable form: texts that contain the text of an added token, and texts that NFC changes.
     """
 
     @cached_property
@@ -263,7 +262,7 @@ class NativeCodec(Codec):
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """Encode each of ``texts``, on one thread a core unless told otherwise, or on one for short texts."""
+        """Encode each of ``texts``. The default is one thread for each core, or one thread for short texts."""
         if not self._scans:
             return super().encode_batch(texts, added)
         batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
@@ -272,7 +271,7 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and where those of each text end; threads as for `encode_batch`."""
+        """Return the ids of all texts in one array, and the end of each text in it; threads as for `encode_batch`."""
         if not self._scans:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
@@ -314,16 +313,16 @@ class NativeCodec(Codec):
         return super().decode(ids, skip_special_tokens) if decoded is None else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the characters of a text that each of its ids has bytes of; see `Codec.offsets`."""
+        """Return the range of characters in a text that each of its ids covers; see `Codec.offsets`."""
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
-        """Return look-ups and size of the memory of words, of all threads together."""
+        """Return the look-ups and the size of the caches of words, added up over all threads."""
         hits, misses, words, size = self._encoder.memory_info()
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Forget the remembered words."""
+        """Empty the cache of words."""
         if "_encoder" in self.__dict__:
             self._encoder.forget()
 
@@ -342,7 +341,7 @@ def _threads(texts: Sequence[str], threads: int | None) -> int:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use; one where ``TOKENIZERS_PARALLELISM`` says no, as for the library."""
+    """Return the number of cores that this process may use, or 1 if ``TOKENIZERS_PARALLELISM`` is off."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Confinement: which byte strings only text with certain characters can hold. What a merge can touch follows from it."""
+"""Confinement: the byte strings that only occur in text with certain characters. It shows which text a merge can affect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """Some characters; `holds` says of a byte string whether no text without them has it.
+    """A set of characters; `holds` checks whether a byte string only occurs in text with one of them.
 
-    A pair of tokens whose bytes are confined to the characters of a script merges nowhere else, whatever its rank: BPE is
-    asked for it only where these bytes stand in a row, across the border of two characters too.
+    A merge of two tokens whose joined bytes are confined to a script's characters applies nowhere else, whatever its rank:
+    BPE only considers it where these bytes occur in a row, even across the border of two characters.
 
     Args:
         points: Code points of the characters.
@@ -33,11 +33,11 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return the confinement to every character by which text can be told to be in one of these scripts."""
+        """Return the confinement to all characters that mark text as being in one of these scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Return whether every text (UTF-8) that holds ``part`` holds one of the characters. O(len(part))."""
+        """Return whether every text (UTF-8) with the bytes ``part`` contains one of the characters. O(len(part))."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)
@@ -56,7 +56,7 @@ class Confinement:
         return False
 
     def _is_another(self, character: bytes) -> bool:
-        """Return whether these are the bytes of one character, and not of ours."""
+        """Return whether these are the bytes of one character outside the set."""
         try:
             return ord(character.decode()) not in self.points
         except UnicodeDecodeError:
@@ -67,7 +67,7 @@ class Confinement:
         return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
 
     def _find_end(self, end: bytes) -> bool:
-        """Return whether a character of others ends in these bytes, all of them inside it."""
+        """Return whether a character outside the set ends in these bytes, and is longer than them."""
         for length in (2, 3, 4):
             if (missing := length - len(end)) > 0:
                 leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
@@ -83,5 +83,5 @@ class Confinement:
 
 
 def _length(lead: int) -> int:
-    """Return how many bytes the character has that a byte begins; 0 if it begins none."""
+    """Return the number of bytes of a character that begins with a byte; 0 if no character does."""
     return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

@@ -43,8 +43,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the roles that special tokens have in transformers, by their usual spellings; the first of several gets the
-    role.
+    """Return the roles that special tokens have in transformers by their usual spellings. If several tokens have a role, the
+    first one gets it.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -57,7 +57,7 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """Return the roles that a named chat template gives to special tokens; empty for any other template.
+    """Return the roles of special tokens in a named chat template; empty for any other template.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -68,7 +68,7 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the roles of special tokens in a new tokenizer: as ``given``, else from the chat template, else by spelling.
+    """Return the roles of special tokens in a new tokenizer: from ``given``, else from the chat template, else by spelling.
 
     Without a padding token, the token that ends texts is used for padding. In chats that is not the token that ends turns,
     because many collators exclude the padding token from the loss, and a model must learn to end a turn.
@@ -87,7 +87,7 @@ class Template:
     """The special tokens that ``add_special_tokens=True`` puts around one text, and around a pair.
 
     Args:
-        single: Special tokens and ``$A``, which stands for the text, each with its token type id.
+        single: Special tokens and ``$A``, the place of the text, each with its token type id.
         pair: The same for two texts, ``$A`` and ``$B``.
 
     >>> Template.around(["[CLS]"], ["[SEP]"]).pair
@@ -147,14 +147,13 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return the template that puts the token which begins texts before each text, and that which ends them after it, as
-    asked.
+    """Return the template that puts BOS before each text and EOS after it, as requested.
 
     Args:
-        roles: Has ``bos_token`` and ``eos_token`` where they are asked for.
+        roles: The special token of ``bos_token`` and ``eos_token``, if requested.
 
     Returns:
-        None where neither is asked for.
+        A template, or None if neither is requested.
     """
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []
@@ -162,7 +161,7 @@ def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_t
 
 
 def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
-    """Return the template that puts all that there is of BOS and EOS around each text.
+    """Return the template that puts BOS and EOS around each text, or only the one that exists.
 
     >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
     (('<s>', 0), ('$A', 0))
@@ -171,7 +170,7 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the settings with which `bos_eos_template` gives ``template``; None if it has others, such as ``[CLS]``.
+    """Return the settings with which `bos_eos_template` returns ``template``; None for other templates, such as ``[CLS]``.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -190,27 +189,27 @@ def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
 
 
 def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
-    """Check that the special tokens of a new tokenizer can be told from its ordinary tokens.
+    """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
 
     Raises:
-        SGPEError: one cannot be.
+        SGPEError: a special token cannot.
     """
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
             raise SGPEError(
                 f"special token {token!r} is written in tokenizer.json like the ordinary token {ordinary!r}, "
-                "which cannot be told from it: use another text"
+                "so a reader cannot distinguish them: use another text"
             )
         if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
             # Special tokens are found before the text is normalized, so other text could become one afterwards.
-            raise SGPEError(f"special token {token!r} has a character that NFC composes: use another")
+            raise SGPEError(f"special token {token!r} has a character that NFC composes: use another text")
 
 
 def check_special_texts(tokens: Iterable[object]) -> list[str]:
-    """Return special tokens after a check that each is a text.
+    """Check that each special token is a valid text, and return them.
 
     Raises:
-        SGPEError: one is not, is empty, or occurs twice.
+        SGPEError: a token is not text, is empty, or occurs twice.
     """
     texts: list[str] = []
     for token in tokens:
@@ -219,7 +218,7 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
         if not token:
             raise SGPEError("a special token cannot be empty: give it a text")
         if any(0xD800 <= ord(character) < 0xE000 for character in token):
-            raise SGPEError(f"special token {token!r} has a lone surrogate, which no text can have")
+            raise SGPEError(f"special token {token!r} has a lone surrogate, which is not valid text: use another text")
         if token in texts:
             raise SGPEError(f"special tokens occur twice: {token}")
         texts.append(token)
@@ -227,25 +226,28 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return the token that is spelled like a special token and that training may learn: a byte, or another text."""
+    """Return the ordinary token that training may learn and that is spelled like a special token: a byte, or another
+    text."""
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:
         return spelled
     try:
-        return None if spelled.decode() == special else spelled  # training learns nothing of its own text
+        return None if spelled.decode() == special else spelled  # training never learns from a special token's own text
     except UnicodeDecodeError:
         return None
 
 
 class AddedPatterns(NamedTuple):
-    """Find the texts of added tokens: first some in the text as it is given, then others in what is left, normalized."""
+    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between its
+    matches."""
 
     first: re.Pattern[str]
     then: re.Pattern[str] | None = None
 
     @classmethod
     def of(cls, names: Collection[str], normalized: Collection[str]) -> AddedPatterns | None:
-        """Return the patterns that find ``names``, those of them in ``normalized`` at last; None if there are none."""
+        """Return the patterns that match ``names``, with those in ``normalized`` matched last; None if there are no
+        names."""
         if not names:
             return None
         then = frozenset(name for name in names if name in normalized)
@@ -254,7 +256,7 @@ class AddedPatterns(NamedTuple):
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern that finds special tokens in text: the leftmost, and of several at one place the longest."""
+    """Return a pattern that matches special tokens in text: the leftmost, and the longest of several at one place."""
     if not names:
         return re.compile("(?!)")  # never matches
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))

@@ -11,12 +11,12 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled, bytes_to_string
 from hf_sgpe.vocabulary.special_tokens import Template, roles_of
 
-# Printable ASCII, and the bytes inside of characters.
+# Printable ASCII, and the bytes inside characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
 
 
 def _role(name: str) -> tuple[Any, Any]:
-    """Return two properties: the special token that plays a part, and its id; None where none does."""
+    """Return two properties, the special token of a role and its id; both are None if no token has the role."""
     token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
     id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
     return token, id
@@ -24,33 +24,33 @@ def _role(name: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, repr=False)
 class TokenizerData:
-    """The parts of a byte-level BPE tokenizer, as one value that nobody changes: `dataclasses.replace` makes another one.
+    """The parts of a byte-level BPE tokenizer, as one immutable value: `dataclasses.replace` makes a changed copy.
 
     Formats read and write it, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
     Args:
-        vocab: Token (bytes) → id, special tokens not included. Single bytes may be missing, but for printable ASCII and the
-            bytes inside characters: encoding then leaves them out, as every runtime does (SmolLM2 has 235 of the 256).
+        vocab: Token (bytes) → id, without special tokens. Single bytes may be missing, except printable ASCII and the bytes
+            inside characters. Encoding drops missing bytes, as every runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
-        splitting: How text is cut into words; its special tokens are replaced by those given here. None for plain BPE with
-            the pattern ``cl100k``.
-        special_tokens: Text of each special token → id. Two may have one id (o200k_harmony); decoding gives the later. A
-            special or added token may have the text of an ordinary token, and another id, unless ``tokenizer.json`` spells
-            the two alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of further tokens that are found wherever they are written, but are not special ones:
-            decoding never leaves them out (Qwen's ``<think>``).
-        normalized_tokens: Those of the added and special tokens that are looked for after the text is normalized, where the
-            others left something (GPT-NeoX's runs of spaces).
-        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
-        template: The special tokens that ``add_special_tokens=True`` puts around a text; None for none.
-        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for the roles of
-            their names (`hf_sgpe.vocabulary.special_tokens.roles_of`).
-        metadata: JSON values that are saved with the tokenizer; training puts its configuration there.
-        chat_template: Jinja source of the chat template, if it has one.
-        model_max_length: How many ids a model takes, to which calls truncate that name no other length.
+        splitting: The way in which text is cut into words; its special tokens are replaced by ``special_tokens``. None for
+            plain BPE with the pattern ``cl100k``.
+        special_tokens: Text of each special token → id. Two may share an id (o200k_harmony); decoding returns the later one.
+            A special or added token may have the text of an ordinary token and another id, unless ``tokenizer.json`` writes
+            both alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+        added_tokens: Text → id of further tokens that are matched anywhere in text but are not special, so decoding never
+            skips them (Qwen's ``<think>``).
+        normalized_tokens: The added and special tokens that are matched after normalization, in text without the other
+            added tokens (GPT-NeoX's runs of spaces).
+        ignore_merges: Whether a word that is a token is encoded as that token, without merging (Llama 3).
+        template: The special tokens that ``add_special_tokens=True`` puts around a text, or None.
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for the roles
+            that their names suggest (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        metadata: JSON values that are saved with the tokenizer; training stores its configuration here.
+        chat_template: Jinja source of the chat template, or None.
+        model_max_length: The number of ids that a model accepts; the default length of truncation.
 
     Raises:
-        SGPEError: the parts do not make a tokenizer; the message names the first that is wrong.
+        SGPEError: the parts are not a valid tokenizer; the message names the first error.
     """
 
     vocab: Mapping[bytes, int]
@@ -101,7 +101,8 @@ class TokenizerData:
                 kind = "special" if text in self.special_tokens else "added"
                 raise SGPEError(
                     f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
-                    f"written {text!r} in tokenizer.json, which cannot tell them apart: give the {kind} token another text"
+                    f"written {text!r} in tokenizer.json, so a reader cannot distinguish them: give the {kind} token "
+                    "another text"
                 )
         taken: dict[int, bytes | str] = {}
         named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
@@ -119,7 +120,8 @@ class TokenizerData:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
-        """Return whether two tokens may have one id: special tokens, or an added token and the ordinary one of its text."""
+        """Return whether two tokens may share an id: two special tokens, or an added token and the ordinary token of its
+        text."""
         if isinstance(one, bytes) and isinstance(other, str):
             return one == other.encode()
         return one in self.special_tokens and other in self.special_tokens
@@ -141,7 +143,7 @@ class TokenizerData:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, special tokens included. An added token that is an ordinary one too counts once."""
+        """Number of tokens, special tokens included. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
         return len(self.vocab) + sum(self.vocab.get(text.encode()) != id for text, id in added)
 
@@ -153,11 +155,10 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Return vocabulary string (bytes written as GPT-2 writes them) → id, special tokens included, in the order of
-        ids."""
+        """Return vocabulary string (bytes in GPT-2's spelling) → id, special tokens included, in the order of ids."""
         tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return (token, id) of all but the special tokens, in the order of ids."""
+        """Return (token, id) of all tokens except special tokens, in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

@@ -140,7 +140,7 @@ def test_tokens_that_are_no_bytes_are_refused_in_one_line(old):
     content = json.loads(old.backend_tokenizer.to_str())
     content["model"]["vocab"]["▁low"] = 300
     pieces = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(content)))
-    with pytest.raises(SGPEError, match=r"^the model's tokenizer is not .*'▁' stands for no byte\)$"):
+    with pytest.raises(SGPEError, match=r"^the model's tokenizer is not .*'▁' represents no byte\)$"):
         map_rows(old, pieces, rows=64)
 
 
