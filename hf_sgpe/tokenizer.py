@@ -1,4 +1,4 @@
-"""BPETokenizer: a byte-level BPE tokenizer as plain data with encode and decode. Knows nothing of transformers."""
+"""BPETokenizer: a byte-level BPE tokenizer as plain data with encode and decode, independent of transformers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AllowedSpecial = Literal["all", "none"] | Collection[str]
 
 
 def _part(name: str) -> Any:
-    """Return a property that gives one part of a tokenizer's data."""
+    """Return a property for one part of a tokenizer's data."""
     doc = getattr(TokenizerData, name, None)
     return property(lambda self: getattr(self.data, name), doc=doc.__doc__ if isinstance(doc, property) else None)
 
@@ -50,8 +50,8 @@ def _part(name: str) -> Any:
 class BPETokenizer:
     """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
 
-    Any text round-trips (after normalization), and ids are those of every other runtime that loads the saved
-    ``tokenizer.json``. A tokenizer has ``data``, a frozen `TokenizerData`, and a codec.
+    Any text round-trips (after normalization). Ids equal those of every other runtime that loads the saved
+    ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
 
     Arguments and errors are those of `TokenizerData`.
 
@@ -91,13 +91,13 @@ class BPETokenizer:
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """Return the tokenizer of data that a format read or training learned."""
+        """Return a tokenizer from its data, which a format read or training learned."""
         tokenizer = cls.__new__(cls)
         tokenizer.__setstate__(data)
         return tokenizer
 
     def __getstate__(self) -> TokenizerData:
-        return self.data  # the codec is made where a tokenizer is unpickled
+        return self.data  # unpickling makes a new codec
 
     def __setstate__(self, data: TokenizerData) -> None:
         self.data = data
@@ -114,12 +114,12 @@ class BPETokenizer:
         return self.data.get_vocab()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return (token, id) of all but the special tokens, in the order of ids."""
+        """Return (token, id) of all tokens except special tokens, in the order of ids."""
         return self.data.get_mergeable_ranks()
 
     @property
     def pre_tokenizer(self) -> RegexPreTokenizer:
-        """Text → words."""
+        """The pre-tokenizer: text → words."""
         return self._codec.pre_tokenizer
 
     # ---------------------------------------------------------------- training, loading, saving
@@ -141,13 +141,13 @@ class BPETokenizer:
 
         Args:
             vocab_size: Number of tokens, special tokens included.
-            buffer_size: How many texts to take from the iterator at once. No result depends on it.
+            buffer_size: Number of texts taken from the iterator at once. It does not affect the result.
             pattern: Name of one of `SPLIT_PATTERNS` or a regular expression; None for ``cl100k``.
-            special_tokens: Get the last ids, or those they are mapped to.
+            special_tokens: Texts, which get the last ids, or text → id.
             normalization: ``none`` or ``nfc``.
 
         Raises:
-            SGPEError: a value is out of range or the iterator gives no text.
+            SGPEError: a value is out of range, or the iterator yields no text.
         """
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
@@ -177,16 +177,16 @@ class BPETokenizer:
         *,
         split_pattern: str = "cl100k-any-space",
     ) -> BPETokenizer:
-        """Train as the tutorial's ``BPETokenizer.train`` does: NFC, ties to the greatest pair.
+        """Train like the tutorial's ``BPETokenizer.train``: NFC, ties to the greatest pair.
 
-        ``add_special_tokens=True`` then puts BOS and EOS around a text, if the tokenizer has them. Called on a tokenizer,
-        this returns another one, for a tokenizer never changes.
+        ``add_special_tokens=True`` then puts BOS and EOS around a text, if the tokenizer has them. When called on a
+        tokenizer, this returns a new one, because tokenizers are immutable.
 
         Args:
-            corpus: Texts; the path of a file in UTF-8, whose lines are the texts; or one text.
-            vocab_size: Number of tokens, including the special tokens with ids below it.
-            special_tokens: Text → id, or texts. Ids from ``vocab_size`` up are added to them.
-            verbose: Print what came out.
+            corpus: Texts; the path of a UTF-8 file, whose lines are the texts; or one text.
+            vocab_size: Number of tokens, including special tokens with ids below it.
+            special_tokens: Text → id, or texts. Tokens with ids of at least ``vocab_size`` are additional.
+            verbose: Whether to print the result.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
         Raises:
@@ -212,13 +212,13 @@ class BPETokenizer:
         return tokenizer
 
     def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
-        """Return a tokenizer with these special tokens added to its own; this tokenizer does not change.
+        """Return a tokenizer with additional special tokens; this tokenizer does not change.
 
         Args:
-            special_tokens: Text → id, or texts, which get the next free ids. Those that are there already stay.
+            special_tokens: Text → id, or texts, which get the next free ids. Existing special tokens keep their ids.
 
         Raises:
-            SGPEError: an id is taken, or a text cannot be a special token.
+            SGPEError: an id is in use, or a text cannot be a special token.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256).add_special_tokens({"<|end|>": 300})
         >>> tokenizer.encode("<|end|>", allowed_special="all")
@@ -229,19 +229,19 @@ class BPETokenizer:
         ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
         for token, id in ids.items():
             if type(id) is not int:
-                raise SGPEError(f"special_tokens maps {token!r} to {id!r}, which is no id: write {{'<s>': 5000}} or ['<s>']")
+                raise SGPEError(f"special_tokens maps {token!r} to {id!r}, not to an id: write {{'<s>': 5000}} or ['<s>']")
             if self.special_tokens.get(token, id) != id:
-                raise SGPEError(f"special token {token!r} has the id {self.special_tokens[token]} already, not {id}")
+                raise SGPEError(f"special token {token!r} already has the id {self.special_tokens[token]}, not {id}")
         check_special_tokens(new, self.normalization)
         special = {**self.special_tokens, **ids}
         return self.of(replace(self.data, special_tokens=special, roles={**roles_of(new), **self.roles}))
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
-        """Load a folder or a ``tokenizer.json``, or, if there is no such path, a repository on the Hub.
+        """Load a folder or a ``tokenizer.json``; if there is no such path, load a repository on the Hub.
 
         Raises:
-            SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
+            SGPEError: there is no such tokenizer, or it is damaged or not byte-level BPE.
         """
         return cls.of(loading.load(path_or_repo, revision=revision))
 
@@ -258,7 +258,7 @@ class BPETokenizer:
 
         Args:
             cache_dir: Folder for downloaded files; None for the cache of huggingface_hub.
-            token: Of the Hub; None for that of ``hf auth login``.
+            token: Token of the Hub; None for the token saved by ``hf auth login``.
         """
         return cls.of(loading.load(model_name_or_path, revision=revision, cache_dir=cache_dir, token=token))
 
@@ -267,43 +267,44 @@ class BPETokenizer:
         """Load one ``tokenizer.json``.
 
         Raises:
-            SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+            SGPEError: the file is not a byte-level BPE tokenizer, or is damaged.
             FileNotFoundError: there is no such file.
         """
         return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
-        """Write ``tokenizer.json`` and what belongs to it: a folder that plain ``AutoTokenizer`` loads.
+        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads.
 
         Args:
-            name: What the tokenizer is called, for readers: it is kept in ``metadata``.
+            name: Name of the tokenizer, stored in ``metadata``.
 
         Raises:
-            SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
-            OSError: the folder cannot be written; nothing half-written is left.
+            SGPEError: the folder has files of another tokenizer that loaders would mix with this one.
+            OSError: the folder cannot be written; no half-written files remain.
         """
         data = self.data if name is None else replace(self.data, metadata={**self.metadata, "name": name})
         tokenizer_json.save(data, directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
-        """Return the same tokenizer as one of the ``tiktoken`` package, which does not normalize: give it normalized text.
+        """Return the tokenizer as an ``Encoding`` of the ``tiktoken`` package, which does not normalize: give it normalized
+        text.
 
         Raises:
-            SGPEError: tiktoken is not installed, or would give other ids.
+            SGPEError: tiktoken is not installed, or would return other ids.
         """
         return tiktoken.to_tiktoken(self.data, name)
 
     # ---------------------------------------------------------------- encoding
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the token ids of ``text``. Time grows linearly with the text, with a logarithm in the longest word.
+        """Return the token ids of ``text``. Time grows linearly with the text, times a logarithm of the longest word.
 
-        The text of a special token is ordinary text unless it is allowed: text from outside cannot forge one.
+        The text of a special token is ordinary text unless allowed, so untrusted text cannot contain special tokens.
 
         Args:
-            add_special_tokens: Put the special tokens of the tokenizer's template around the ids.
-            allowed_special: Which special tokens are recognised in the text: ``"none"``, ``"all"``, or some of them.
-                Where several match, the leftmost counts, and of those the longest.
+            add_special_tokens: Whether to put the special tokens of the tokenizer's template around the ids.
+            allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of them. Of
+                overlapping matches, the leftmost counts, and of those at one place the longest.
 
         Raises:
             SGPEError: ``allowed_special`` names an unknown token.
@@ -314,7 +315,7 @@ class BPETokenizer:
         ([256], 7)
         """
         if not isinstance(text, str):
-            raise TypeError(f"encode takes a str, not {type(text).__name__}")
+            raise TypeError(f"encode needs a str, not {type(text).__name__}")
         ids = self._codec.encode(text, self._added_pattern(allowed_special))
         return self._add_template(ids) if add_special_tokens else ids
 
@@ -325,17 +326,17 @@ class BPETokenizer:
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
     ) -> list[int]:
-        """Return the token ids of a text in UTF-8; see `encode`.
+        """Return the token ids of a UTF-8 text; see `encode`.
 
         Raises:
-            SGPEError: the bytes are not UTF-8; says where.
+            SGPEError: the bytes are not UTF-8; the message names the position.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_bytes("é".encode()) == tokenizer.encode("é")
         True
         """
         if isinstance(data, str):
-            raise TypeError("encode_bytes takes bytes, not str: encode takes that")
+            raise TypeError("encode_bytes needs bytes, not str: use encode")
         try:
             text = str(data, "utf-8")
         except UnicodeDecodeError as error:
@@ -345,22 +346,23 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of ``text``, without a template, and the characters of each: the first, and the one after the last.
+        """Return the ids of ``text``, without a template, and the range of characters of each: the first character, and the
+        character after the last.
 
-        A token that ends inside a character has all of it. Where normalization changes a text, so do the stretches that it
-        changes: a token of such a stretch has all its characters.
+        If a token ends inside a character, its range includes that character. Where normalization changes a stretch of text,
+        all tokens of the stretch have the range of the whole stretch.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"] * 2, 258)
         >>> tokenizer.encode_with_offsets("two é")
         ([116, 119, 111, 32, 195, 169], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (4, 5)])
         """
         if not isinstance(text, str):
-            raise TypeError(f"encode_with_offsets takes a str, not {type(text).__name__}")
+            raise TypeError(f"encode_with_offsets needs a str, not {type(text).__name__}")
         added = self._added_pattern(allowed_special)
         ids: list[int] = []
         offsets: list[tuple[int, int]] = []
         position = 0
-        # What lies between added tokens is normalized by itself.
+        # Each part between added tokens is normalized by itself.
         for match in added.first.finditer(text) if added else ():
             self._add_with_offsets(text, position, match.start(), added, ids, offsets)
             ids.append(self._codec.added_tokens[match.group()])
@@ -372,7 +374,7 @@ class BPETokenizer:
     def _add_with_offsets(
         self, text: str, start: int, stop: int, added: AddedPatterns | None, ids: list[int], offsets: list[tuple[int, int]]
     ) -> None:
-        """Append ids and offsets of a part of a text that has none of the tokens that are found before normalization."""
+        """Append the ids and offsets of a part of a text between tokens that are matched before normalization."""
         if start == stop:
             return
         part = text[start:stop]
@@ -404,20 +406,21 @@ class BPETokenizer:
         threads: int | None = None,
         **options: Any,
     ) -> Any:
-        """Encode each of ``texts``, in parallel where the native kernels are in use.
+        """Encode each of ``texts``, in parallel if the native kernels are in use.
 
         Args:
-            threads: How many; None for one a core, or one in all for short texts. Any number gives the same ids.
+            threads: Number of threads; None for one per core, or a single one for short texts. Any number gives the same
+                ids.
             options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``, as for calling the tokenizer. With
-                ``return_tensors`` the result is what a call gives; else each list of ids is an `EncodingResult`, which has
-                ``attention_mask`` and ``tokens``, too.
+                ``return_tensors``, the result is that of a call. Otherwise each list of ids is an `EncodingResult`, which
+                also has ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
         if not options:
             return rows
-        made = self._make_batch(rows, **options)
-        return results(made, self.convert_ids_to_tokens) if options.get("return_tensors") is None else made
+        batch_of_rows = self._make_batch(rows, **options)
+        return results(batch_of_rows, self.convert_ids_to_tokens) if options.get("return_tensors") is None else batch_of_rows
 
     def _make_batch(self, rows: list[list[int]], *, max_length: int | None = None, **options: Any) -> dict[str, Any]:
         length = self.model_max_length if max_length is None else max_length
@@ -434,14 +437,14 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask`` of texts, one row each, or of one text, as models take them.
+        """Return ``input_ids`` and ``attention_mask`` for a model: of several texts, one row each, or of a single text.
 
         Args:
-            padding: Fill rows up with the padding token, or id 0 if there is none: True or ``"longest"`` up to the longest,
-                ``"max_length"`` up to that. As in transformers, a row that is longer stays, unless ``truncation`` cuts it.
-            truncation: Cut rows after ``max_length`` ids, special tokens of the template included.
-            max_length: None for the number that the model takes.
-            return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length); a single text is one row then.
+            padding: Pad rows with the padding token, or with id 0 if there is none: True or ``"longest"`` up to the longest
+                row, ``"max_length"`` up to that length. As in transformers, only ``truncation`` cuts longer rows.
+            truncation: Whether to cut rows after ``max_length`` ids, special tokens of the template included.
+            max_length: Length of rows; None for the number of ids that the model accepts.
+            return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length), even for a single text.
 
         Raises:
             SGPEError: truncation without a length, an unknown kind of tensor, or rows of different lengths in a tensor.
@@ -470,18 +473,18 @@ class BPETokenizer:
         tokenize: bool = True,
         allowed_special: AllowedSpecial = "all",
     ) -> list[int] | str:
-        """Return a conversation as ids, or as text. Special tokens written in a message stay text: only the template's are
-        special.
+        """Return a conversation as ids or as text. Only the template's special tokens are special; those in messages are
+        ordinary text.
 
         Args:
-            messages: Each with a ``role`` and a ``content``.
+            messages: Mappings with a ``role`` and a ``content``.
             template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own, or else ``llama3``.
-            add_generation_prompt: End with what the assistant's answer begins with.
-            system_prompt: Put first, as a system message, unless there is one.
-            allowed_special: Which of the template's special tokens are special; the others become ordinary text.
+            add_generation_prompt: Whether to end with the beginning of the assistant's answer.
+            system_prompt: Text of a system message to put first, unless there is one.
+            allowed_special: The special tokens of the template that stay special; the others become ordinary text.
 
         Raises:
-            SGPEError: a message is incomplete, the template is wrong, or this tokenizer lacks its special tokens.
+            SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks its special tokens.
         """
         template = template or self.chat_template or "llama3"
         text = templates.render(
@@ -500,7 +503,7 @@ class BPETokenizer:
             if part.is_special and part.text not in self.special_tokens:
                 raise SGPEError(
                     f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
-                    "train it with that"
+                    "train it with that token"
                 )
             ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
         return ids
@@ -508,10 +511,10 @@ class BPETokenizer:
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """Return the answer of a model to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
+        """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.text_generator.chat_once`.
+            SGPEError: as for `hf_sgpe.generation.text_generator.chat_once`.
         """
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer
@@ -529,13 +532,13 @@ class BPETokenizer:
     def encode_batch_to_numpy(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of many texts, without templates, in the form that costs least.
+        """Return the ids of many texts, without templates, in the most compact form.
 
         Args:
             threads: As for `encode_batch`.
 
         Returns:
-            All ids in one int32 array, and an int64 array that says where those of each text end.
+            All ids in one int32 array, and an int64 array with the end of each text in it.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> ids, ends = tokenizer.encode_batch_to_numpy(["ab", "", "c"])
@@ -547,11 +550,11 @@ class BPETokenizer:
     def encode_batch_to_arrow(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> pa.LargeListArray:
-        """Return `encode_batch_to_numpy` as an array of pyarrow's, of the type ``large_list<int32>``, which `datasets` and
-        Parquet take as a column. The ids are not copied.
+        """Return the result of `encode_batch_to_numpy` as a pyarrow array of the type ``large_list<int32>``, which
+        `datasets` and Parquet accept as a column. The ids are not copied.
 
         Args:
-            texts: Of str; of an array of pyarrow's, its ``to_pylist()``.
+            texts: Strings; for a pyarrow array, its ``to_pylist()``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_batch_to_arrow(["ab", "", "c"]).to_pylist()
@@ -564,7 +567,7 @@ class BPETokenizer:
         import numpy as np
 
         ids, ends = self.encode_batch_to_numpy(texts, allowed_special=allowed_special, threads=threads)
-        # From an array of NumPy's, pyarrow would import pandas, which takes a second.
+        # pyarrow would import pandas to convert a NumPy array, which takes a second.
         starts = pa.py_buffer(np.concatenate([[0], ends]).astype(np.int64))
         values = pa.Array.from_buffers(pa.int32(), len(ids), [None, pa.py_buffer(ids)])
         return pa.LargeListArray.from_buffers(pa.large_list(pa.int32()), len(ends), [None, starts], children=[values])
@@ -572,12 +575,13 @@ class BPETokenizer:
     def encode_streaming(
         self, chunks: Iterable[str] | Iterable[bytes], *, allowed_special: AllowedSpecial = "none"
     ) -> Iterator[int]:
-        """Yield the ids of a text that arrives in pieces, however it is cut: the same as ``encode`` of the whole.
+        """Yield the ids of a text that arrives in pieces; the same ids as ``encode`` of the whole, wherever it is cut.
 
-        Pieces of UTF-8 bytes may be cut inside a character, too. What is not UTF-8 in them becomes U+FFFD.
+        Pieces of UTF-8 bytes may be cut inside a character, too. Invalid UTF-8 becomes U+FFFD.
 
-        Ids come as soon as no later piece can change them; memory grows with the longest stretch without a place where
-        that is sure (see `hf_sgpe.splitting.streams`), not with the text. This holds for the named split patterns.
+        Ids are yielded as soon as no later piece can change them. So memory does not grow with the text, but with the
+        longest stretch without a safe place to cut (see `hf_sgpe.splitting.streams`). This holds for the named split
+        patterns.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
@@ -588,28 +592,27 @@ class BPETokenizer:
             yield from self._codec.encode(text, pattern)
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
-        """Return the tokens of ``text`` as vocabulary strings (`get_vocab`), in which bytes are written as GPT-2 writes
-        them."""
+        """Return the tokens of ``text`` as vocabulary strings (see `get_vocab`), in GPT-2's spelling of bytes."""
         return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
-        """Return how many tokens ``text`` has."""
+        """Return the number of tokens of ``text``."""
         return len(self.encode(text, allowed_special=allowed_special))
 
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return a beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut where one of its tokens ends.
+        """Return a beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut at the end of a token.
 
-        The limit holds when the result is encoded again: where a cut inside a word would give more tokens, it moves left,
-        by ever more tokens, so that time grows with a logarithm of their number.
+        The result also has at most ``max_tokens`` tokens when it is encoded again. If a cut inside a word would give more
+        tokens, the cut moves left in steps that double, so the number of tries grows with the logarithm of the distance.
 
         Args:
-            add_special_tokens: The limit includes the special tokens of the tokenizer's template.
+            add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
             allowed_special: As for `encode`.
 
         Raises:
-            SGPEError: ``max_tokens`` is negative, or the template alone has more.
+            SGPEError: ``max_tokens`` is negative, or below the number of special tokens of the template.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
@@ -623,7 +626,7 @@ class BPETokenizer:
             return text
         kept, step = most, 1
         while kept > 0:
-            # A token may end inside a character; that character goes.
+            # A token may end inside a character, which is then left out.
             beginning = self._codec.decode(ids[:kept]).decode(errors="ignore")
             if self.count_tokens(beginning, allowed_special=allowed_special) <= most:
                 return beginning
@@ -631,13 +634,13 @@ class BPETokenizer:
         return ""
 
     def _added_pattern(self, allowed: AllowedSpecial) -> AddedPatterns | None:
-        """Find the added tokens in a text: the allowed special ones, and all that are not special."""
-        if isinstance(allowed, str) and allowed == "none":  # nearly always: spares short texts half a microsecond
+        """Return the patterns of added tokens in a text: the allowed special tokens, and all that are not special."""
+        if isinstance(allowed, str) and allowed == "none":  # the usual case; saves half a microsecond for short texts
             return self._always_added
         return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens)
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
-        """Return the names of the special tokens that are allowed."""
+        """Return the texts of the allowed special tokens."""
         named: dict[str, Collection[str]] = {"all": self.special_tokens, "none": ()}
         names = named.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
@@ -664,9 +667,9 @@ class BPETokenizer:
         """Return the text of ``ids``.
 
         Args:
-            ids: Whole numbers of any kind, a numpy array of them included.
-            skip_special_tokens: Leave out the text of special tokens.
-            errors: What to do where the bytes are not UTF-8, as `bytes.decode` takes it; ids may end inside a character.
+            ids: Whole numbers of any kind, also as a numpy array.
+            skip_special_tokens: Whether to leave out the text of special tokens.
+            errors: How to handle bytes that are not UTF-8, as for `bytes.decode`; ids may end inside a character.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -675,7 +678,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``, which need not be UTF-8.
+        """Return the bytes of ``ids``, which may not be valid UTF-8.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -693,7 +696,7 @@ class BPETokenizer:
         """Decode each sequence of ids.
 
         Args:
-            skip_padding: Leave out the padding tokens at the end of each; a tokenizer without one has no padding.
+            skip_padding: Whether to remove padding tokens at the end of each sequence, if the tokenizer has a padding token.
         """
         pad = self.pad_token_id if skip_padding else None
         return [self.decode(ids if pad is None else _unpadded(ids, pad), skip_special_tokens, errors) for ids in batch]
@@ -706,12 +709,12 @@ class BPETokenizer:
         *,
         keep_unfinished: bool = True,
     ) -> Iterator[str]:
-        """Yield the text of ids as they arrive, piece by piece: the pieces join to ``decode`` of all.
+        """Yield the text of ids as they arrive, in pieces that join to the text of ``decode``.
 
-        A character whose bytes are spread over several tokens comes with the last of them.
+        A character whose bytes are spread over several tokens is yielded with the last of them.
 
         Args:
-            keep_unfinished: Whether bytes at the end that are only part of a character come, too, as ``errors`` has them.
+            keep_unfinished: Whether to yield the bytes of an incomplete character at the end, handled as ``errors`` says.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> list(tokenizer.decode_stream(tokenizer.encode("aé")))
@@ -724,16 +727,16 @@ class BPETokenizer:
         if keep_unfinished and (text := decoder.decode(b"", final=True)):
             yield text
 
-    # ---------------------------------------------------------------- what it is made of
+    # ---------------------------------------------------------------- tokens and ids
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a vocabulary string, or a list of ids; -1 where the vocabulary has no such token."""
+        """Return the id of a vocabulary string, or a list of ids; -1 for unknown tokens."""
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """Return the vocabulary string of an id, or a list of them; empty where the vocabulary has no such id.
+        """Return the vocabulary string of an id, or a list of strings; an empty string for unknown ids.
 
         Raises:
             TypeError: an id is not a whole number.
@@ -743,7 +746,7 @@ class BPETokenizer:
         return self._tokens_of.get(operator.index(ids), "")
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
-        """Return the text of vocabulary strings; those that the vocabulary does not have give nothing."""
+        """Return the text of vocabulary strings, skipping unknown tokens."""
         return self.decode(id for id in self.convert_tokens_to_ids(tokens) if id >= 0)
 
     @cached_property
@@ -755,7 +758,7 @@ class BPETokenizer:
         return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token; a special token's are its text.
+        """Return the bytes of one token; for a special token, the bytes of its text.
 
         Raises:
             SGPEError: the id is not in the vocabulary.
@@ -763,20 +766,20 @@ class BPETokenizer:
         return self._codec.decode([id])
 
     def get_pattern(self) -> str:
-        """Return the split pattern; of several applied one after another, the last."""
+        """Return the split pattern; the last one if several are applied in turn."""
         return self.splitting.regexes[-1]
 
     def cache_info(self) -> CacheInfo:
-        """Return how many words the cache holds, and how often it helped."""
+        """Return the size of the cache of words and its hits and misses."""
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """Return `cache_info` by the tutorial's names: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
+        """Return `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
         info = self.cache_info()
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 
     def clear_cache(self) -> None:
-        """Forget the remembered words."""
+        """Empty the cache of words."""
         self._codec.clear_cache()
 
 
@@ -793,20 +796,20 @@ def train_from_counts(
 
 
 def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:
-    """Return the texts of a corpus: the lines of a file, or one text, or what the corpus gives."""
+    """Return the texts of a corpus: the lines of a file, a single text, or the items of an iterable."""
     if not isinstance(corpus, (str, os.PathLike)):
         return corpus
     if not isinstance(corpus, str) or _is_file(corpus):
         return _lines_of(Path(corpus))
     if len(corpus.split()) == 1 and ("/" in corpus or Path(corpus).suffix in (".txt", ".jsonl", ".parquet")):
-        raise SGPEError(f"{corpus}: no such file; a text of one word goes into a list")
+        raise SGPEError(f"{corpus}: no such file; if this is a text, put it in a list")
     return [corpus]
 
 
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # too long, or with a NUL: no name of a file
+    except (OSError, ValueError):  # too long, or with a NUL: not a file name
         return False
 
 
@@ -836,7 +839,7 @@ def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise SGPEError(f"threads must be a whole number of at least 1, not {threads!r}")
     if isinstance(texts, str):
-        raise TypeError("expected an iterable of texts, not one text: put it in a list")
+        raise TypeError("expected an iterable of texts, not a single text: put it in a list")
     texts = list(texts)
     for text in texts:
         if not isinstance(text, str):

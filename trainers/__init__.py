@@ -1,4 +1,4 @@
-"""Training: text in files or iterators → counted words → tokenizers; and with one of these, text → files of token ids."""
+"""Training: text in files or iterators → word counts → tokenizers; and with a tokenizer, text → files of token ids."""
 
 from __future__ import annotations
 

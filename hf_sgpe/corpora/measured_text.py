@@ -1,6 +1,6 @@
-"""Definitions of what is counted when a tokenizer or a model is measured, so that a measure has one value everywhere.
+"""Definitions of the units that tokenizers and models are measured in, so that a measure has the same value everywhere.
 
-- All text is brought to NFC first. Bytes, characters, words and tokens are those of the text in NFC.
+- All text is normalized to NFC first. Bytes, characters, words and tokens are counted in the normalized text.
 - A word is a run of characters between white space.
 
 `hf_sgpe.corpora.held_out` defines the texts and the lines of files.
@@ -12,12 +12,12 @@ from hf_sgpe.splitting.normalization import prepare
 
 
 def normalized(text: str) -> str:
-    """Return the text that is measured: in NFC."""
+    """Return a text in NFC, the form in which text is measured."""
     return prepare(text, "nfc")
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text that is normalized.
+    """Return the words of a normalized text.
 
     >>> words_of("two  words\\n")
     ['two', 'words']

@@ -1,4 +1,4 @@
-"""Corpora: finds the files a user names and streams their texts, so files may be larger than memory.
+"""Text files: finding the files that a user names, and streaming their texts, so that files may be larger than memory.
 
 A text file is one text. A JSON Lines or Parquet file has one text in a field of each line or row.
 """
@@ -28,7 +28,7 @@ COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
 _BLOCK_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 10
-# A line has to fit into memory, and several times while it is parsed as JSON.
+# A line must fit into memory several times, for parsing as JSON.
 _LONGEST_LINE = 256 << 20
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -38,16 +38,16 @@ CorpusFile = Path | HubFile
 """A file of a corpus, here or on the Hub."""
 
 Text = str | Iterable[str]
-"""A text or, where it is too large for one string, its parts in order."""
+"""A text, or its parts in order if it is too large for one string."""
 
 Progress = Callable[[int], None]
-"""Called with the number of bytes read since the last call, counted as on disk, so before unpacking."""
+"""A function called with the number of bytes read since its last call, counted on disk, before unpacking."""
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
     """Find the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
 
-    A path that begins with ``hf://`` is read from the Hub, at the commit that is the latest now.
+    A path that begins with ``hf://`` is on the Hub; it is read at the commit that is the latest now.
 
     Raises:
         SGPEError: a path does not exist or has no files of a known kind.
@@ -89,7 +89,7 @@ def size_of(file: CorpusFile) -> int:
 def source_of(file: CorpusFile) -> dict[str, Any]:
     """Return the name and size of a file, as a file of counts records them."""
     # File names need not be UTF-8.
-    return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
+    # File names need not be valid UTF-8.
 
 
 def read_texts(
@@ -101,16 +101,16 @@ def read_texts(
 ) -> Iterator[str]:
     """Read the texts of one file.
 
-    A text file comes in parts, cut only where no split pattern is affected; after 1,048,576 characters without such a
-    place it is cut anywhere.
+    A text file is read in parts, cut only where no split pattern is affected. After 1,048,576 characters without such a
+    place, it is cut anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
-        special_tokens: Never cut inside these.
+        special_tokens: Texts that are never cut.
         on_progress: Called with the number of bytes read.
 
     Raises:
-        SGPEError: the file is damaged, not UTF-8 or has no such field; the message names the file and the place.
+        SGPEError: the file is damaged, not UTF-8 or has no such field; the message names the file and the position.
     """
     path = _file(path)
     report = on_progress or (lambda count: None)
@@ -132,15 +132,15 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Read the documents of one file, each as a whole or in parts: (text, whether its document ends with it).
+    """Read the documents of one file, whole or in parts: (text, whether the document ends with it).
 
-    A text file is one document and comes in parts, cut only where no split pattern is affected, however long a stretch
-    without such a place is: tokens of the parts are those of the whole. Documents without text are left out.
+    A text file is one document and is read in parts, cut only where no split pattern is affected, however far apart such
+    places are. So the tokens of the parts are the tokens of the whole. Empty documents are skipped.
 
     Args:
-        text_field: As for `read_texts`; so are ``special_tokens``, ``on_progress`` and errors.
-        lines: Each line of a text file is a document.
-        whole: Never cut a document: for split patterns that nothing is known of.
+        text_field: As for `read_texts`; so are ``special_tokens``, ``on_progress`` and the errors.
+        lines: Whether each line of a text file is a document.
+        whole: Never cut a document; for unknown split patterns.
     """
     report = on_progress or (lambda count: None)
     if kind_of(path) != TEXT:
@@ -162,7 +162,7 @@ def read_documents(
 def read_model_texts(
     files: Iterable[CorpusFile], *, text_field: str = "text", special_tokens: Iterable[str] = ()
 ) -> Iterator[Text]:
-    """Yield the texts of files for a model: a text file is one text, each row of JSON Lines or Parquet another.
+    """Yield the texts of files for a model: a whole text file, or each row of JSON Lines or Parquet.
 
     Arguments and errors as for `trainers.read_texts`.
     """
@@ -221,7 +221,7 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """`TEXT`, `JSON_LINES` or `PARQUET` by a file's extension, compressed or not; None for any other file."""
+    """Return `TEXT`, `JSON_LINES` or `PARQUET` by a file's extension, compressed or not; None for any other file."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -269,7 +269,7 @@ def read_records(
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """Yield the lines of a JSON Lines file with their line ends, each with its value, or None where nothing is in it.
+    """Yield each line of a JSON Lines file (with its line end) and its value; the value of a blank line is None.
 
     Raises:
         SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
@@ -422,7 +422,7 @@ def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
 
 
 def _check_no_pointer(path: CorpusFile) -> None:
-    if isinstance(path, Path) and path.is_file():  # the Hub gives the file that a pointer is for
+    if isinstance(path, Path) and path.is_file():  # on the Hub, opening a pointer opens its file
         check_no_pointer(path)
 
 

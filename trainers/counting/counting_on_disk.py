@@ -39,12 +39,12 @@ from trainers.counting.parallel_counting import check_workers, read_corpus, shar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters of a batch: a counter must have room for all words of a batch before it takes it.
+# Characters in a batch. Before a counter adds a batch, it must have room for all words of the batch.
 _BATCH_CHARACTERS = 1 << 18
 # Memory for reading, waiting texts and scratch space of each worker, and for writing.
 _WORKER_BYTES = 12 << 20
 _WRITER_BYTES = 64 << 20
-# With less room, a counter would spend more time on writing than on counting.
+# With less room, a counter would spend more time writing than counting.
 _LEAST_ROOM = 32 << 20
 
 
@@ -58,18 +58,18 @@ def count_to_file(
     workers: int | None = None,
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of texts into one file, which is the same for any memory limit and any number of workers.
+    """Count the words of texts into one file. The file is the same for any memory limit and any number of workers.
 
-    Every time the memory is full, all words counted so far are written to disk and read again at the end, which takes extra
+    Whenever the memory is full, all words counted so far are written to disk, and read again at the end. This takes extra
     time.
 
     Args:
-        texts: Read once and lazily; of a corpus, what was counted before is not read.
-        path: File to write; temporary files are written beside it.
-        sources: Where the texts come from, recorded in the file; of a corpus, what it says.
-        memory_limit: Memory of the whole process in bytes; None for what it uses now plus half of what is free.
+        texts: Texts, read once and lazily; or a corpus, without its files of counts.
+        path: File to write; temporary files are written next to it.
+        sources: The sources of the texts, recorded in the file; for a corpus, its own sources.
+        memory_limit: Memory of the whole process in bytes; None for its current memory plus half of the free memory.
         workers: Number of threads; None for one per core. Without the native kernels there is always one.
-        min_count: Leave out words that occur less often in all texts together.
+        min_count: Words that occur less often in all texts together are left out.
 
     Raises:
         SGPEError: a number is too small, pyarrow is not installed, or as for `trainers.read_texts`.
@@ -78,7 +78,7 @@ def count_to_file(
         sources = texts.sources
         texts = read_corpus(texts, config)
     rare = RareWords(min_count)
-    require_pyarrow(path)  # before the memory in use is measured
+    require_pyarrow(path)  # import it before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))
     with scratch_directory(path) as folder:
@@ -99,7 +99,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
     Args:
         paths: Files to add; a file may be named twice.
         path: File to write, which may be one of ``paths``.
-        min_count: Leave out words that occur less often in all files together.
+        min_count: Words that occur less often in all files together are left out.
 
     Raises:
         SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
@@ -109,7 +109,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         raise SGPEError("nothing to add up: give files of counts")
     rare = RareWords(min_count)
     check_same_settings(infos)
-    all_infos = [infos[Path(file)] for file in paths]  # a file may be named twice
+    all_infos = [infos[Path(file)] for file in paths]  # repeats a file that is named twice
     check_total(sum(info.total for info in all_infos))
     with scratch_directory(path) as folder:
         return write(
@@ -124,7 +124,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
 
 def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
     def add(counter: WordCounter, batch: list[str]) -> None:
-        # Where Python takes one, two or four bytes for each character, UTF-8 takes at most one, three or four.
+        # If Python needs one, two or four bytes for each character, UTF-8 needs at most one, three or four.
         if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
             runs.take(counter)
         counter.add(batch)
@@ -133,11 +133,11 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Add counters to the first one, which is fastest, as long as they fit into memory; return it and the rest."""
+    """Add counters to the first one, which is fastest, while they fit into memory; return it and the remaining ones."""
     first, *left = counters
     for other in counters[1:]:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
-        # 16 bytes per word is the most that `peak` has to allow for, whatever the length of the words.
+        # `peak` allows for at most 16 bytes per word, whatever the length of the words.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
             left.remove(other)
@@ -203,10 +203,10 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """Leaves out words that occur less often than ``min_count``, and computes a bound on what that changes in training.
+    """A filter of words that occur less often than ``min_count``. It computes a bound on the effect on training.
 
-    Where a pair of tokens occurs, so does the pair of bytes at which they meet. So no pair of tokens loses more than the
-    pair of bytes that loses most, and a merge can only change if its lead over the next pair is smaller than that.
+    Wherever a pair of tokens occurs, the pair of bytes at their border occurs, too. So no pair of tokens loses more
+    occurrences than the byte pair that loses most, and a merge can only change if its lead over the next pair is smaller.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -229,7 +229,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """Return what was left out so far; None if ``min_count`` is 1."""
+        """Return what was left out so far, or None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())
@@ -244,6 +244,6 @@ class RareWords:
         codes = np.frombuffer(words, np.uint8).astype(np.int64)
         times = np.repeat(counts, lengths)
         times[np.cumsum(lengths) - 1] = 0  # no pair begins at a word's last byte
-        # Exact: floats hold whole numbers up to 2 ** 53, and the counts are small.
+        # Exact, because floats represent all whole numbers up to 2 ** 53 and the counts are small.
         pairs = np.bincount(codes[:-1] << 8 | codes[1:], times[:-1], minlength=1 << 16)
         self._pairs += pairs.astype(np.int64)

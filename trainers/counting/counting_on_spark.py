@@ -1,4 +1,4 @@
-"""Counting words on Spark: they are split in its Python workers over Arrow batches, and Spark adds up the counts."""
+"""Counting words on Spark: its Python workers split Arrow batches into words, and Spark adds up the counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.counting.counting_on_disk import RareWords
 
-# Memory for the distinct words of a worker before it passes them on.
+# Memory for the distinct words of a worker, after which it passes its counts on.
 _WORKER_BYTES = 512 << 20
 
 
@@ -27,12 +27,12 @@ def count_on_spark(
     text_field: str = "text",
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of a column into the file that `trainers.count_to_file` writes.
+    """Count the words of a column into a file of the same form as that of `trainers.count_to_file`.
 
     Args:
         sources: Files, folders or globs that Spark reads.
-        source_format: Spark's name for their format.
-        min_count: Leave out words that occur less often.
+        source_format: Spark's name for the format of the sources.
+        min_count: Words that occur less often are left out.
 
     Raises:
         SGPEError: pyspark is not installed, Spark cannot read a source, or there is no such column.

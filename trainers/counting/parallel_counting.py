@@ -32,11 +32,11 @@ from hf_sgpe.vocabulary.codec import available_cores
 # For smaller corpora, starting processes takes longer than counting.
 _WORTH_WORKERS_BYTES = 8 << 20
 
-# Every worker has its own table of words, and no machine has more cores.
+# Every worker has its own table of words. No machine has more cores.
 _MOST_WORKERS = 1024
 
 MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
-"""How many others one process can wait for."""
+"""The number of processes that one process can wait for."""
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -52,19 +52,19 @@ def count_files(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Counts the words of files.
+    """Count the words of files.
 
     Memory grows with the number of distinct words and of workers, not with the size of the files.
 
     Args:
         files: From `trainers.find_files`.
         config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
-        counts: Files of words counted before, which are added.
-        weights: As for `TrainingConfig`; None uses those of ``config``, if it has any.
+        counts: Files of word counts, which are added.
+        weights: As for `TrainingConfig`; None for the weights of ``config``, if it has any.
         text_field: The field with the text in JSON Lines and Parquet.
         workers: Number of threads, or of processes without the native kernels; None for one per core, but a single one for
             small corpora.
-        progress: Show a bar on stderr; None shows it only on a terminal.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: a file cannot be read, or a weight matches no file.
@@ -78,12 +78,12 @@ def count_files(
 def count_corpus(
     corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of a corpus: of its files and of what was counted before by their weights, and of its streams once.
+    """Count the words of a corpus: files of text and of counts with their weights, and streams with weight 1.
 
     Arguments as for `count_files`.
 
     Raises:
-        SGPEError: a file cannot be read, or its words were counted before with other settings.
+        SGPEError: a file cannot be read, or a file of counts has other settings.
     """
     parts: list[WordCounts] = []
     if corpus.files:
@@ -103,12 +103,12 @@ def count_corpus(
 def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
-    """Reads the texts of files as `count_files` does; arguments and errors as there."""
+    """Read the texts of files as `count_files` does; arguments and errors as for it."""
     return read_corpus(Corpus(tuple(files), text_field=text_field), config, progress=progress)
 
 
 def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
-    """Read the texts of a corpus as `count_corpus` does; arguments and errors as there."""
+    """Read the texts of a corpus as `count_corpus` does; arguments and errors as for it."""
     if corpus.files:
         with reading_bar(corpus.size, progress) as bar:
             yield from _texts(corpus, config, bar)
@@ -121,7 +121,7 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """Return a bar of the bytes that are read, as on disk; ``done`` of them before this run."""
+    """Return a progress bar for bytes read, counted on disk; ``done`` bytes were read before this run."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
@@ -129,12 +129,12 @@ def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
 def count_texts(
     texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Counts the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
+    """Count the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Pass the texts on and show a bar as `count_files` does; errors as for `only_texts`."""
+    """Yield the texts of an iterator and show a bar as `count_files` does; errors as for `only_texts`."""
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -147,10 +147,10 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
-        # Threads are cheap. Processes are not, and a call with an iterator should not start them by itself.
+        # Threads are cheap. Processes are not, so counting an iterator does not start them by default.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
-        if multiprocessing.current_process().daemon:  # one of a pool, which may have none of its own
+        if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
             return _count(batches, config, 1)
         return _count_in_processes(batches, config, workers)
     others = [NativeWordCounter(config) for _ in range(workers - 1)]
@@ -165,7 +165,7 @@ def check_workers(workers: int) -> int:
     """Check a number of workers and return it.
 
     Raises:
-        SGPEError: it is not a number from 1 to 1,024.
+        SGPEError: the number is not from 1 to 1,024.
     """
     if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
         raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
@@ -223,7 +223,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 
 
 def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Yield the results of ``work`` in order. At most ``ahead`` batches wait, so that reading cannot fill the memory."""
+    """Yield the results of ``work`` in order. At most ``ahead`` batches wait, so reading cannot fill the memory."""
     running: deque[Future[Result]] = deque()
     try:
         for batch in batches:
@@ -237,7 +237,7 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 
 def process_context() -> multiprocessing.context.BaseContext:
-    """Return how worker processes start: forked where that is safe enough, which is on Linux only.
+    """Return the way to start worker processes: by forking on Linux, the only system where this is safe enough.
 
     A forked process starts at once and needs no importable main module.
     """
@@ -245,12 +245,12 @@ def process_context() -> multiprocessing.context.BaseContext:
 
 
 def start_worker(native: bool) -> None:
-    """Prepare a worker process, before all else.
+    """Prepare a worker process; call this first.
 
     Args:
-        native: Whether the main process has the native kernels, which one that it spawned would choose anew.
+        native: Whether the main process uses the native kernels. A spawned process would otherwise choose for itself.
     """
-    # Ctrl-C goes to every process of a terminal; the main process ends the others.
+    # Ctrl-C reaches every process of a terminal. The main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernels.leave_slow_use_to_others()
