@@ -1,7 +1,8 @@
-"""Counting words in many tasks, here, on Slurm or on Ray: the same file as by one process, whatever is killed on the way.
+"""Counting words in many tasks: locally, on Slurm or on Ray. The file is the same as that of one process, even if tasks are
+killed on the way.
 
-`trainers.cluster` has the steps. A task that has finished is not repeated when the same count is started again. All machines
-must see the corpus, the work folder and the folder of the result.
+`trainers.cluster` has the steps. Starting the same count again does not repeat finished tasks. All machines must see the
+corpus, the work folder and the folder of the result.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from trainers.counting.parallel_counting import MOST_PROCESSES, check_workers, p
 _TASKS = 16
 # A task that is killed this often will not succeed.
 _TRIES = 5
-# The exit code of a task that got SIGTERM.
+# The exit code of a task that received SIGTERM.
 _TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the three steps: its pipeline, which each of its tasks runs, and the folder of its logs."""
+    """One of the three steps: the pipeline that each of its tasks runs, and the folder of its logs."""
 
     name: str
     pipeline: list[Any]
@@ -51,7 +52,7 @@ class _Step:
         return (self.logs / "completions" / f"{rank:05d}").exists()
 
     def failure(self, rank: int) -> SGPEError:
-        """Return an error with the reason why a task failed, from its log."""
+        """Return an error with the reason for a task's failure, taken from its log."""
         log = self.logs / "logs" / f"task_{rank:05d}.log"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         message = next((line for line in reversed(lines) if "Error: " in line), "")
@@ -59,10 +60,10 @@ class _Step:
 
 
 def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
-    """Return a corpus with whole paths, and without the files of the work folder, which may be inside a folder of it.
+    """Return a corpus with absolute paths, without the files of a work folder inside one of its folders.
 
     Raises:
-        SGPEError: the result or another file of the corpus is in the work folder.
+        SGPEError: the result, or another file of the corpus, is in the work folder.
     """
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
@@ -82,38 +83,38 @@ def count_in_tasks(
     memory_limit: int = 2_000_000_000,
     min_count: int = 1,
 ) -> CountsInfo | None:
-    """Count the words of files and of datasets, which are streamed, into one file.
+    """Count the words of files and of (streamed) datasets into one file.
 
     Args:
         corpus: From `corpus_apart_from_work`.
         out: File to write.
-        workers: Tasks at the same time; None for one per core here, and for all on a cluster.
-        memory_limit: Bytes for each task.
-        min_count: Leave out words that occur less often in the whole corpus.
+        workers: Number of tasks at the same time; None for one per core locally, and for all on a cluster.
+        memory_limit: Memory of each task in bytes.
+        min_count: Words that occur less often in the whole corpus are left out.
 
     Returns:
-        The description of the file; on Slurm, where it is not complete yet, None.
+        The metadata of the file; None on Slurm, where the file is not complete yet.
 
     Raises:
-        SGPEError: a task fails, a number is out of range, or the work folder holds something else or is used by another run.
+        SGPEError: a task fails, a number is out of range, or the work folder has other files or is used by another run.
     """
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:
         check_workers(workers)
     datasets = [texts for texts in corpus.streams if isinstance(texts, DatasetTexts)]
     wanted = plan.tasks or _TASKS
-    tasks = wanted if datasets else min(wanted, len(files))  # more would have nothing to do
+    tasks = wanted if datasets else min(wanted, len(files))  # further tasks would have nothing to do
     sources = list(map(source_of, files))
     reading: list[Any] = [ReadFiles(files, splitting, text_field=corpus.text_field)] if files else []
-    for one in datasets:
-        commit = commit_of(one.name)
-        sources.append({"name": one.name, "split": one.split, "commit": commit})
-        options = {"split": one.split, "revision": commit, "text_column": corpus.text_field}
-        reading.append(ReadDataset(one.name, streaming=True, **options))
+    for dataset in datasets:
+        commit = commit_of(dataset.name)
+        sources.append({"name": dataset.name, "split": dataset.split, "commit": commit})
+        options = {"split": dataset.split, "revision": commit, "text_column": corpus.text_field}
+        reading.append(ReadDataset(dataset.name, streaming=True, **options))
     settings = {
         "counting": splitting.to_dict(),
         "sources": sources,
-        # A file may change and keep its size.
+        # A file can change and keep its size.
         "times": [file.stat().st_mtime_ns if isinstance(file, Path) else None for file in files],
         "tasks": tasks,
         "adding_tasks": plan.adding_tasks,
@@ -145,9 +146,10 @@ _CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 
 @contextmanager
 def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
-    """Lock the work folder, and check that its finished tasks are of a run with the same settings.
+    """Lock the work folder, and check that its finished tasks belong to a run with the same settings.
 
-    The folder is removed after the block, unless ``keep`` is set; after a failure only if no task has finished.
+    The folder is removed after the block, unless ``keep`` is set. After a failure it is removed only if no task has
+    finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
         raise SGPEError(f"--work {work}: has other files: give an empty or a new folder")
@@ -160,12 +162,12 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
                 yield
             except BaseException:
                 if not any((work / "logs").glob("*/completions/*")):
-                    _remove(work)  # so that a next try may have other options
+                    _remove(work)  # so that the next try can have other options
                 raise
             if not keep:
                 _remove(work)
     finally:
-        with suppress(OSError):  # it is not empty, unless our files were removed
+        with suppress(OSError):  # not empty, unless our files were removed
             work.rmdir()
 
 
@@ -174,13 +176,13 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Remove our files; last those that tell whose they are, in case that this is broken off."""
+    """Remove the files of the work folder; the settings and the lock last, in case the removal is interrupted."""
     for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            with suppress(PermissionError):  # the lock on Windows, which removes it when it is given back
+            with suppress(PermissionError):  # on Windows, the lock file is removed when the lock is released
                 path.unlink(missing_ok=True)
 
 
@@ -188,8 +190,8 @@ def _remove(work: Path) -> None:
 
 
 def _run_here(steps: list[_Step], workers: int | None) -> None:
-    """Run each task in its own process, and start it again if it is killed."""
-    # Imported here once, so that forked processes have the modules already; the second imports pandas.
+    """Run each task in its own process, and restart tasks that are killed."""
+    # Imported once here, so that forked processes already have the modules; the second one imports pandas.
     import datatrove.executor  # noqa: F401
     import pyarrow.acero  # noqa: F401
     from tqdm import tqdm
@@ -209,7 +211,7 @@ def _run_here(steps: list[_Step], workers: int | None) -> None:
                         process = new_process(target=_run_task, args=(step, rank))
                         process.start()
                         running[process.sentinel] = process, rank, tries
-                    # The timeout, because children of a killed process can keep its sentinel open.
+                    # With a timeout, because children of a killed process can keep its sentinel open.
                     multiprocessing.connection.wait(list(running), timeout=1)
                     for ended in [sentinel for sentinel, (process, _, _) in running.items() if not process.is_alive()]:
                         process, rank, tries = running.pop(ended)
@@ -235,7 +237,7 @@ def _run_task(step: _Step, rank: int) -> None:
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.utils.logging import logger
 
-    # On Ctrl-C the parent process ends this one with SIGTERM; exiting by sys.exit removes half-written files.
+    # On Ctrl-C the parent process sends SIGTERM to this one; exiting by sys.exit removes half-written files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     logger.remove()  # the task writes a log file
@@ -245,7 +247,7 @@ def _run_task(step: _Step, rank: int) -> None:
         os.dup2(null, stream.fileno())
 
     class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
-        # The executor's own run starts another process, which would survive if this one is killed.
+        # The executor's own run starts another process, which would survive if this process is killed.
         def run(self) -> Any:
             return self._run_for_rank(rank)
 
@@ -256,7 +258,7 @@ def _run_task(step: _Step, rank: int) -> None:
 
 
 def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int) -> None:
-    """Submit three jobs, each of which starts when the one before is done."""
+    """Submit three jobs; each starts when the previous one has finished."""
     from datatrove.executor import SlurmPipelineExecutor
     from datatrove.utils.logging import logger
 
@@ -285,10 +287,10 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run one step after another on the Ray cluster of this machine, or on a local one if there is none.
+    """Run the steps in turn on the Ray cluster of this machine, or on a local cluster if there is none.
 
     Args:
-        memory: Gigabytes for each task.
+        memory: Memory of each task in gigabytes.
     """
     try:
         import ray
@@ -302,7 +304,7 @@ def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
     try:
         largest = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
         if memory > largest:
-            raise SGPEError(f"--memory-limit {memory:g}GB: no machine of the cluster has more than {largest:.1f}")
+            raise SGPEError(f"--memory-limit {memory:g}GB: no machine of the cluster has more than {largest:.1f} GB")
         for step in steps:
             RayPipelineExecutor(
                 step.pipeline,

@@ -88,8 +88,8 @@ def size_of(file: CorpusFile) -> int:
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
     """Return the name and size of a file, as a file of counts records them."""
-    # File names need not be UTF-8.
     # File names need not be valid UTF-8.
+    return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
 
 def read_texts(
