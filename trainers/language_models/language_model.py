@@ -1,6 +1,6 @@
-"""Language models: text → rows of ids for training, and a small model to train.
+"""Language models: rows of ids for training from texts, and a small model to train.
 
-What the training scripts share. A text is a string or, where it is too large for one, its parts in order.
+This module is shared by the training scripts. A text is a string, or its parts in order if it is too large for one string.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlamaConfig, PreTrainedTokenizerBase
 
-# Enough for all threads of the kernel, and little beside the ids.
+# Enough to occupy all threads of the kernel, and small compared with the ids.
 _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Yield rows of exactly ``length`` ids for training: the texts one after another, each after the token that ends texts,
-    and after the token that begins texts where the tokenizer itself puts that before a text.
+    """Yield rows of exactly ``length`` ids for training: all texts in a row, each preceded by the token that ends texts, and
+    by the token that begins texts if the tokenizer puts it before each text.
 
-    A row may begin and end anywhere, and what remains of the last one is dropped. Streams: only the ids of some texts, about
-    a megabyte, are in memory at a time. Special tokens written in the text count as such.
+    A row can begin and end anywhere; an incomplete last row is dropped. Memory is bounded: the ids of about a megabyte of
+    text are in memory at a time. The text of a special token counts as that token.
 
     Raises:
         SGPEError: ``length`` is below 1, or the tokenizer has no token that ends or begins a text.
@@ -40,7 +40,7 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     [['<|endoftext|>', 'low'], ['<|endoftext|>', 's']]
     """
     if length < 1:
-        raise SGPEError(f"a row must hold at least 1 token, not {length}")
+        raise SGPEError(f"a row needs at least 1 token, not {length}")
     start = text_start(tokenizer)
     row: list[int] = []
     for batch in _batches(texts):
@@ -52,8 +52,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Return a batch of rows as `pack` makes them. Each token of them is learned: transformers' collator would leave out the
-    token for padding, which may be the one that ends texts.
+    """Return a batch of rows from `pack`, with all tokens as labels. transformers' collator would exclude the padding token
+    from the loss, which may be the token that ends texts.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]
@@ -65,7 +65,8 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 
 
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids before each text of a row: eos or, without it, bos; then bos where the tokenizer puts it before a text.
+    """Return the ids before each text of a row: eos (or bos, if there is no eos), then bos if the tokenizer puts it before
+    each text.
 
     Raises:
         SGPEError: the tokenizer has neither.
@@ -82,7 +83,7 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """Yield the parts of the texts, some at a time, with None where a text begins."""
+    """Yield batches of parts of the texts, with None before the first part of each text."""
     batch: list[str | None] = []
     size = 0
     for text in texts:
@@ -98,7 +99,7 @@ def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
 
 
 def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Return the ids of texts, without special tokens of the tokenizer's own."""
+    """Return the ids of texts, without the special tokens of the tokenizer's template."""
     if not texts:
         return []
     well_formed = [prepare(text, "none") for text in texts]
@@ -108,27 +109,27 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
 
 
 def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int) -> None:
-    """Make sure that numbers can be the shape of a model.
+    """Check that numbers can be the shape of a model.
 
     Args:
-        width_of_head: A number that the width of a head is a multiple of.
+        width_of_head: The width of a head must be a multiple of this.
         **others: Further numbers of at least 1, by name.
 
     Raises:
-        SGPEError: they cannot.
+        SGPEError: a number is below 1, or the heads do not divide the width.
     """
     for name, number in {"width": width, "heads": heads, **others}.items():
         if number < 1:
             raise SGPEError(f"{name} must be at least 1, not {number}")
     if width % (width_of_head * heads):
-        raise SGPEError(f"a width of {width} cannot be shared by {heads} heads: give a multiple of {width_of_head * heads}")
+        raise SGPEError(f"{heads} heads cannot share a width of {width}: give a multiple of {width_of_head * heads}")
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
     """Return the configuration of a Llama that trains in minutes: tied embeddings, a hidden layer of 8/3 of the width.
 
     Args:
-        length: The most tokens that it can look at, ``max_position_embeddings``.
+        length: The greatest number of tokens of its context, ``max_position_embeddings``.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width evenly.
@@ -148,6 +149,6 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
         num_key_value_heads=heads,
         max_position_embeddings=length,
         tie_word_embeddings=True,
-        bos_token_id=None,  # its own are Llama 2's
+        bos_token_id=None,  # the defaults are Llama 2's
         eos_token_id=None,
     )

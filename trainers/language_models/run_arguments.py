@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from trainers.model_rows.embedding_rows import RowMap
 
 NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
-"""The shape of a new model, unless other numbers are given."""
+"""The default shape of a new model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(TrainingRun):
     """The options of all training scripts."""
 
-    tokenizer: str | None = option("Folder, tokenizer.json or Hub repository (default: that of --model).")
-    model: str | None = option("Model to go on training, a folder or Hub repository (default: a new one).")
-    model_tokenizer: str | None = option("That of --model, if it is not in the same folder.")
+    tokenizer: str | None = option("Folder, tokenizer.json or Hub repository (default: the tokenizer of --model).")
+    model: str | None = option("Model to train further, a folder or Hub repository (default: a new model).")
+    model_tokenizer: str | None = option("Tokenizer of --model, if it is not in the same folder.")
     layers: int | None = option(f"Layers of a new model (default: {NEW_MODEL['layers']}).")
     width: int | None = option(f"Width of a new model (default: {NEW_MODEL['width']}).")
     heads: int | None = option(f"Heads of a new model (default: {NEW_MODEL['heads']}).")
-    overwrite: bool = option("Replace a model or a tokenizer that is in --out already.", False)
+    overwrite: bool = option("Replace an existing model or tokenizer in --out.", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,25 +43,25 @@ class RunArguments(TrainingRun):
             object.__setattr__(self, "learning_rate", 5e-5 if self.model else 1e-3)
 
     def check(self) -> None:
-        """Check what can be known before anything is read.
+        """Check the options before anything is read.
 
         Raises:
-            SGPEError: there is no tokenizer, one option rules out another, or ``--out`` holds checkpoints that are not to be
-                resumed, or a model or tokenizer that is not to be replaced.
+            SGPEError: there is no tokenizer, two options contradict each other, or ``--out`` has checkpoints without
+                ``resume``, or a model or tokenizer without ``overwrite``.
         """
         if not (self.tokenizer or self.model):
-            raise SGPEError("give a tokenizer by --tokenizer, or a model that has one by --model")
+            raise SGPEError("give a tokenizer by --tokenizer, or a model with a tokenizer by --model")
         if self.model_tokenizer and not self.model:
-            raise SGPEError("--model-tokenizer is that of a model: name the model by --model")
+            raise SGPEError("--model-tokenizer needs --model: name the model by --model")
         for name in NEW_MODEL:
             if self.model and getattr(self, name) is not None:
-                raise SGPEError(f"--{name} is of a new model, and --model {self.model} has a shape of its own")
+                raise SGPEError(f"--{name} is for a new model, and --model {self.model} has its own shape: leave it out")
         if self.push:
             check_name(self.push)
         elif self.private:
-            raise SGPEError("--private is for --push")
+            raise SGPEError("--private needs --push")
         if self.model and self.out.exists() and self.out.resolve() == Path(self.model).resolve():
-            raise SGPEError(f"--out {self.out}: is the model that is to be trained: give another folder")
+            raise SGPEError(f"--out {self.out}: is the model to train: give another folder")
         if self.out.exists() and not self.out.is_dir():
             raise SGPEError(f"--out {self.out}: is a file: give a folder to write to")
         if not checkpoint_to_resume(self.out, resume=self.resume):
@@ -76,20 +76,20 @@ class RunArguments(TrainingRun):
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def made_from(self) -> dict[str, Any]:
-        """Return the model to train, as the settings record it."""
+        """Return the source of the model, as recorded in the settings."""
         shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence on where the result is."""
+        """Return a sentence that names the places of the result."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return the tokenizer to train with, and the one that ``--model`` was trained with; None for a new model.
+    """Return the tokenizer to train with, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
-        SGPEError: there is none, or it is damaged.
+        SGPEError: a tokenizer is missing or damaged.
     """
     if not args.model:
         return load_tokenizer(args.tokenizer or ""), None
@@ -105,10 +105,10 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer to train with, and return what became of its rows.
+    """Fit ``--model`` to the tokenizer to train with, and return how its rows were mapped.
 
     Raises:
-        SGPEError: it cannot be; see `trainers.model_rows.token_tables.fit_embeddings`.
+        SGPEError: the model cannot be fitted; see `trainers.model_rows.token_tables.fit_embeddings`.
     """
     try:
         return fit_embeddings(model, tokenizer, own)

@@ -1,6 +1,6 @@
-"""How well a causal language model predicts text, and what it costs to read: bits per byte, tokens, time, cache.
+"""Scores of a causal language model on text: bits per byte, tokens, time and cache.
 
-What the texts are, and in which form their bytes are counted, is in `hf_sgpe.corpora.held_out`.
+`hf_sgpe.corpora.held_out` defines the texts, and the form in which their bytes are counted.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# Tokens in one forward pass of a measurement: their logits are the largest thing in memory.
+# Tokens in one forward pass of a measurement. Their logits take most of the memory.
 _MEASURED_TOKENS = 2048
 _LONGEST_WINDOW = 1024
-# Enough that what a cache holds once does not count, and less than any sliding window.
+# Enough to make the fixed part of a cache negligible, and less than any sliding window.
 _CACHED_TOKENS = 16
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a causal model makes of some texts.
+    """The score of a causal model on some texts.
 
     Attributes:
-        bits: That it needs for all of them.
-        bytes: Of the texts in UTF-8, line ends included.
-        tokens: That were predicted, each once; those of line ends are among them.
-        seconds: That the model takes to read the texts once.
-        cache_bytes: That the model keeps of the texts while it reads them; None if it keeps no keys and values.
-        watched: Mean share of the probability that goes to the tokens that were watched, 0 to 1.
+        bits: Bits that the model needs for all texts.
+        bytes: Bytes of the texts in UTF-8, line ends included.
+        tokens: Number of predicted tokens, each counted once, tokens of line ends included.
+        seconds: Time of reading the texts once.
+        cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model keeps none.
+        watched: Mean probability of the watched tokens in total, 0 to 1.
     """
 
     bits: float
@@ -55,14 +55,14 @@ class Score:
         return self.bits / self.bytes
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return all values as JSON values."""
         return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> float:
-    """Return how many bits a causal model needs for each UTF-8 byte of some held-out texts; see `score_texts`."""
+    """Return the number of bits that a causal model needs for each UTF-8 byte of held-out texts; see `score_texts`."""
     return score_texts(model, tokenizer, texts, length=length).bits_per_byte
 
 
@@ -75,23 +75,23 @@ def score_texts(
     watched: Sequence[int] = (),
     progress: str | None = None,
 ) -> Score:
-    """Measure how well a causal model predicts some held-out texts; bits per byte are comparable between tokenizers.
+    """Measure how well a causal model predicts held-out texts. Bits per byte are comparable between tokenizers.
 
-    Exact: each token of each text is predicted once, and the bits of all add up. The texts come one after another as
-    `pack` has them, so the first token is predicted from what is between texts alone, and that, which is no part of the
-    texts, is context and costs nothing. The model looks at ``length`` tokens at a time and moves on by half of that, so each
-    token is predicted from the ``length / 2`` tokens before it at least, or from all there are. Special tokens written in a
-    text count as such. Bytes are those of the texts in NFC, whatever the tokenizer makes of them.
+    The measure is exact: each token of each text is predicted once, and their bits are added up. Texts follow each other as
+    in `pack`. So the first token of a text is predicted from the tokens between texts only; those are context, and cost
+    nothing. The model sees a window of ``length`` tokens, which moves by half its length. So each token is predicted from at
+    least ``length / 2`` tokens before it, or from all of them. The text of a special token counts as that token. Bytes are
+    those of the texts in NFC, even if the tokenizer changes them.
 
     Args:
-        texts: As `hf_sgpe.corpora.held_out.HeldOut.texts` gives them.
-        length: The most tokens that the model looks at; None for as many as it can, but no more than 1,024. Every command
-            leaves it at that, for with another length the same model has other bits per byte.
-        watched: Ids whose share of the probability is of interest.
-        progress: What a bar on stderr is called, on a terminal.
+        texts: As from `hf_sgpe.corpora.held_out.HeldOut.texts`.
+        length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
+            None, because another length gives other bits per byte for the same model.
+        watched: Ids whose total probability is measured.
+        progress: Label of a bar on stderr, which is only shown on a terminal.
 
     Raises:
-        SGPEError: there is no text, or the model has no rows for some of the tokenizer's ids.
+        SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -105,13 +105,15 @@ def score_texts(
     windows, counted = _windows(encoded, start, length)
     rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
     if largest >= rows:
-        raise SGPEError(f"the tokenizer has id {largest:,}, and the model {rows:,} rows: they do not belong together")
+        raise SGPEError(
+            f"the tokenizer has id {largest:,}, but the model only {rows:,} rows: give the tokenizer that belongs to the model"
+        )
 
     was_training = model.training
     model.eval()
     nats = share = 0.0
     index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
-    kept = cache_bytes(model)  # before the clock starts: the first pass of all takes longer
+    kept = cache_bytes(model)  # before the clock starts, because the very first pass takes longer
     started = time.perf_counter()
     per_pass = max(_MEASURED_TOKENS // length, 1)
     with torch.inference_mode():
@@ -126,11 +128,11 @@ def score_texts(
                 share += (logits[:, index].logsumexp(1) - logits.logsumexp(1)).exp().double().sum().item()
     model.train(was_training)
     tokens = int(counted.sum())
-    # Windows overlap, so that most tokens are read twice.
+    # Windows overlap, so most tokens are read twice.
     all_tokens = sum(len(start) + len(text) for text in encoded)
     seconds = (time.perf_counter() - started) * all_tokens / (len(windows) * length)
     if not isfinite(nats):
-        raise SGPEError("what the model predicts is no number: its weights are damaged")
+        raise SGPEError("the model's predictions are not finite numbers: its weights are damaged")
     return Score(
         bits=nats / log(2),
         bytes=size,
@@ -142,25 +144,25 @@ def score_texts(
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return windows of ``length`` ids of the texts and the one after, and which of their ids but the first are counted."""
+    """Return windows of ``length + 1`` ids of the texts, and a mask of the ids after the first that count in each window."""
     import torch
 
     stride = max(length // 2, 1)
     ids = [id for text in encoded for id in (*start, *text)]
     counts = [counted for text in encoded for counted in (*[False] * len(start), *[True] * len(text))]
-    # The last window reaches beyond the end.
+    # The last window extends beyond the end.
     starts = range(0, max(len(ids) - 1 - length, 0) + stride, stride)
     beyond = starts[-1] + length + 1 - len(ids)
     windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
     counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
-    counted[1:, : length - stride] = False  # by the window before
+    counted[1:, : length - stride] = False  # these count in the previous window
     return windows, counted
 
 
 def cache_bytes(model: PreTrainedModel) -> float | None:
-    """Return what a model keeps in its cache for each token of a text, in bytes; None if it has no keys and values to keep.
+    """Return the bytes that a model caches for each token of a text; None if the model caches no keys and values.
 
-    With a sliding window this is what a token takes until it leaves the window.
+    With a sliding window, these are the bytes of a token while it is in the window.
     """
     import torch
 
@@ -178,12 +180,12 @@ def score_model(
     *,
     watched: Sequence[int] = (),
 ) -> dict[str, Score]:
-    """Measure a causal model of a folder or of the Hub on texts by name; see `score_texts`.
+    """Measure a causal model from a folder or the Hub on texts by name; see `score_texts`.
 
-    Computes in 32 bits, so that small differences are none of rounding; on a GPU, if there is one, as the file has it.
+    On a CPU, computes in 32 bits, so that rounding does not cause small differences; on a GPU, in the type of the file.
 
     Raises:
-        SGPEError: there is no such model, it is no causal one, or it has not enough rows for the tokenizer.
+        SGPEError: there is no such model, it is not causal, or it has too few rows for the tokenizer.
     """
     import torch
 

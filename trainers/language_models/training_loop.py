@@ -1,6 +1,6 @@
-"""A plain training loop for comparisons: every step and every measurement in sight, and nothing written.
+"""A plain training loop for comparisons: the caller sees every step, and nothing is written.
 
-What trains a model to keep is `trainers.language_models.training_runs`, by transformers' ``Trainer``.
+`trainers.language_models.training_runs` trains models to keep, with transformers' ``Trainer``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def train_on(
     after_step: Callable[[int], None],
     mixed: bool | None = None,
 ) -> None:
-    """Trains one step on each batch of ids, rows by tokens; the learning rate rises, then falls along a cosine.
+    """Train one step on each batch of ids (rows by tokens). The learning rate rises, then falls along a cosine.
 
     Args:
-        mixed: Multiply in bfloat16; None for where a CUDA GPU has it.
+        mixed: Whether to multiply in bfloat16; None for yes if a CUDA GPU supports it.
     """
     import torch
 
@@ -59,10 +59,10 @@ def train_on(
 
 
 def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
-    """The usual optimizer of language models.
+    """Return the usual optimizer of language models.
 
     Args:
-        groups: Parameters, or groups of them as `torch.optim` takes them.
+        groups: Parameters, or groups of parameters, as for `torch.optim`.
     """
     import torch
 

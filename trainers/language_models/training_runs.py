@@ -1,4 +1,4 @@
-"""Runs of transformers' ``Trainer`` for language models: settings beside the results, checkpoints, saving and pushing."""
+"""Training of language models with transformers' ``Trainer``: settings next to the results, checkpoints, saving, pushing."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """How long and how fast a model is trained, and where the result and its checkpoints go, of which the last two are kept.
+    """Length and speed of a training, and the folder for the result and its last two checkpoints.
 
     Raises:
-        SGPEError: a number is below its least.
+        SGPEError: a number is too small.
     """
 
     out: Path = option("Folder to write to.", Path("model"))
-    steps: int = option("Steps of training, in all.", 500)
-    batch_size: int = option("Rows in a step, on each device.", 8)
+    steps: int = option("Total steps of training.", 500)
+    batch_size: int = option("Rows per step on each device.", 8)
     learning_rate: float | None = option(
-        "The highest, after 5 % of the steps; then it falls as a cosine (default: 1e-3 for a new model, 5e-5 with --model)."
+        "Peak, reached after 5 % of the steps; then it falls as a cosine (default: 1e-3 for a new model, 5e-5 with --model)."
     )
-    seed: int = option("Seed of weights, of the order of rows and of dropout.", 1)
-    save_every: int | None = option("Steps from one checkpoint to the next (default: a tenth of them).")
-    resume: bool = option("Go on from the last checkpoint in --out, if there is one.", False)
-    push: str | None = option("Push the result, which Auto classes load, with a card to this repository: USER/NAME.")
-    private: bool = option("Make that repository a private one.", False)
+    seed: int = option("Seed of the weights, the order of rows and dropout.", 1)
+    save_every: int | None = option("Steps between checkpoints (default: a tenth of all steps).")
+    resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
+    push: str | None = option("Push the result with a card to this repository, for the Auto classes: USER/NAME.")
+    private: bool = option("Make the repository private.", False)
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "save_every"):
@@ -68,22 +68,22 @@ def train(
     new_rows: Sequence[int] = (),
     rows_learning_rate: float | None = None,
 ) -> None:
-    """Train by transformers' ``Trainer`` and save model and tokenizer, so that the Auto classes load them.
+    """Train with transformers' ``Trainer`` and save model and tokenizer, so that the Auto classes load them.
 
-    In bfloat16 where there is a CUDA GPU that has it. Going on from a checkpoint gives the same weights as training without
-    a break, provided that nothing else has changed.
+    Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint gives the same weights as training without
+    interruption, if nothing else has changed.
 
     Args:
-        rows: Examples, a sequence; shuffled again whenever all of them have been trained on.
-        collator: Makes a batch of examples.
-        settings: What model and rows were made with. Kept in the folder, and nothing is resumed under others.
-        parts: What of the model is trained, one of `trainers.model_rows.token_tables.PARTS`.
-        new_rows: Ids of the tokens that the model did not have, of which ``parts`` and the next one speak.
-        rows_learning_rate: Of the new rows; None for that of all others.
+        rows: A sequence of examples; it is shuffled again for each pass.
+        collator: Makes a batch from examples.
+        settings: Settings of model and rows. They are recorded in the folder; a run with other settings cannot resume.
+        parts: The part of the model to train, one of `trainers.model_rows.token_tables.PARTS`.
+        new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
+        rows_learning_rate: Learning rate of the new rows; None for the same as all others.
 
     Raises:
-        SGPEError: there are no such parts, the folder holds checkpoints that are not to be resumed or were made with other
-            settings, or the Hub refuses.
+        SGPEError: ``parts`` is unknown, the folder has checkpoints without ``resume`` or with other settings, or the Hub
+            refuses.
     """
     import torch
     from accelerate import PartialState
@@ -139,7 +139,7 @@ def train(
     )
     with _nothing_left(out), bars_on_terminals_only():
         if checkpoint and _step_of(checkpoint) >= steps:
-            # The Trainer would train for one step more.
+            # Without this check, the Trainer would train one step more.
             model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
         else:
             trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
@@ -154,26 +154,26 @@ def train(
 
 @contextmanager
 def _nothing_left(out: Path) -> Iterator[None]:
-    """Remove, if the block fails before there is a checkpoint, what the run has put into ``out``."""
+    """If the block fails before there is a checkpoint, remove the files of the run from ``out``."""
     try:
         yield
     except BaseException:
         if not any(out.glob("checkpoint-*")):
             (out / SETTINGS_FILE).unlink(missing_ok=True)
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # the folder has other files
                 out.rmdir()
         raise
 
 
 def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Make sure that a model has room for rows of this length.
+    """Check that a model has room for rows of a length.
 
     Raises:
-        SGPEError: it has fewer.
+        SGPEError: the model has fewer positions.
     """
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and length > most:
-        raise SGPEError(f"{where}: has room for {most} tokens: give a --length of up to that, not {length}")
+        raise SGPEError(f"{where}: has room for {most} tokens: give a --length of at most {most}, not {length}")
 
 
 _PUBLISHED = (
@@ -205,7 +205,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit; a card that is in the repository stays as it is."""
+    """Upload the files in ``folder`` in one commit; an existing card in the repository is kept."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -216,7 +216,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
     with hub_errors(f"{repo}:"), bars_on_terminals_only():
         added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
         if api.file_exists(repo, "README.md"):
-            logging.warning(f"{repo}: its README.md was there before, and stays as it is")
+            logging.warning(f"{repo}: already has a README.md, which is kept")
         else:
             added.append(CommitOperationAdd("README.md", card.encode()))
         api.create_commit(repo, added, commit_message="Upload model and tokenizer")
@@ -226,11 +226,11 @@ def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
     """Return the last complete checkpoint in a folder.
 
     Raises:
-        SGPEError: there are checkpoints, and they are not to be resumed.
+        SGPEError: there are checkpoints, and ``resume`` is not set.
     """
     checkpoints = sorted(out.glob("checkpoint-*"), key=_step_of)
     if checkpoints and not resume:
-        raise SGPEError(f"{out} holds checkpoints: go on from them with --resume, or give another folder")
+        raise SGPEError(f"{out} has checkpoints: continue from them with --resume, or give another folder")
     return next(filter(_is_whole, reversed(checkpoints)), None)
 
 
@@ -240,7 +240,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Return whether all files of a checkpoint are complete: the state is written last, but a disk may have been full."""
+    """Return whether all files of a checkpoint are complete. The state is written last, but the disk may have been full."""
     from safetensors import SafetensorError, safe_open
 
     weights = list(checkpoint.glob("model*.safetensors"))
@@ -255,10 +255,10 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def require_pytorch(*, to_train: bool = True) -> None:
-    """Make sure that language models can be used here.
+    """Check that the packages for language models are installed.
 
     Args:
-        to_train: They are trained by transformers' Trainer, which needs accelerate.
+        to_train: Whether models are trained with transformers' Trainer, which needs accelerate.
 
     Raises:
         SGPEError: PyTorch, transformers or accelerate is not installed.
@@ -277,7 +277,7 @@ def digest(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of JSON values that come one after another, so that they need not all be in memory."""
+    """Return the SHA-256 of an iterable of JSON values, without holding all of them in memory."""
     hashed = hashlib.sha256()
     for value in values:
         hashed.update(json.dumps(value).encode() + b"\n")

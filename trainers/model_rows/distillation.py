@@ -1,8 +1,7 @@
-"""New rows learned from the model itself: after a new token it should be where it was after the token's old pieces.
+"""New rows learned from the model itself: a new token should lead to the same hidden state as its old pieces.
 
-The hidden states that the model has with its old tokens are the target, and only the new rows are trained: token
-distillation, described in arXiv 2505.20133. Beside that, the next token is predicted as in any training, for the rows of the
-output.
+The hidden states of the model with its old tokens are the target, and only the new rows are trained. This is token
+distillation (arXiv 2505.20133). For the rows of the output, the next token is also predicted, as in ordinary training.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ def distilled_rows(
     *,
     steps: int = 300,
 ) -> list[torch.Tensor]:
-    """Return the new rows of a model of a folder or of the Hub, by `distil`: of each of its tables, in 32 bits.
+    """Return the new rows of each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
 
-    Holds the whole model in memory in 32 bits, on a GPU if there is one.
+    The whole model is in memory in 32 bits, on a GPU if there is one.
 
     Raises:
-        SGPEError: the tokenizer was not extended from the old one, the model is no causal one, or no text holds a new token.
+        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text has a new token.
     """
     import torch
 
     if not row_map.keeps_ids:
-        raise SGPEError("distilling needs a tokenizer that was extended: here, old tokens have other ids")
+        raise SGPEError("distilling needs an extended tokenizer, but here old tokens have new ids: extend the model's own")
     net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
     distil(net, tokenizer, old, row_map.new, texts, steps=steps)
@@ -67,31 +66,31 @@ def distil(
     seed: int = 1,
     progress: bool | None = None,
 ) -> None:
-    """Train the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer; all else stays.
+    """Train only the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer.
 
-    Each step reads some pieces of text twice: in old tokens, which gives the hidden states that are wanted, and in new
-    ones. States are compared where a token of both ends, by the square of their distance over the square of their length.
+    Each step reads some pieces of text twice: in old tokens, for the target states, and in new tokens. States are compared
+    where both texts have the end of a token, by their squared distance divided by the squared length of the target.
 
     Args:
-        model: On the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
+        model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
         tokenizer: The extended tokenizer.
-        old: The one that it was extended from.
-        ids: Of the new rows.
-        texts: In the new language, lines or whole texts; other languages may be among them, to keep new tokens out of them.
-        length: Of a piece of text, in old tokens at most.
-        learning_rate: At its highest, at the beginning; it falls to zero in a straight line.
-        progress: Show a bar on stderr; None for only on a terminal.
+        old: The tokenizer before the extension.
+        ids: Ids of the new rows.
+        texts: Lines or whole texts in the new language. Texts in other languages help to keep new tokens out of them.
+        length: Greatest length of a piece of text in old tokens.
+        learning_rate: The learning rate at the beginning, from which it falls linearly to zero.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: no text holds a new token.
+        SGPEError: no text has a new token.
     """
     import torch
 
     examples = list(_examples(tokenizer, old, frozenset(ids), texts, length))
     if steps < 1:
-        raise SGPEError(f"distilling takes at least 1 step, not {steps}")
+        raise SGPEError(f"distilling needs at least 1 step, not {steps}")
     if not examples:
-        raise SGPEError("the text to learn new rows from holds none of the new tokens")
+        raise SGPEError("the text for distilling has none of the new tokens: give text in the new language")
     order = random.Random(seed)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     was_training = model.training
@@ -144,7 +143,7 @@ def _loss(model: PreTrainedModel, examples: Sequence[tuple[Ids, Ids, Ids, Ids]])
 def _states(
     model: PreTrainedModel, rows: Sequence[Ids], *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the last hidden states, texts by tokens by width."""
+    """Return the last hidden states (texts by tokens by width), and the logits if requested."""
     import torch
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
@@ -161,17 +160,17 @@ def _examples(
     texts: Sequence[str],
     length: int,
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Yield pieces of text in old tokens and in new ones, each with the places where a token of both ends."""
+    """Yield pieces of text in old and in new tokens, each with the places where both have the end of a token."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     for text in texts:
         ours, theirs = (one(text, **options)["input_ids"] for one in (tokenizer, old))
         ends, old_ends = _ends(tokenizer, ours), _ends(old, theirs)
         if not ends or not old_ends or ends[-1] != old_ends[-1]:
-            continue  # a normalizer, or a special token
+            continue  # a normalizer or a special token changed the text
         place_of = {end: place for place, end in enumerate(old_ends)}
         common = [(place, place_of[end]) for place, end in enumerate(ends) if end in place_of]
         first = old_first = 0
-        # As far as the length goes, and on from there.
+        # Each piece is as long as possible; the next one begins at its end.
         for number, (place, old_place) in enumerate(common):
             following = common[number + 1][1] if number + 1 < len(common) else None
             if following is None or following - old_first >= length:
@@ -183,7 +182,7 @@ def _examples(
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase, ids: Ids) -> list[int]:
-    """Return where in the bytes of a text its tokens end; a character of a byte-level token is a byte."""
+    """Return the end of each token in the bytes of a text; a character of a byte-level token is a byte."""
     added = tokenizer.get_added_vocab()
     tokens = tokenizer.convert_ids_to_tokens(ids)
     return list(accumulate(len(token.encode()) if token in added else len(token) for token in tokens))

@@ -1,8 +1,8 @@
-"""Where the rows of an embedding come from when the tokenizer changes: rows follow their tokens, new ones start from pieces.
+"""The rows of an embedding for another tokenizer: rows follow their tokens, and rows of new tokens start from their pieces.
 
-`map_rows` says for each id of the new tokenizer which old rows it begins from, which is a value; `RowMap.apply` makes the
-new rows of a tensor that has one for each old id. `trainers.model_rows.row_starts` weighs the old rows in other ways.
-`token_tables.fit_embeddings` gives rows to a model in memory, and `transplanting.transplant` to a model in files.
+`map_rows` returns a `RowMap`: the old rows from which each new row starts. `RowMap.apply` makes the new rows of a tensor.
+`trainers.model_rows.row_starts` weights the old rows in other ways. `token_tables.fit_embeddings` changes a model in memory,
+and `transplanting.transplant` a model in files.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-# They choose among the old rows in this order. No two new tokens start from the same row: they could not be told apart.
+# Roles take over old rows in this order. Two new tokens never take over the same row, since the model could not distinguish
+# them.
 _ROLES = ("eos", "bos", "pad", "unk")
-# In memory at a time, of a table in a file.
+# Number of rows in memory at a time, of a table in a file.
 _ROWS = 4096
 
 
 @dataclass(frozen=True)
 class RowMap:
-    """Where each row for a new tokenizer comes from, in rows for an old one.
+    """The old rows from which each row for a new tokenizer starts.
 
     Args:
-        rows: How many there are to be. Those that belong to no token are padding.
-        known: The ids of the old tokenizer. Rows that come from nowhere else begin at the mean of these.
-        kept: New id → old id of the same token, whose row is taken over bit for bit. No old id occurs twice.
-        pieces: New id of every other token → ids of the pieces that the old tokenizer cuts it into, at the mean of whose
-            rows it begins; empty if that cannot spell it.
-        weights: New id → what each of its pieces weighs, if its row is their weighted sum and not the mean.
+        rows: Number of new rows. Rows without a token are padding.
+        known: The ids of the old tokenizer. Rows with no other origin start at the mean of these rows.
+        kept: New id → old id of the same token, whose row is copied bit for bit. No old id occurs twice.
+        pieces: New id of every other token → ids of its pieces in the old tokenizer, at the mean of whose rows it starts;
+            empty if the old tokenizer cannot spell it.
+        weights: New id → the weight of each piece, if its row is a weighted sum instead of the mean.
     """
 
     rows: int
@@ -47,7 +48,7 @@ class RowMap:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all tokens keep their ids, and there are no others."""
+        """Whether all tokens keep their ids and there are no new ones."""
         return not self.pieces and self.keeps_ids
 
     @property
@@ -57,30 +58,30 @@ class RowMap:
 
     @property
     def new(self) -> list[int]:
-        """The ids of the tokens that the old tokenizer does not have, in order."""
+        """Ids of the tokens that the old tokenizer does not have, in order."""
         return sorted(self.pieces)
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the new rows of a tensor that has one for each old id: an embedding, an output or its bias.
+        """Return the new rows of a tensor with one row for each old id: an embedding, an output or its bias.
 
-        Means are not drawn out to the length of other rows: as an output, a mean makes a new token as likely as the
-        geometric mean of its pieces, so that it takes little from the tokens that the model knows. Drawn out to the usual
-        length, the new tokens took 8 % of the probability in English text, and the text 20 % more bits
+        Means are not scaled to the length of other rows. In an output, a mean makes a new token as likely as the geometric
+        mean of its pieces, so it takes little probability from the tokens that the model knows. With means scaled to the
+        usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
-            old: One row for each old id, and perhaps spare ones. If all old tokens keep their ids, so do spare rows.
-            started: The rows of the ids in `new`, in 32 bits, where they were made in another way.
+            old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are kept, too.
+            started: The rows of the ids in `new`, in 32 bits, if they were made in another way.
         """
         import torch
 
         return torch.cat(list(self.parts(old, started)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
-        """Yield the same, some thousand rows at a time, for tables that are files."""
+        """Yield the rows of `apply`, a few thousand at a time, for tables in files."""
         import torch
 
-        # Not under no_grad, which would hold for the caller, too, until the last one is taken.
+        # Not under no_grad, which would also affect the caller until the generator ends.
         flat = old.detach().reshape(len(old), -1)
         spare = range(len(old)) if self.keeps_ids else ()
         source = torch.full((self.rows,), -1, dtype=torch.long)
@@ -106,7 +107,7 @@ class RowMap:
             yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the rows of known tokens; of a table in a file, a part at a time."""
+        """Return the mean of the rows of known tokens; a table in a file is read in parts."""
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
@@ -139,7 +140,7 @@ class RowMap:
             "of the old tokenizer dropped": len(self.known) - len(self.kept),
             "spare": self.rows - len(self.kept) - len(self.pieces),
         }
-        return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+        return ", ".join(f"{number:,} {label}" for label, number in counts.items() if number)
 
 
 def _index(ids: Iterable[int]) -> torch.Tensor:
@@ -149,23 +150,23 @@ def _index(ids: Iterable[int]) -> torch.Tensor:
 
 
 def _wide(table: torch.Tensor) -> torch.dtype:
-    """Return what means are computed in."""
+    """Return the type in which means are computed."""
     import torch
 
     return torch.promote_types(table.dtype, torch.float32)
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Return which rows for ``old`` those for ``tokenizer`` begin from.
+    """Return the mapping from rows for ``old`` to rows for ``tokenizer``.
 
-    Tokens are the same if their bytes are. Special and added tokens are the same if their text is, or else if they play the
-    same part: eos, bos, pad or unk.
+    Ordinary tokens are the same if their bytes are. Special and added tokens are the same if their texts are, or else if
+    they have the same role: eos, bos, pad or unk.
 
     Args:
-        rows: How many the new embedding is to have.
+        rows: Number of rows of the new embedding.
 
     Raises:
-        SGPEError: the tokenizers differ, and one of them is not byte-level BPE, so that its tokens are no bytes.
+        SGPEError: the tokenizers differ, and one of them is not byte-level BPE.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -185,10 +186,10 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
 
 
 class _Tokens:
-    """A tokenizer's tokens by what they stand for: the bytes of ordinary ones, the text of special and added ones.
+    """A tokenizer's tokens by content: the bytes of ordinary tokens, the text of special and added tokens.
 
-    Read from the backend and not as a `BPETokenizer`, which refuses what it could not encode with exactly, such as BART's
-    ``<mask>`` and vocabularies without some bytes.
+    The tokens are read from the backend, because `BPETokenizer` refuses tokenizers that it could not encode with exactly,
+    such as those with BART's ``<mask>`` or without some bytes.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -199,7 +200,7 @@ class _Tokens:
         decoder = content.get("decoder") or {}
         kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
         where = f"{name} ({tokenizer.name_or_path})" if tokenizer.name_or_path else name
-        refusal = f"{where} is not byte-level BPE, so its tokens cannot be looked up in another one"
+        refusal = f"{where} is not byte-level BPE, so its tokens cannot be compared with those of another one"
         if content.get("model", {}).get("type") != "BPE" or "ByteLevel" not in kinds:
             raise SGPEError(refusal)
         self.added = {token["content"]: token["id"] for token in content["added_tokens"]}
@@ -209,7 +210,7 @@ class _Tokens:
         except NotByteLevelError as error:
             raise SGPEError(f"{refusal} ({error})") from None
         self._backend = Tokenizer.from_str(json.dumps({**content, "padding": None, "truncation": None}))
-        # An added token that the model merges out of bytes is an ordinary token, too.
+        # An added token that merging its bytes produces is also an ordinary token.
         for text in self.added.keys() & vocab.keys():
             token = bytes_spelled(text)
             if token and [piece.id for piece in self._backend.model.tokenize(text)] == [vocab[text]]:
@@ -217,9 +218,9 @@ class _Tokens:
         self._bytes_of = {id: token for token, id in self.ordinary.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return the ids of the ordinary tokens that spell each of ``tokens``, which are bytes; none if none do."""
+        """Return the ids of the ordinary tokens that spell each of ``tokens`` (bytes), or an empty list if none do."""
         given = list(tokens)
-        # Split and all. Where a normalizer, a prefix or a special token comes between, the merges alone do.
+        # First by the whole tokenizer; if a normalizer, a prefix or a special token interferes, by the merges alone.
         texts = [token.decode(errors="replace") for token in given]
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._spelling(token, encoding.ids) for token, encoding in zip(given, encodings, strict=True)]

@@ -1,6 +1,6 @@
-"""The tables of a model that have a row for each token: embedding, output, biases. They follow the tokenizer.
+"""The tables of a model with a row for each token: embedding, output, biases. They change with the tokenizer.
 
-`fit_embeddings` gives a model in memory the rows for another tokenizer, and `NewRows` trains some rows unlike the others.
+`fit_embeddings` gives a model in memory the rows for another tokenizer, and `NewRows` trains some rows separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MOST_MULTIPLE = 4096
-"""Larger ones would only be mistakes."""
+"""A limit that catches mistakes."""
 
 
 def fit_embeddings(
@@ -29,22 +29,22 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Replace the embedding and the output of a model that was trained with the tokenizer ``old`` by those for another.
+    """Replace the embedding and the output of a model trained with the tokenizer ``old`` by those for another tokenizer.
 
-    Rows follow their tokens, and those of new tokens begin at the mean of their old pieces
-    (`trainers.model_rows.embedding_rows`). So do ids in the configuration and the generation configuration;
-    bos, eos and pad become the tokenizer's, None where it has
-    none. If tokens and ids of both tokenizers are the same, the weights stay as they are, padded or not.
+    Rows follow their tokens, and rows of new tokens start at the mean of their old pieces
+    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration follow, too; bos,
+    eos and pad become the tokenizer's own, or None if it has none. If both tokenizers have the same tokens and ids, the
+    weights are unchanged, padded or not.
 
     Args:
-        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
-        start: Weighs the old rows that a new one begins from, as those of `trainers.model_rows.row_starts` do.
+        multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
+        start: Weights the old rows that a new row starts from, as in `trainers.model_rows.row_starts`.
 
     Returns:
-        What became of the rows, which `str` puts in words.
+        The mapping of the rows; `str` describes it in words.
 
     Raises:
-        SGPEError: ``multiple`` is below 1, the model's rows are not those of ``old``, one of two different tokenizers is not
+        SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, one of two different tokenizers is not
             byte-level, or the model has more than one embedding.
     """
     row_map = fitting_rows(len(model.get_input_embeddings().weight), tokenizer, old, multiple=multiple)
@@ -52,7 +52,7 @@ def fit_embeddings(
         row_map = start(row_map)
     if not row_map.changes_nothing:
         _apply(row_map, model, tokenizer)
-    text = model.config.get_text_config()  # in models of images one of its own
+    text = model.config.get_text_config()  # image models have a separate one
     configs = [model.config, *[text] * (text is not model.config), model.generation_config]
     for config in filter(None, configs):
         for name, value in moved_ids(vars(config), row_map, tokenizer).items():
@@ -63,20 +63,20 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Return which rows for ``old`` those for ``tokenizer`` begin from, in a model that has ``present`` of them.
+    """Return the mapping from rows for ``old`` to rows for ``tokenizer``, in a model that has ``present`` rows.
 
-    Where all old tokens keep their ids, the model keeps all rows that it has, spare ones too.
+    If all old tokens keep their ids, the model keeps all its rows, spare ones included.
 
     Raises:
-        SGPEError: as `fit_embeddings`.
+        SGPEError: as for `fit_embeddings`.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
-        raise SGPEError(f"rows can be padded to a multiple of 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
+        raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
     needed = embedding_rows(old, multiple=1)
-    if not needed <= present <= 2 * needed + max(multiple, 64):  # it may have spare ones, but not as many as tokens
+    if not needed <= present <= 2 * needed + max(multiple, 64):  # spare rows are fine, but not more than tokens
         raise SGPEError(
             f"the model has {present:,} rows for tokens, and its own tokenizer {needed:,} ids: they do not belong together. "
-            "Give the tokenizer that it was trained with"
+            "Give the tokenizer that the model was trained with"
         )
     row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=1))
     least = max(row_map.rows, present) if row_map.keeps_ids else row_map.rows
@@ -91,34 +91,34 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
         model.resize_token_embeddings(row_map.rows, mean_resizing=False)
     except NotImplementedError:
         raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
-    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing replaces it by one in 32 bits
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing makes it a tensor in 32 bits
         model.final_logits_bias = bias.to(rows[-1].dtype)
     with torch.no_grad():
         for table, new in zip(tables_of(model), rows, strict=True):
             table.copy_(new)
     for module in model.modules():
-        # The row of a padding_idx gets no gradient.
+        # The row of padding_idx gets no gradient.
         if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
             module.padding_idx = None if module.padding_idx is None else tokenizer.pad_token_id
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors with a row for each id: the embedding, the output if it is not tied, and the output's biases."""
+    """Return the tensors with a row for each id: the embedding, the output unless it is tied, and the output's biases."""
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
     if output is not None:
         tables += [output.weight] * (output.weight is not embedding)
         tables += [output.bias] * (getattr(output, "bias", None) is not None)
-    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, of one row
+    if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, which has one row
         tables.append(bias[0])
     return tables
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return the ids of tokens in a configuration that are others for another tokenizer: name → value.
+    """Return the token ids of a configuration that change with the tokenizer: name → new value.
 
-    Every id follows its token. bos, eos and pad become the tokenizer's, None where it has none; but if it was extended, so
-    that all old tokens keep their ids, nothing changes.
+    Every id follows its token; bos, eos and pad become the tokenizer's own, or None if it has none. Nothing changes if all
+    old tokens keep their ids in an extended tokenizer.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
@@ -131,7 +131,7 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
             changed[name] = [moved[id] for id in value if id in moved] or None
     for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
         id, present = getattr(tokenizer, role), changed.get(role, config.get(role))
-        if not (isinstance(present, list) and id in present):  # of several that end texts all do
+        if not (isinstance(present, list) and id in present):  # keep a list of ids that includes the token
             changed[role] = id
     if config.get("is_encoder_decoder") and changed.get(start := "decoder_start_token_id", config.get(start)) is None:
         changed[start] = tokenizer.pad_token_id
@@ -139,28 +139,28 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """Return how many rows an embedding needs for a tokenizer's ids and gaps, rounded up to ``multiple``."""
+    """Return the number of embedding rows that a tokenizer's ids need, gaps included, rounded up to ``multiple``."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that a tokenizer got when it was extended last; none if it was not."""
-    said = tokenizer.init_kwargs.get("sgpe")
-    extensions = said.get("extensions") if isinstance(said, dict) else None
+    """Return the ids that the last extension of a tokenizer added; an empty list if it was not extended."""
+    metadata = tokenizer.init_kwargs.get("sgpe")
+    extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
     ranges = extensions[-1].get("new_ids", []) if extensions else []
     return [id for first, last in ranges for id in range(first, last + 1)]
 
 
 class NewRows:
-    """Some rows of a model's tables as parameters of their own, for an optimizer to treat unlike the others.
+    """Some rows of a model's tables as separate parameters, so that an optimizer can treat them differently.
 
-    Before each step of the optimizer that it is attached to, the rows' gradients move to these parameters, and after it the
-    parameters are written back. So the rest of the table can have another learning rate, or none.
+    Before each step of the attached optimizer, the rows' gradients move to these parameters; after the step, the parameters
+    are written back. So the rest of the table can have another learning rate, or be frozen.
 
     Args:
-        model: On the device where it is trained.
-        ids: Of the rows.
+        model: The model, on the device where it is trained.
+        ids: Ids of the rows.
     """
 
     def __init__(self, model: PreTrainedModel, ids: Sequence[int]) -> None:
@@ -171,13 +171,13 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Let the optimizer's steps be as described from now on."""
+        """Make the optimizer's steps move gradients and write rows back from now on."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
         optimizer.register_step_post_hook(lambda *_: self._write_back())
 
     def _take_gradients(self) -> None:
         for table, rows in zip(self._tables, self.parameters, strict=True):
-            rows.data.copy_(table.detach()[self._index])  # a checkpoint may have been loaded since
+            rows.data.copy_(table.detach()[self._index])  # a checkpoint may have been loaded meanwhile
             rows.grad = None
             if table.grad is not None:
                 rows.grad = table.grad[self._index]
@@ -189,26 +189,26 @@ class NewRows:
 
 
 PARTS = ("all", "ends", "embeddings", "new-rows")
-"""What of a model is trained: everything; the tables and the first and the last layer; the tables; the new rows alone."""
+"""The parts of a model to train: everything; the tables and the first and last layer; the tables; only the new rows."""
 
 
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and what is to be attached to it; other parameters are frozen.
+    """Return groups of parameters for an optimizer, and `NewRows` to attach to it, if any. All other parameters are frozen.
 
     Args:
         parts: One of `PARTS`.
-        ids: Of the new rows, on which nothing else depends if they have no learning rate of their own.
-        rows_learning_rate: Of new rows; None for that of all others.
+        ids: Ids of the new rows. They only matter for ``new-rows``, or with ``rows_learning_rate``.
+        rows_learning_rate: Learning rate of the new rows; None for the same as all others.
 
     Raises:
-        SGPEError: there are no such parts, or no new rows where they are asked for.
+        SGPEError: ``parts`` is unknown, or new rows are requested and there are none.
     """
     if parts not in PARTS:
-        raise SGPEError(f"parts to train: {parts!r} is none of {', '.join(PARTS)}")
+        raise SGPEError(f"unknown parts to train {parts!r}: known are {', '.join(PARTS)}")
     if not ids and (parts == "new-rows" or rows_learning_rate is not None):
-        raise SGPEError("there are no new rows to train: the model has all, and the tokenizer was not extended")
+        raise SGPEError("there are no new rows to train: extend the tokenizer first, or leave out the options for new rows")
     tables = [table for table in tables_of(model) if table.requires_grad]
     if parts != "all":
         kept = [*tables, *(parameter for layer in _ends_of(model) * (parts == "ends") for parameter in layer.parameters())]
@@ -223,11 +223,11 @@ def parameter_groups(
 
 
 def _ends_of(model: PreTrainedModel) -> list[torch.nn.Module]:
-    """Return the first layer and the last."""
+    """Return the first and the last layer."""
     from torch.nn import ModuleList
 
     number = getattr(model.config, "num_hidden_layers", 0)
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:
             return [module[0], module[-1]]
-    raise SGPEError(f"{type(model).__name__} has no list of layers, of which the first and the last could be trained")
+    raise SGPEError(f"{type(model).__name__} has no list of layers: its first and last layer cannot be trained alone")

@@ -1,7 +1,7 @@
-"""A model in files follows its tokenizer: rows for other tokens, and all else bit for bit as it is.
+"""Changing the tokenizer of a model in files: new rows for tokens, and everything else bit for bit the same.
 
-Nothing is loaded as a model: tables are read in place and written some thousand rows at a time, and all other tensors
-are copied. So memory holds little more than the rows in hand, however large the model is, and time grows with its size.
+No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied. So
+memory does not grow with the model, and time grows with its size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# What is copied besides weights, configuration and the new tokenizer: processors, code, licences.
+# Files copied in addition to weights, configuration and the new tokenizer: processors, code, licences.
 _COPIED = ("*.json", "*.py", "LICENSE*", "NOTICE*")
 _NOT_COPIED = {
     *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -49,16 +49,16 @@ _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"
 
 @dataclass(frozen=True)
 class Transplant:
-    """What became of a model.
+    """The result of a transplant.
 
     Attributes:
-        out: Its folder.
-        row_map: Where its rows come from.
+        out: The folder of the model.
+        row_map: The mapping of its rows.
         tables: Names of the tensors with a row for each token, the embedding first.
-        auto_class: The class of transformers that loads it: an Auto class if it generates text, else its own.
-        tied: Whether the embedding is the output, too.
+        auto_class: The class of transformers that loads the model: an Auto class if it generates text, else its own class.
+        tied: Whether the output shares the embedding.
         tokenizer: The new tokenizer.
-        old_tokenizer: The one that the model had.
+        old_tokenizer: The tokenizer before.
     """
 
     out: Path
@@ -71,12 +71,12 @@ class Transplant:
 
     @property
     def modules_to_save(self) -> list[str]:
-        """What PEFT's ``LoraConfig(modules_to_save=…)`` must name, so that an adapter trains and keeps the new rows."""
+        """Names for PEFT's ``LoraConfig(modules_to_save=…)``, with which an adapter trains and keeps the new rows."""
         return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
 
     @property
     def lora(self) -> str:
-        """The same as arguments of ``LoraConfig``. A tied output would stay as it was but for the second, of PEFT 0.18."""
+        """Arguments of ``LoraConfig``. For a tied output, the second one (of PEFT 0.18) is needed to train it, too."""
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
@@ -92,30 +92,29 @@ def transplant(
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
-    """Write a model again for another tokenizer, with that tokenizer beside it.
+    """Write a copy of a model for another tokenizer, with that tokenizer next to it.
 
-    Rows follow their tokens; those of new tokens begin at the mean of the pieces that the model's own tokenizer cuts them
-    into, in the input embedding, in the output if it is not tied, and in its bias. Token ids in the configuration and the
-    generation configuration follow.
+    Rows follow their tokens, and rows of new tokens start at the mean of their pieces in the model's own tokenizer: in the
+    input embedding, in the output unless it is tied, and in its bias. Token ids in the configuration and the generation
+    configuration follow.
 
-    Where all old tokens keep their ids, no id of a configuration changes.
+    If all old tokens keep their ids, no id of a configuration changes.
 
     Args:
         model: Folder or repository on the Hub, with safetensors, in one file or in shards.
-        tokenizer: Folder or repository, of a tokenizer that was extended from the model's or of any other.
+        tokenizer: Folder or repository of the new tokenizer, extended from the model's tokenizer or any other.
         out: Folder to write to, new or empty.
-        overwrite: Or one with a model, which is replaced; files of other names stay.
-        start: Weighs the old rows that a new one begins from (`trainers.model_rows.row_starts`); None for their mean.
-        learn: Makes the new rows of each of the model's tables, in 32 bits, as
-            `trainers.model_rows.distillation.distilled_rows` does; None for those of ``start``.
-        multiple: Rows are added up to the next multiple of it, for which matrix multiplication is faster on GPUs.
-        model_tokenizer: That of the model, if it is not next to it.
-        describe: Makes further files beside the finished model, which it is given in a temporary folder: name → text.
+        overwrite: Whether ``out`` may have a model, which is replaced; files with other names stay.
+        start: Weights the old rows that a new row starts from (`trainers.model_rows.row_starts`); None for their mean.
+        learn: Makes the new rows of each of the model's tables, in 32 bits, like
+            `trainers.model_rows.distillation.distilled_rows`; None for the rows by ``start``.
+        multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
+        model_tokenizer: The tokenizer of the model, if it is not next to it.
+        describe: Makes further files (name → text) for the finished model, which it gets in a temporary folder.
 
     Raises:
-        SGPEError: a file is missing or damaged, the model's rows are not those of its tokenizer, a tokenizer is not
-            byte-level BPE, or ``out`` holds what would be lost. Nothing is written then, nor where ``describe`` raises an
-            error.
+        SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, a tokenizer is not byte-level
+            BPE, or ``out`` has files that would be lost. After any error, also one of ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -133,7 +132,7 @@ def transplant(
     except SGPEError as error:
         if model_tokenizer is not None:
             raise
-        raise SGPEError(f"{error}: name the model's own by --model-tokenizer") from None
+        raise SGPEError(f"{error}: name the model's own tokenizer by --model-tokenizer") from None
     new_tokenizer = load_tokenizer(os.fspath(tokenizer))
     try:
         row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
@@ -161,7 +160,7 @@ def transplant(
         done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
-        # Loaders would take the weights of the model that was here, in one file or in shards, for some of these.
+        # Loaders could mix up the old model's weights, in one file or in shards, with the new ones.
         there = {file.name for file in temporary.iterdir()}
         stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
     for file in stale:
@@ -170,28 +169,28 @@ def transplant(
 
 
 def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Make sure that there is nothing where the model is to be written; `transplant` does so, too.
+    """Check that writing a model would not replace other files; `transplant` does this, too.
 
     Args:
-        sources: What it is made from, which is never replaced.
-        overwrite: Anything else may be there.
+        sources: The sources of the model, which are never replaced.
+        overwrite: Whether other files may be replaced.
 
     Raises:
-        SGPEError: ``out`` has no name, is one of the sources, or is a folder that holds files.
+        SGPEError: ``out`` has no name, is one of the sources, or is a folder with files.
     """
     target = Path(out)
     if not os.fspath(out):
         raise SGPEError("this folder has no name: give a new folder, or an empty one")
     if target.is_dir() and target.resolve() in [Path(source).resolve() for source in sources]:
-        raise SGPEError(f"{out} is what the model is made from: give a new folder, or an empty one")
+        raise SGPEError(f"{out} is a source of the model: give a new folder, or an empty one")
     check_new_folder(out, overwrite=overwrite, whole=True)
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model, which is downloaded if it is none here.
+    """Return the folder of a model, downloading it if it is not local.
 
     Raises:
-        SGPEError: it is none.
+        SGPEError: there is no model.
     """
     if not os.fspath(model):
         raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
@@ -199,23 +198,23 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
     if not folder.is_dir() or not (folder / _CONFIG).exists():
         reason = why_no_model(folder)
         wanted = "give the folder of a model, with config.json and model.safetensors"
-        raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
+        raise SGPEError(f"{model}: {f'has no model{reason}' if reason else wanted}")
     return folder
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Return the names of the stored tensors that have a row for each token, the embedding first, and which of the model's
-    tables each is, as `tables_of` numbers them.
+    """Return the stored tensors with a row for each token, the embedding first: name → number of the model's table, in the
+    order of `tables_of`.
 
     Args:
-        model: The same without weights.
+        model: The model without weights.
 
     Raises:
-        SGPEError: a table is not there, or not as config.json says.
+        SGPEError: a table is missing, or does not match config.json.
     """
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     tables = tables_of(model)
-    # BART's bias is the only row of a tensor.
+    # BART's bias is a tensor with one row.
     names = [[name for name, one in every if one is table or one is table._base] for table in tables]
     found = {
         stored_name: number
@@ -224,18 +223,18 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
         if any(_same(stored_name, name, model) for name in ours)
     }
     for number in sorted({*range(len(tables))} - {*found.values()}):
-        # transformers has other names than files of an older layout, as for Gemma 3 and GPT-NeoX.
+        # Files of an older layout have other names than transformers has now, as for Gemma 3 and GPT-NeoX.
         shape = tuple(tables[number].shape)
         alike = [stored_name for stored_name, one in tensors.items() if stored_name not in found and one.shape == shape]
         if len(alike) != 1:
-            raise SGPEError(f"{folder}: its weights hold no {names[number][0]}, so there is nothing to make new rows from")
+            raise SGPEError(f"{folder}: its weights have no {names[number][0]}, so there are no rows to start from")
         found[alike[0]] = number
     for name, number in found.items():
         table, rows = tensors[name], len(tables[number])
         if table.type not in _KINDS:
-            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model as it was before that")
+            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model before quantization")
         if _rows_of(table) != rows:
-            raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, and config.json asks for {rows:,} rows")
+            raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, but config.json asks for {rows:,} rows")
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
@@ -245,7 +244,7 @@ def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return the model without its weights, of the class that its configuration names, or else a causal one."""
+    """Return the model without its weights, as the class that its configuration names, or else as a causal model."""
     import torch
     import transformers
 
@@ -273,7 +272,7 @@ def _made(name: str, table: Stored, row_map: RowMap, started: torch.Tensor | Non
 
 
 def _mapped(table: Stored) -> torch.Tensor:
-    """Return its rows, which are read from the file where they are used."""
+    """Return the rows of a table, which are read from the file when used."""
     import torch
 
     flat = (_rows_of(table), -1)
@@ -282,10 +281,10 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """Return the input embedding of a model in files, rows by width; only what is used of it is read.
+    """Return the input embedding of a model in files, rows by width. Rows are read when used.
 
     Raises:
-        SGPEError: as `transplant`.
+        SGPEError: as for `transplant`.
     """
     folder = _folder_of(model)
     tensors = stored(folder, any_type=True)
@@ -303,7 +302,7 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
 
 
 def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return a configuration with the new vocabulary's size and ids; models of images have one for their text in it."""
+    """Return a configuration with the new vocabulary size and ids, also in the text configuration of image models."""
     changed = {**config, **_moved(config, row_map, tokenizer)}
     text = config.get("text_config")
     if isinstance(text, dict):

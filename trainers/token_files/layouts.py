@@ -1,7 +1,7 @@
-"""Files of token ids: the layouts that training programs read, each as one record.
+"""Layouts of files of token ids that training programs read; each layout is one record.
 
-A corpus becomes several shards, each a file or a few whose names begin alike. A writer gets the tokens of one shard block by
-block and keeps no more than the lengths of its documents.
+A corpus is written as several shards. A shard is one file, or a few files with a common stem. A writer takes the tokens of
+one shard in blocks and only keeps the lengths of its documents in memory.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NARROW = "uint16"
-"""The type of ids in all layouts where they are small enough, which takes two bytes a token."""
+"""The type of small ids in all layouts, with two bytes per token."""
 
 MOST_NARROW = 1 << 16
-"""How many ids `NARROW` has room for."""
+"""The number of ids that fit `NARROW`."""
 
-# Lengths of documents in Megatron's index, and places in a row group of Parquet.
+# The limit on lengths of documents in Megatron's index, and on offsets in a row group of Parquet.
 _MOST_IN_DOCUMENT = (1 << 31) - 1
 _ROW_GROUP_TOKENS = 1 << 20
 
 
 class FlatFile:
-    """Tokens one after another in little-endian order, and nothing else. The other flat layouts are this with an index.
+    """Tokens in a row, little-endian, and nothing else. The other flat layouts add an index.
 
     Args:
-        stem: The path without its ending.
-        dtype: Name of NumPy's type of the ids.
+        stem: The path without its extension.
+        dtype: NumPy's name of the type of the ids.
 
     Attributes:
-        tokens: How many are written so far.
+        tokens: Number of tokens written so far.
         file: The open file.
     """
 
@@ -51,26 +51,26 @@ class FlatFile:
         self._ends: list[NDArray[np.int64]] = []
 
     def path(self, ending: str) -> Path:
-        """Return the path of the shard's file with this ending."""
+        """Return the path of the shard's file with this extension."""
         return self.stem.with_name(self.stem.name + ending)
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Write a block.
 
         Args:
-            tokens: Of the writer's type.
-            ends: Numbers of tokens of this block after which documents end, in order.
+            tokens: Ids of the writer's type.
+            ends: The positions in this block at which documents end, as numbers of tokens, in order.
         """
-        # NumPy's own way to write to a file has no words for a full disk.
+        # NumPy's own writing to files does not report a full disk.
         self.file.write(np.ascontiguousarray(tokens, np.dtype(self.dtype).newbyteorder("<")).data)
         self._ends.append(ends + self.tokens)
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write what can only be written once all tokens are known."""
+        """Write the parts that need all tokens to be known."""
 
     def close(self) -> None:
-        """Close the file, whether it is finished or not."""
+        """Close the file, finished or not."""
         self.file.close()
 
     def _all_ends(self) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """datatrove's layout: beside the tokens a file with the number of tokens up to each document's end, as uint64."""
+    """datatrove's layout: the tokens, and a second file with the end of each document as a number of tokens, as uint64."""
 
     ending = ".ds"
 
@@ -88,13 +88,14 @@ class EndsFile(FlatFile):
 
 
 class IndexedFile(FlatFile):
-    """Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``, a document a sequence."""
+    """Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``; each document a
+    sequence."""
 
-    # Its numbers for the types of ids.
+    # Megatron's codes for the types of ids.
     _CODES = {"int32": 4, NARROW: 8}
 
     def finish(self) -> None:
-        """Write the index: lengths in tokens, beginnings in bytes, and the sequences with which documents begin."""
+        """Write the index: lengths in tokens, starts in bytes, and the index of the first sequence of each document."""
         lengths = np.diff(self._all_ends(), prepend=0)
         _check_length(lengths, "the index of Megatron-LM")
         beginnings = (np.cumsum(lengths) - lengths) * np.dtype(self.dtype).itemsize
@@ -106,9 +107,9 @@ class IndexedFile(FlatFile):
 
 
 class ParquetRows:
-    """A row a document, with its ids in the column ``input_ids``; arguments and methods as for `FlatFile`.
+    """One row for each document, with its ids in the column ``input_ids``; arguments and methods as for `FlatFile`.
 
-    Rows wait for those that they are compressed with, so memory is that of a million tokens, or of the longest document.
+    Rows wait in memory until their row group is complete: a million tokens, or the longest document.
     """
 
     def __init__(self, stem: Path, dtype: str) -> None:
@@ -120,8 +121,8 @@ class ParquetRows:
         self._tokens = 0
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Take a block."""
-        # Where a row group ends depends on the documents alone, and not on where blocks end.
+        """Add a block."""
+        # The end of a row group must only depend on the documents, not on the ends of blocks.
         while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
             cut = int(ends[last])
             self._take(tokens[:cut], ends[: last + 1])
@@ -136,7 +137,7 @@ class ParquetRows:
         self._file.close()
 
     def close(self) -> None:
-        """Close the file, whether it is finished or not."""
+        """Close the file, finished or not."""
         self._file.close()
 
     def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
@@ -154,9 +155,9 @@ class ParquetRows:
         self._blocks, self._ends, self._tokens = [], [], 0
 
 
-def _check_length(lengths: NDArray[np.int64], what: str) -> None:
+def _check_length(lengths: NDArray[np.int64], limited: str) -> None:
     if (longest := int(lengths.max(initial=0))) > _MOST_IN_DOCUMENT:
-        raise SGPEError(f"a document has {longest:,} tokens, and {what} has room for 2**31 - 1: take another format")
+        raise SGPEError(f"a document has {longest:,} tokens, but {limited} has room for 2**31 - 1: choose another format")
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -171,13 +172,13 @@ class TokenFormat:
     """One layout of files of token ids.
 
     Attributes:
-        name: As ``hf-sgpe tokenize --format`` takes it.
-        endings: Of the names of a shard's files, without which it is not complete.
-        holds: What it is for, in half a sentence.
-        writer: Path without ending, and type of the ids → an object with the methods of `FlatFile`.
-        keeps_ends: It says where documents end, so that no token has to.
-        wide: The type of ids where `NARROW` has no room for them.
-        packages: What it needs besides NumPy.
+        name: Name for ``hf-sgpe tokenize --format``.
+        endings: Extensions of the files of a complete shard.
+        holds: Purpose of the layout, as a phrase.
+        writer: Path without extension, and type of the ids → an object with the methods of `FlatFile`.
+        keeps_ends: Whether the layout records the ends of documents, so that they need no end token.
+        wide: The type of ids that do not fit `NARROW`.
+        packages: Required packages in addition to NumPy.
     """
 
     name: str
@@ -189,7 +190,7 @@ class TokenFormat:
     packages: tuple[str, ...] = ()
 
     def dtype(self, ids: int) -> str:
-        """Return the type for ids from 0 up to, but not including, ``ids``.
+        """Return the type for ids from 0 to ``ids - 1``.
 
         >>> TOKEN_FORMATS["megatron"].dtype(65_536), TOKEN_FORMATS["megatron"].dtype(65_537)
         ('uint16', 'int32')
@@ -198,25 +199,25 @@ class TokenFormat:
 
 
 TOKEN_FORMATS: dict[str, TokenFormat] = {}
-"""Name → record; `add_token_format` adds to it."""
+"""Name → layout; `add_token_format` adds to it."""
 
 
 def add_token_format(form: TokenFormat) -> None:
-    """Make a layout known to ``hf-sgpe tokenize``.
+    """Register a layout for ``hf-sgpe tokenize``.
 
     Raises:
-        SGPEError: its name is taken.
+        SGPEError: the name is in use.
     """
     if form.name in TOKEN_FORMATS:
-        raise SGPEError(f"a format of tokens cannot be called {form.name!r}: there is one of that name")
+        raise SGPEError(f"the name {form.name!r} of a token format is in use: choose another name")
     TOKEN_FORMATS[form.name] = form
 
 
 def token_format(name: str) -> TokenFormat:
-    """Return the layout of this name.
+    """Return the layout with a name.
 
     Raises:
-        SGPEError: there is none, or a package that it needs is not installed.
+        SGPEError: there is no such layout, or a package that it needs is not installed.
     """
     from importlib.util import find_spec
 

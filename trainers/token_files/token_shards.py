@@ -1,8 +1,8 @@
-"""Tokenizing a corpus in parts, each into its own shards: what one worker does, and what a folder of tokens says of itself.
+"""Tokenizing a corpus in parts, each into its own shards: the work of one worker, and the records in a folder of tokens.
 
-A part is a few files, or one that is large; it does not depend on who does it. A shard ends with a document, gets its name
-when it is complete, and is then noted in the progress of its part. So whoever goes on reads past the documents of the shards
-that are there, and makes the next one as it would have been.
+A part is one large file or a few small ones; it does not depend on the worker. A shard ends at the end of a document, gets
+its final name when it is complete, and is then noted in the progress of its part. So a continued run skips the documents of
+the existing shards and makes the next shard as an uninterrupted run would.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-"""The file of a folder of tokens that says what they are, and once all are there how many."""
+"""The file in a folder of tokens that records their settings and, when all shards are complete, their totals."""
 
 SHARD_TOKENS = 100_000_000
-"""After how many tokens a shard ends with the next document."""
+"""The default number of tokens after which a shard ends with the next end of a document."""
 
 _PROGRESS = ".progress"
-# On disk. Several processes share a corpus by parts, and the threads of a process share a part.
+# Bytes of a part on disk. Processes share a corpus by parts, and the threads of a process share a part.
 _PART_BYTES = 128 << 20
-# Of text, which a worker encodes at a time.
+# Characters of text that are encoded at a time.
 _BATCH_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard that is complete.
+    """A complete shard.
 
     Attributes:
-        name: Of its files, without their endings: numbers of the part and of the shard in it.
-        documents: How many.
-        tokens: How many, those that end documents included.
+        name: Common stem of its files: the number of the part, and of the shard in the part.
+        documents: Number of documents.
+        tokens: Number of tokens, tokens that end documents included.
         text_bytes: Bytes of the text, in UTF-8.
-        files: Name → size in bytes.
+        files: Name of each file → its size in bytes.
     """
 
     name: str
@@ -69,20 +69,20 @@ class Shard:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """What there is of a part: its shards, and whether these are all."""
+    """The complete shards of a part, and whether these are all."""
 
     shards: tuple[Shard, ...] = ()
     complete: bool = False
 
     @property
     def documents(self) -> int:
-        """How many documents the shards have."""
+        """Number of documents in the shards."""
         return sum(shard.documents for shard in self.shards)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Texts, and the numbers of those that begin their document and of those that end it."""
+    """Texts, the indices of texts that begin a document, and the indices of texts that end one."""
 
     texts: list[str]
     first: list[int]
@@ -91,7 +91,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Tokens; after how many of them documents end; and the bytes of text up to each of those places, and in all."""
+    """Tokens; the ends of documents among them; the bytes of text up to each of these ends; and all bytes of text."""
 
     tokens: NDArray[Any]
     ends: NDArray[np.int64]
@@ -99,7 +99,7 @@ class _Piece:
     text_bytes: int
 
     def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
-        """Split the tokens after a document that ends here."""
+        """Split the tokens after a document that ends among them."""
         tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
         return (
             _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
@@ -113,7 +113,7 @@ class _Piece:
 
 
 class TokenizingJob:
-    """What becomes of a corpus; arguments and errors as for `trainers.tokenize_corpus`."""
+    """The tokenizing of one corpus; arguments and errors as for `trainers.tokenize_corpus`."""
 
     def __init__(
         self,
@@ -131,22 +131,22 @@ class TokenizingJob:
         if shard_tokens < 1:
             raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
         if not os.fspath(out):
-            raise SGPEError("the folder to write to must have a name")
+            raise SGPEError("the folder to write to must have a name: give a new or an empty folder")
         self.out = Path(out)
         if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
             raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")
         corpus = Corpus.of(files, text_field=text_field)
         if corpus.streams or corpus.counts:
-            raise SGPEError("only files are tokenized, which can be read again to go on: save other texts first")
+            raise SGPEError("only files can be tokenized, because a run may have to read them again: save other texts first")
         if not corpus.files:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
         for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
-                raise SGPEError(f"{file}: is no plain file, which can be read again to go on: save what it gives first")
+                raise SGPEError(f"{file}: not a regular file, which can be read again: save its text to a file first")
         here = self.out.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:
-            raise SGPEError(f"{self.out} is the corpus, or has all of it: give another folder to write to")
+            raise SGPEError(f"{self.out} is the corpus, or contains all of it: give another folder to write to")
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
         self.end_id = self._end_id(end_token)
         self.begin_id = self._begin_id()
@@ -165,7 +165,7 @@ class TokenizingJob:
             "lines": lines,
             "text_field": self.corpus.text_field,
             "shard_tokens": shard_tokens,
-            "part_bytes": _PART_BYTES,  # another version may divide the corpus otherwise
+            "part_bytes": _PART_BYTES,  # other versions may divide the corpus differently
             "sources": list(map(_source, others)),
         }
 
@@ -173,9 +173,7 @@ class TokenizingJob:
         known = self.tokenizer.data.added_ids
         if end_token is False:
             if not self.form.keeps_ends:
-                raise SGPEError(
-                    f"the format {self.form.name} does not keep where documents end: they need a token at the end"
-                )
+                raise SGPEError(f"the format {self.form.name} does not record the ends of documents: give an end token")
             return None
         if end_token is True:
             if self.tokenizer.eos_token_id is None:
@@ -184,12 +182,11 @@ class TokenizingJob:
                 raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has}){none}")
             return int(self.tokenizer.eos_token_id)
         if end_token not in known:
-            raise SGPEError(f"no special token {end_token!r} to end documents: there are {', '.join(known) or 'none'}")
+            raise SGPEError(f"no special token {end_token!r} to end documents: known are {', '.join(known) or 'none'}")
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the token that begins texts, where the tokenizer puts it before a text, and it does not end the one
-        before."""
+        """Return the token that begins texts, if the tokenizer puts it before each text and it does not end documents."""
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
         return bos if is_put and bos != self.end_id else None
@@ -197,7 +194,7 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Make the folder, or checks that what is in it is of the same job; returns what there is of each part.
+        """Create the folder, or check that its contents belong to this job; return the progress of each part.
 
         Raises:
             SGPEError: the folder has other files, or tokens made with other settings.
@@ -219,14 +216,14 @@ class TokenizingJob:
             parts = [self._there_is(shards, complete=True) for shards in noted]
         except (KeyError, IndexError, TypeError, AttributeError):
             raise SGPEError(f"{manifest}: damaged: remove the folder, or give another one") from None
-        if not all(part.complete for part in parts):  # somebody has removed a file
+        if not all(part.complete for part in parts):  # a file is missing
             for number, part in enumerate(parts):
                 self._note(number, part)
             write_json(manifest, {"settings": self.settings, "complete": False})
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals when all parts are complete, and return them."""
+        """Write the totals, and return them; call this when all parts are complete."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -235,7 +232,7 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Remove what says how far the job is, if there is no shard that another run could go on behind."""
+        """Remove the records of progress if there is no complete shard after which another run could continue."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
@@ -245,12 +242,12 @@ class TokenizingJob:
             wanted = self.settings[name]
             if name == "sources":
                 other = next(one or other for one, other in zip_longest(wanted, found) if one != other)
-                said = f"of another corpus ({other['name']} is another file, or has changed)"
+                difference = f"of another corpus ({other['name']} is another file, or has changed)"
             elif name == "tokenizer":
-                said = "by another tokenizer"
+                difference = "by another tokenizer"
             else:
-                said = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is asked for"
-            raise SGPEError(f"{self.out}: has tokens made {said}: give another --out, or remove this folder")
+                difference = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is requested"
+            raise SGPEError(f"{self.out}: has tokens made {difference}: give another --out, or remove this folder")
 
     def _noted(self, part: int) -> PartProgress:
         file = self._note_of(part)
@@ -263,10 +260,10 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the shards up to the first that has lost a file, or a part of one."""
+        """Return the shards before the first one with a missing or incomplete file."""
         shards: list[Shard] = []
-        for one in noted:
-            shard = Shard(**one)
+        for entry in noted:
+            shard = Shard(**entry)
             for name, size in shard.files.items():
                 file = self.out / name
                 if not file.is_file() or file.stat().st_size != size:
@@ -282,12 +279,12 @@ class TokenizingJob:
     def run_part(
         self, part: int, progress: PartProgress, *, threads: int = 1, on_progress: Progress | None = None
     ) -> PartProgress:
-        """Make the shards of a part that are not there yet.
+        """Make the missing shards of a part.
 
         Args:
-            progress: What there is of it.
-            threads: How many encode, besides the one that reads and writes; 1 for that one alone.
-            on_progress: Called with the number of bytes read, as on disk; an error that it raises ends the work.
+            progress: The existing shards of the part.
+            threads: Number of threads that encode, in addition to the one that reads and writes; 1 for only that one.
+            on_progress: Called with the number of bytes read, counted on disk; if it raises an error, the work ends.
         """
         shards = list(progress.shards)
         batches = self._batches(part, progress.documents, on_progress)
@@ -301,8 +298,8 @@ class TokenizingJob:
         return done
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
-        """Yield the texts of a part without its first ``skip`` documents."""
-        # Of other patterns nobody knows where a text may be cut.
+        """Yield batches of the texts of a part without its first ``skip`` documents."""
+        # It is unknown where text can be cut for other patterns.
         known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
         first: list[int] = []
@@ -338,7 +335,7 @@ class TokenizingJob:
         if threads == 1:
             yield from map(self._encode, batches)
             return
-        self.tokenizer.encode("")  # what encoding needs is made once, and not by each of the threads
+        self.tokenizer.encode("")  # initializes the encoder once, before the threads use it
         with ThreadPoolExecutor(threads) as pool:
             yield from in_turn(pool, self._encode, batches, 2 * threads)
 
@@ -349,7 +346,7 @@ class TokenizingJob:
         tokens, ends = ids.astype(self.dtype), text_ends[last]
         if self.begin_id is not None:
             tokens = np.insert(tokens, np.append(0, text_ends)[first], self.begin_id)
-            # With the document's own.
+            # Count the begin token of the document itself, too.
             ends = ends + np.searchsorted(first, last, side="right")
         if self.end_id is not None:
             tokens = np.insert(tokens, ends, self.end_id)
@@ -357,7 +354,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Yield the pieces, cut where a shard ends, and whether one ends there."""
+        """Yield the pieces, cut at the ends of shards, each with whether a shard ends after it."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -369,7 +366,7 @@ class TokenizingJob:
                 tokens += len(piece.tokens)
 
     def _shard(self, name: str, pieces: Iterable[tuple[_Piece, bool]]) -> Shard:
-        """Write the pieces up to where the shard ends."""
+        """Write the pieces of one shard."""
         documents = tokens = text_bytes = 0
         with atomic_directory(self.out) as folder:
             with closing(self.form.writer(folder / name, self.dtype)) as writer:
@@ -386,7 +383,7 @@ class TokenizingJob:
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """Return the files in the order in which they are given, some together that are not large."""
+    """Return the files in their order, grouped into parts: a large file alone, small files together."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:
@@ -399,7 +396,7 @@ def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
 
 
 def _source(file: CorpusFile) -> dict[str, Any]:
-    # A file may change and keep its size; on the Hub its address has the commit.
+    # A file can change and keep its size; the address of a file on the Hub has the commit.
     return source_of(file) | ({"changed": file.stat().st_mtime_ns} if isinstance(file, Path) else {})
 
 

@@ -1,8 +1,8 @@
-"""Tokenizers that are fair to the languages they are for: how much the text of each should count, or whose turn a merge is.
+"""Tokenizers that are fair to their languages, by weights for the text of each, or by a language's turn at each merge.
 
-Held-out texts say what a language pays. Where they are translations of each other (as many lines in each), it is the number
-of tokens; else the number of tokens beside those of a tokenizer of the same size that learned from this language alone.
-Which corpora serve which text is seen in the words that they share.
+Held-out texts measure the cost of each language. If they are translations of each other (with equal numbers of lines), the
+cost is the number of tokens. Otherwise it is the ratio to the tokens of a tokenizer of the same size that learned from this
+language alone. Shared words show which corpora are in the language of a held-out text.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 PRICE = 0.005
-"""Share of more tokens, over all held-out texts, that fairness may cost unless the user says otherwise."""
+"""The default limit on the share of additional tokens, over all held-out texts, that fairness may cost."""
 
 WAYS = ("weights", "merges")
-"""How to balance: by weights for the corpora of each language, or by Parity-aware BPE."""
+"""The ways to balance: by weights for the corpora of each language, or by the merges of Parity-aware BPE."""
 
 _ROUNDS = 12
-# By what power of its cost, beside the mean, a language's weight grows in a round. Twice the weight saves a language some
-# two to four per cent of its tokens, so weights have to move much further than costs.
+# In each round, a language's weight is multiplied by this power of its cost relative to the mean. Doubling a weight saves
+# the language some two to four per cent of its tokens, so weights have to move much further than costs.
 _FIRST_STEP = 6.0
 _SMALLEST_STEP = 0.5
-# Three digits of it are the six decimals that weights have.
+# With three digits it has the six decimals that weights can have.
 _LEAST_WEIGHT = 0.0001
-# Of a language's running words, beside the corpus that has the most. English in source code has about 0.8.
+# The least share of a text's running words, relative to the best corpus. English in source code has about 0.8.
 _SHARE_OF_BEST = 0.9
-# Of a text's running words that its corpora must have. Of another language they have up to 0.2: numbers, punctuation, names.
+# The least share of a text's running words that its corpora must have. Corpora of another language have up to 0.2: numbers,
+# punctuation, names.
 _LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
-    """One set of weights, and what each held-out text costs with it.
+    """One set of weights, and the cost of each held-out text with it.
 
     Attributes:
-        weights: Name of a corpus → how much its words count.
+        weights: Name of a corpus → weight of its words.
         tokens: Name of a held-out text → its tokens.
-        costs: The same for what `gini` and `parity` compare.
+        costs: Name of a held-out text → its cost, which `gini` and `parity` compare.
     """
 
     weights: dict[str, float]
@@ -63,29 +64,29 @@ class Trial(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Tokens of all held-out texts."""
+        """Number of tokens of all held-out texts."""
         return sum(self.tokens.values())
 
     @property
     def gini(self) -> float:
-        """How unequal the costs are."""
+        """Inequality of the costs, as a Gini coefficient."""
         return gini(self.costs.values()) or 0.0
 
     @property
     def parity(self) -> float:
-        """The greatest cost divided by the least."""
+        """Ratio of the greatest cost to the least."""
         return max(self.costs.values()) / min(self.costs.values())
 
 
 class Balanced(NamedTuple):
-    """A tokenizer that is fair to some languages, and what was tried on the way to it.
+    """A tokenizer that is fair to some languages, and the trials of the search for it.
 
     Attributes:
-        tokenizer: What was trained; its ``metadata`` says how it was balanced.
-        words: What it was trained on: the words of all corpora, weighted.
-        languages: Name of a held-out text → the corpora that serve it.
-        trials: In order; the first is where every corpus counts as given.
-        best: The one that was taken.
+        tokenizer: The trained tokenizer; its ``metadata`` records how it was balanced.
+        words: The words of all corpora that it was trained on, weighted.
+        languages: Name of a held-out text → the corpora in its language.
+        trials: All trials in order; the first has the given weights.
+        best: The chosen trial.
     """
 
     tokenizer: BPETokenizer
@@ -107,22 +108,26 @@ def train_balanced(
 ) -> Balanced:
     """Train a tokenizer that is fair to languages: by weights for their corpora, or by Parity-aware BPE.
 
-    By weights it is the fairest that costs no more than a price, or the cheapest that is fair enough. The search starts with
-    the weights of ``config`` (1 for the rest), trains, and lets languages that pay more than the mean count more; up to 12
-    times. By merges: `train_from_counts` with languages. The same input gives the same tokenizer.
+    By weights, the result is the fairest tokenizer within a price, or the cheapest within a parity. The search starts with
+    the weights of ``config`` (1 by default). In each of up to 12 rounds it trains, then raises the weights of languages that
+    cost more than the mean. By merges, the result is that of `train_from_counts` with languages. The same input gives the
+    same tokenizer.
 
     Args:
-        counts: Name of a corpus → its words; a language may have several, whose weights then move together.
-        texts: Name of a held-out text → its lines, one text for each language.
-        config: What is to be trained.
+        counts: Name of a corpus → its words. A language can have several corpora, whose weights then move together.
+        texts: Name of a held-out text → its lines; one text for each language.
+        config: Settings of the tokenizer.
         by: One of `WAYS`.
-        price: For weights: how many more tokens all texts together may take than at the start, as a share; None is `PRICE`.
-        parity: In place of a price: take the fewest tokens with which no text costs more than so many times another.
-        progress: Show a bar on stderr; None shows it only on a terminal.
+        price: For weights: the greatest share of additional tokens, over all texts, compared with the start; None for
+            `PRICE`.
+        parity: Instead of a price: the greatest ratio of two texts' costs; of the trials within it, the one with the fewest
+            tokens is chosen.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: there are fewer than two texts, one is empty or of no corpus's language, no weights reach ``parity``, a
-            weight of ``config`` matches no corpus, or a corpus has no word of any text and so no language to choose merges.
+        SGPEError: there are fewer than two texts, a text is empty or no corpus is in its language, no weights reach
+            ``parity``, a weight of ``config`` matches no corpus, or a corpus shares no word with any text, so that no
+            language can learn from it by merges.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
@@ -132,12 +137,12 @@ def train_balanced(
     nearest, languages = _languages(counts, texts, config)
     foreign = [corpus for corpus in counts if corpus not in nearest]
     if by == "merges" and foreign:
-        raise SGPEError(f"{foreign[0]}: has no word of any held-out text, so no language learns from it: leave it out")
+        raise SGPEError(f"{foreign[0]}: shares no word with any held-out text, so no language learns from it: leave it out")
     rounds = _ROUNDS if by == "weights" else 2
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
         alone = dict.fromkeys(texts, 1.0)
         if not _translations(texts):
-            logger.warning("the held-out texts differ in their numbers of lines, so they are not taken for translations")
+            logger.warning("the held-out texts differ in their numbers of lines, so they are not treated as translations")
             for name, corpora in languages.items():
                 own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
                 alone[name] = _tokens(own, texts[name])
@@ -162,19 +167,20 @@ def train_balanced(
             best = trial(given, tokenizer)
             trials = [first, best]
         else:
-            known = {tuple(given.values()): first}
+            done = {tuple(given.values()): first}
 
             def with_logs(logs: Mapping[str, float]) -> Trial:
                 weights = _weights(counts, languages, given, logs)
-                if (key := tuple(weights.values())) not in known:
-                    known[key] = trial(weights, train(weights))
-                return known[key]
+                if (key := tuple(weights.values())) not in done:
+                    done[key] = trial(weights, train(weights))
+                return done[key]
 
             trials = _search(first, with_logs, price, parity)
             best = _best(trials, price, parity)
             tokenizer = train(best.weights)
     costs = {
-        when: {"tokens": one.total, "gini": round(one.gini, 4)} for when, one in {"before": first, "after": best}.items()
+        when: {"tokens": trial.total, "gini": round(trial.gini, 4)}
+        for when, trial in {"before": first, "after": best}.items()
     }
     data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": {"by": by, **costs}})
     return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, trials, best)
@@ -189,38 +195,38 @@ def balance_corpus(
     workers: int | None = None,
     **how: Any,
 ) -> Balanced:
-    """Count each file of a corpus by itself, and train a tokenizer that is fair to the languages of the held-out files.
+    """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
 
     Args:
-        by: As for `train_balanced`, which takes ``how``, too; so are errors.
+        by: As for `train_balanced`, and so are ``how`` and the errors; None for weights.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
-    # Weights are published with the tokenizer, so folders are named only where they tell files apart.
+    # Weights are published with the tokenizer, so folders are only named if file names repeat.
     words = {name: count_corpus(part, config, workers=workers) for name, part in corpus.parts().items()}
     return train_balanced(words, texts, config, by=by or WAYS[0], **how)
 
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:
     if by not in WAYS:
-        raise SGPEError(f"there is no balancing by {by!r}: known are {' and '.join(WAYS)}")
+        raise SGPEError(f"unknown way to balance {by!r}: known are {' and '.join(WAYS)}")
     if len(texts) < 2:
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():
         if isinstance(lines, str):
-            raise SGPEError(f"{name}: give its lines, not one text")
+            raise SGPEError(f"{name}: give a list of its lines, not one text")
         if not any(line.strip() for line in lines):
-            raise SGPEError(f"{name}: holds no text to balance by")
+            raise SGPEError(f"{name}: has no text to balance by")
     if by == "merges" and not _translations(texts):
-        raise SGPEError("balancing by merges needs translations: texts that have the same lines in every language")
+        raise SGPEError("balancing by merges needs translations: give texts that have the same lines in every language")
     for name, value in {"price": price, "parity": parity}.items():
         if by == "merges" and value is not None:
-            raise SGPEError(f"a {name} is for balancing by weights: by merges, the dearest language always goes first")
+            raise SGPEError(f"{name} is only for balancing by weights: leave it out")
     if price is not None and parity is not None:
         raise SGPEError("give a price of balance or a parity, not both")
     if price is not None and not 0 <= price < inf:
-        raise SGPEError(f"the price of balance must be a share of tokens from 0 on, not {price!r}")
+        raise SGPEError(f"the price of balance must be a share of tokens of at least 0, not {price!r}")
     if parity is not None and not 1 <= parity < inf:
-        raise SGPEError(f"parity must be a ratio from 1 on, not {parity!r}")
+        raise SGPEError(f"parity must be a ratio of at least 1, not {parity!r}")
 
 
 def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
@@ -228,9 +234,11 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
-    """Try weights, given as logarithms of their ratio to the first ones, each a step further towards equal costs. Where
-    that is no fairer, or costs more than the price, or is fairer than is asked for, it goes on from the last with half
-    the step."""
+    """Try weights, as logarithms of their ratio to the first weights; each trial is a step towards equal costs.
+
+    If a step is no fairer, exceeds the price, or is fairer than ``parity`` requires, return to the last good weights and
+    halve the step.
+    """
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
     while len(trials) < _ROUNDS and step >= _SMALLEST_STEP:
@@ -262,8 +270,8 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return the weights of all corpora, scaled so that those of the languages have as many running words as with the given
-    ones, which keeps frequencies comparable. Three digits are exact enough and can be read."""
+    """Return the weights of all corpora, scaled so that the languages have as many running words as with the given weights.
+    This keeps frequencies comparable. Weights are rounded to three digits."""
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
         counts[corpus].total() * weight for corpus, weight in raw.items()
@@ -274,8 +282,8 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return each corpus that shares words with a text, and the text that has the most of them; and each text with the
-    corpora that serve it, which are those of them that have nearly as many of its words as the best."""
+    """Return corpus → the text that shares the most words with it, and text → the corpora in its language: of the corpora
+    nearest to the text, those that have nearly as many of its words as the best one."""
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))
     there = {corpus: {word: counts[corpus][word] for word in needed} for corpus in counts}
@@ -297,7 +305,7 @@ def _languages(
         if max(shares.values(), default=0) < _LEAST_SHARE:
             raise SGPEError(
                 f"{name}: no corpus is in its language, or another text has it: give each language one held-out text, and "
-                "what to train on in files of its own"
+                "its training text in separate files"
             )
         languages[name] = [corpus for corpus, share in shares.items() if share >= _SHARE_OF_BEST * max(shares.values())]
     return nearest, languages

@@ -15,12 +15,12 @@ from hf_sgpe.terminal.progress import bar_disabled
 
 @contextmanager
 def learning_bars(progress: bool | None, what: str, total: int | None) -> Iterator[Observer]:
-    """Give an observer that shows each step of learning on stderr.
+    """Yield an observer that shows each step of learning on stderr.
 
     Args:
-        progress: Show bars; None shows them only on a terminal.
-        what: Name of the work that merging is.
-        total: How many tokens the vocabulary or its new part shall have; None where learning decides.
+        progress: Whether to show bars; None shows them only on a terminal.
+        what: Label of the bar for merging.
+        total: Expected number of tokens of the vocabulary or of its new part; None if learning decides it.
     """
     if bar_disabled(progress):
         yield NOBODY
@@ -32,7 +32,7 @@ def learning_bars(progress: bool | None, what: str, total: int | None) -> Iterat
         nonlocal first
         if not bars:
             bars.append(tqdm(total=total, unit=" tokens", desc=what, leave=False))
-        if bars[0].n == 0 or tokens < first + bars[0].n:  # learning begins, for the first time or again
+        if bars[0].n == 0 or tokens < first + bars[0].n:  # learning starts, or starts over
             first = tokens
             bars[0].reset()
         bars[0].update()

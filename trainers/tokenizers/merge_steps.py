@@ -21,10 +21,10 @@ class MergeStep:
 
     Attributes:
         id: Id of the new token.
-        pair: The two tokens that are merged.
-        count: How often the pair occurs.
-        before: Each word as its tokens → how often it occurs, before the merge.
-        after: The same after the merge. The words that it changed come last.
+        pair: The two merged tokens.
+        count: Number of occurrences of the pair.
+        before: Each word as its tokens → its count, before the merge.
+        after: The same after the merge. Words that the merge changed come last.
     """
 
     id: int
@@ -49,11 +49,11 @@ def merge_steps(
 ) -> Iterator[MergeStep]:
     """Yield the first merges that BPE learns from words; fewer if no pair is left.
 
-    Every step has all words, so time and memory grow with words times merges.
+    Every step contains all words, so time and memory grow with words times merges.
 
     Args:
-        words: Words with their counts, or a text that is split into words.
-        pattern: For a text: one of `SPLIT_PATTERNS` or a regular expression.
+        words: Words with their counts, or a text to split into words.
+        pattern: For a text: name of one of `SPLIT_PATTERNS` or a regular expression.
         tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`; the notebook uses ``greatest-pair-id``.
 
     Raises:

@@ -1,5 +1,5 @@
-"""Choosing how text is cut by where the tokenizer will run: the recipe and split pattern of a new one, the split of an
-extended one."""
+"""The choice of a split by the runtimes of a tokenizer: recipe and split pattern of a new tokenizer, split of an extended
+one."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 PATTERN = "o200k"
-"""The split pattern of a new tokenizer where nobody names one."""
+"""The default split pattern of a new tokenizer."""
 
 LEAST_TEXT = 100_000
-"""On fewer characters of text no other pattern than `PATTERN` is taken, unless a runtime is asked for."""
+"""The least number of characters of text for choosing a pattern other than `PATTERN`, unless runtimes are named."""
 
 
 @dataclass(frozen=True)
 class RecipeChoice:
-    """A recipe with its split pattern, and why it was chosen.
+    """A recipe with its split pattern, and the reason for the choice.
 
     Attributes:
         recipe: ``portable`` or ``hybrid``.
         pattern: Name or regex.
-        runtimes: Those that were asked for, else llama.cpp.
-        is_exact: Whether all of them give the tokenizer's ids.
-        nfc_only: Whether that holds for text in the form NFC alone, to which the tokenizer was told to normalize.
-        portable: The pattern with which the recipe ``portable`` costs least, and its cost against ``hybrid``; None if that
-            was not estimated.
-        instead: What to do for a tokenizer that is exact there, where the choice was not free.
+        runtimes: The named runtimes, or llama.cpp if none are named.
+        is_exact: Whether all of them return the tokenizer's ids.
+        nfc_only: Whether that only holds for text in NFC, to which the tokenizer normalizes.
+        portable: The pattern with which the recipe ``portable`` costs least, and its cost compared with ``hybrid``; None if
+            the cost was not estimated.
+        instead: For an inexact choice: how to get an exact tokenizer.
     """
 
     recipe: str
@@ -57,7 +57,7 @@ class RecipeChoice:
         recipe = f"recipe {self.recipe} with pattern {self.pattern}"
         if self.is_exact:
             price = f"; compared with recipe hybrid an estimated {self.portable[1]}" if self.portable else ""
-            form = ", for text in the form NFC alone" if self.nfc_only else ""
+            form = ", for text in NFC only" if self.nfc_only else ""
             return f"{recipe}: the same ids in {names}{form}{price}"
         recipe = f"{recipe}: not the same ids in {names} itself, so serve it by hf-sgpe serve"
         if self.portable is None:
@@ -75,19 +75,21 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose ``portable`` if llama.cpp gives its ids and it costs next to nothing on some text (`SplitCost.is_small`), else
-    ``hybrid``; if runtimes are asked for, choose what is exact in all of them, whatever it costs.
+    """Choose ``portable`` if llama.cpp returns its ids and it costs next to nothing on some text (`SplitCost.is_small`),
+    else ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, at any cost.
 
-    The costs of ``portable`` with `PATTERN` are counted. If they are not small, other patterns that keep the words of the
-    scripts whole are priced by learning (`more_tokens`).
+    First the costs of ``portable`` with `PATTERN` are counted. If they are not small, other patterns that keep the words of
+    the scripts whole are evaluated by learning (`more_tokens`).
 
     Args:
         texts: A sample, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
-        pattern: The only pattern to try; None for `PATTERN`, and any other with which ``portable`` may do better.
-        normalization: None for the recipe's own. With ``nfc`` it is enough that a runtime is exact on text in that form.
+        pattern: The only pattern to try; None for `PATTERN`, and any pattern that makes ``portable`` cheaper.
+        normalization: None for the recipe's default. With ``nfc``, a runtime only has to be exact on text in NFC.
         runs_in: Names of runtimes.
 
+    Raises:
+        SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact with neither recipe.
     Raises:
         SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact by neither recipe.
 
@@ -127,7 +129,7 @@ def choose_recipe(
     counts = WordCounts.from_texts(texts, replace(hybrid, normalization=normalization or "none"))
     costs: dict[str, SplitCost] = {}
     for name in patterns:
-        if name != first and not asked and not all(keeps_words(Splitting("bpe", pattern=name), one) for one in tables):
+        if name != first and not asked and not all(keeps_words(Splitting("bpe", pattern=name), table) for table in tables):
             continue
         costs[name] = cost_of_one_split(counts, name)
         if name != first and costs[name].is_small:
@@ -144,14 +146,14 @@ def choose_recipe(
 def check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Return a recipe that somebody chose as the choice, after a check that runtimes give its ids.
+    """Check that runtimes return the ids of a given recipe, and return it as a `RecipeChoice`.
 
     Args:
-        counted: Name of a file of counted words that the recipe is of.
-        nfc: Whether it is enough that they are exact on text in the form NFC.
+        counted: Name of a file of word counts that has the recipe.
+        nfc: Whether it is enough that the runtimes are exact on text in NFC.
 
     Raises:
-        SGPEError: one does not, or is unknown.
+        SGPEError: a runtime does not return them, or is unknown.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -182,19 +184,19 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return the recipe that ``auto`` means for a corpus with its pattern and the scripts as `find_scripts` finds them, and
-    the choice where there was one.
+    """Return the recipe (resolving ``auto`` for the corpus) with its pattern and the scripts from `find_scripts`; and the
+    choice, if one was made.
 
     Raises:
-        SGPEError: as `find_scripts` and `choose_recipe`; the recipe is not for a runtime that is asked for; or words
-            that were counted before may be of either of two recipes.
+        SGPEError: as for `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
+            file of counts fit two recipes.
     """
     choice: RecipeChoice | None = None
     first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
     if recipe == "auto" and counted:
         recipe = read_info(counted).splitting.recipe
         if recipe == "bpe":
-            raise SGPEError(f"{counted}: its words are cut by a split pattern alone: say --recipe portable or bpe")
+            raise SGPEError(f"{counted}: its words are cut by a split pattern alone: give --recipe portable or bpe")
         if recipe == "hybrid":
             do = "count the words by --recipe portable"
             choice = RecipeChoice(recipe, first, (LLAMA_CPP,), is_exact=False, instead=do)
@@ -204,7 +206,7 @@ def find_recipe(
         choice = choose_recipe(sample, found["scripts"], pattern=pattern, normalization=normalization, runs_in=runs_in)
         recipe, first = choice.recipe, choice.pattern
     elif recipe == "auto":
-        recipe = "hybrid"  # the trainer says that there is no text
+        recipe = "hybrid"  # the trainer reports that there is no text
     elif runs_in:
         splitting = Splitting(recipe, pattern=first, normalization=normalization, **found)
         choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
@@ -214,15 +216,17 @@ def find_recipe(
 def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
-    """Return as an argument ``scripts`` those that are named, and where none is, or ``auto``, those of the words that were
-    counted before, or those that the beginning of the corpus is written in; nothing for the recipe ``bpe``.
+    """Return the scripts as an argument ``scripts``; an empty dict for the recipe ``bpe``.
+
+    Without names, or for the name ``auto``, return the scripts of the first file of counts, or else the scripts of the
+    corpus's beginning.
 
     Args:
-        scripts: Names, also several with commas between them.
-        other_way: What the command takes for text in other scripts, for the message.
+        scripts: Names; a name can also be several, separated by commas.
+        other_way: The command's remedy for text in other scripts, for the message.
 
     Raises:
-        SGPEError: nothing of the corpus has syllables, or letters with marks, that could be kept whole.
+        SGPEError: the beginning of the corpus has no syllables, and no letters with marks, that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -232,7 +236,7 @@ def find_scripts(
         return {}
     resolve_scripts(named)  # before the corpus is read
     if corpus.counts and recipe != "portable":
-        # Without scripts, the counts are of another recipe: reading them says so.
+        # Counts without scripts have another recipe, which reading them reports.
         counted = read_info(corpus.counts[0]).splitting.scripts
         return {"scripts": (*counted, *named)} if counted else {}
 
@@ -244,11 +248,11 @@ def find_scripts(
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):
-            return {}  # the trainer says that there is no text
+            return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
             f"{[*corpus.files, *corpus.counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has "
-            "nothing to keep whole, neither syllables nor letters with marks: name the scripts of the whole corpus by "
+            "neither syllables nor letters with marks to keep whole: name the scripts of the whole corpus by "
             f"--script{other_way}"
         )
     if somebody_watches():
@@ -261,14 +265,14 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return the configuration with which an extended tokenizer has the same ids in some runtimes: where they cannot have a
-    split for the words of the scripts in front, the tokenizer's own split stays as it is.
+    """Return the configuration with which an extended tokenizer has the same ids in some runtimes. If they do not support a
+    split for the words of the scripts in front, the configuration keeps the tokenizer's own split.
 
-    A runtime that is exact for the tokenizer only on text in the form NFC is exact enough if the tokenizer normalizes to it.
+    If the tokenizer normalizes to NFC, runtimes only have to be exact on text in NFC.
 
     Raises:
-        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids there; the message says what
-            to do instead.
+        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids there; the message names a
+            remedy.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
     splitting = config.splitting_for(base)
@@ -282,14 +286,14 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return in a sentence whether the runtimes that were asked for, else llama.cpp, have the ids of an extended tokenizer,
-    and what that costs or what to do about it.
+    """Return a sentence on whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The runtimes
+    are the named ones, or llama.cpp if none are named.
 
     Args:
-        texts: A sample, to estimate the cost; it is read only where there may be one.
+        texts: A sample to estimate the cost; it is only read if there can be a cost.
 
     Raises:
-        SGPEError: one that was asked for does not have them.
+        SGPEError: a named runtime does not return them.
     """
     asked = find_runtimes(runs_in)
     runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer
@@ -301,12 +305,12 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         if pieces is None or pieces < _FEW_PIECES:
             return ""
         return (
-            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each a token at least, "
+            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each at least one token, "
             "where with a split in front a word can be one token"
         )
 
     if not (unfit := inexact(data, runtimes, nfc=nfc)):
-        form = " on text in the form NFC" if inexact(data, runtimes) else ""
+        form = " on text in NFC" if inexact(data, runtimes) else ""
         price = f" The price is the old split{text}." if asked and is_old_split and (text := cost()) else ""
         return f"It has the same ids in {names}{form}.{price}"
     if asked:
@@ -320,7 +324,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
-    """Return what to do where runtimes do not give the ids of an extended tokenizer."""
+    """Return a remedy for runtimes that do not return the ids of an extended tokenizer."""
     scripts = list(map(resolve_script, config.scripts))
     patterns = [
         name
@@ -328,14 +332,14 @@ def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
         if all(keeps_words(Splitting("bpe", pattern=name), script) for script in scripts)
     ]
     other = f", or extend one with the split of {' or '.join(patterns)}" if patterns else ""
-    return f"serve models with it by hf-sgpe serve, which gives them ids{other}"
+    return f"serve models with it by hf-sgpe serve, which sends them ids{other}"
 
 
 _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return into how many pieces the split of a tokenizer cuts a running word of some scripts; None without text."""
+    """Return the average number of pieces of a running word of some scripts in a tokenizer's split; None without text."""
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)
     return cost_of_one_split(counts).pieces if len(counts) else None

@@ -1,4 +1,4 @@
-"""SGPETrainer: the training of the SGPE document, with its files, its log, its checkpoints and going on from one."""
+"""SGPETrainer: the training of the SGPE document, with its files, log and checkpoints, and resuming from a checkpoint."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""Says what the checkpoints beside it were made from, so that nothing else goes on from them."""
+"""The file that records the settings of the checkpoints next to it, so that a run with other settings cannot resume them."""
 
 
 class SGPETrainer:
-    """Trains a vocabulary of syllables as sections 3.2 to 3.9 of the SGPE document say.
+    """A trainer of syllable vocabularies by sections 3.2 to 3.9 of the SGPE document.
 
-    The tokenizer is the one that `TokenizerTrainer` trains with the recipe ``sgpe`` and the same settings; what this adds is
-    the document's files: its vocabulary, checkpoints, and going on from one.
+    The tokenizer equals that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings. This trainer also writes
+    the document's files, its vocabulary and checkpoints, and can resume from a checkpoint.
 
     Args:
-        vocab_size: Number of tokens to aim for, special tokens included.
+        vocab_size: Intended number of tokens, special tokens included.
         prune_freq: Syllables that occur less often become ``[UNK]``.
-        min_freq: Merging stops before the first pair that occurs less often.
-        checkpoint_every: After how many merges each checkpoint is written.
-        scripts: Whose syllables; the document knows Sinhala only.
+        min_freq: Merging stops at the first pair that occurs less often.
+        checkpoint_every: Number of merges between checkpoints.
+        scripts: Scripts whose syllables are used; the document only covers Sinhala.
         workers: As for `TokenizerTrainer`.
         progress: As for `TokenizerTrainer`.
 
     Raises:
-        SGPEError: a number is below its least, or a script is unknown.
+        SGPEError: a number is too small, or a script is unknown.
     """
 
     def __init__(
@@ -88,27 +88,27 @@ class SGPETrainer:
     ) -> SGPEVocabulary:
         """Train on files and write ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
 
-        A run that was killed goes on from its last checkpoint, and comes to the files that it would have come to.
+        A killed run can resume from its last checkpoint; it then writes the same files as an uninterrupted run.
 
         Args:
-            files: As `TokenizerTrainer.count` takes them; the document's are ``.jsonl``.
-            output_dir: Where all files go.
+            files: As for `TokenizerTrainer.count`; the document uses ``.jsonl``.
+            output_dir: Folder for all files.
             text_field: The field with the text in .jsonl and .parquet.
-            resume: Go on from the last checkpoint in ``output_dir`` if there is one, or from the one named.
+            resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
 
         Raises:
-            SGPEError: a file cannot be read; there are checkpoints and ``resume`` is not set; or what they were made from is
-                not what is given now.
+            SGPEError: a file cannot be read; there are checkpoints and ``resume`` is not set; or the checkpoints were made
+                from other text or settings.
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
         check_directory(output_dir, (VOCAB_FILE, SETTINGS_FILE))
-        known = checkpoints(folder)
-        if known and not resume:
-            raise SGPEError(f"{known[-1]}: left by an earlier run: resume it, or choose another folder")
+        earlier = checkpoints(folder)
+        if earlier and not resume:
+            raise SGPEError(f"{earlier[-1]}: left by an earlier run: resume it, or choose another folder")
         merged: Merges = []
         before = 0.0
-        start = (known[-1] if known else None) if isinstance(resume, bool) else Path(resume)
+        start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
         if start:
             merged, before = read_checkpoint(start)
         corpus = Corpus.of(files, text_field=text_field)
@@ -168,30 +168,30 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Make sure that the checkpoints to go on with were made with the same settings, as far as those are known."""
+    """Check that the checkpoints to resume were made with the same settings, if the folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
-        what = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-        raise SGPEError(f"{path}: the run to go on with differs: {what}")
+        difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
+        raise SGPEError(f"{path}: the run to resume differs: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds that they took.
+    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds of training up to it.
 
     Raises:
-        SGPEError: the file is damaged or of another kind.
+        SGPEError: the file is damaged, or not a checkpoint.
         FileNotFoundError: there is no such file.
     """
     path = Path(path)
     content = read_json(path)
     merges, elapsed = merges_in(content, path), content.get("elapsed_seconds", 0.0)
     if content.get("step") != len(merges):
-        raise SGPEError(f"{path}: damaged: it holds {len(merges)} merges for step {content.get('step')!r}")
+        raise SGPEError(f"{path}: damaged: it has {len(merges)} merges for step {content.get('step')!r}")
     if not isinstance(elapsed, (int, float)):
         raise SGPEError(f"{path}: damaged: its elapsed_seconds must be a number, not {elapsed!r}")
     return merges, float(elapsed)
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, the one with the most merges last."""
+    """Return the checkpoints in a folder, sorted by their number of merges."""
     files = [path for path in folder.glob("checkpoint_*.json") if path.stem.removeprefix("checkpoint_").isdecimal()]
     return sorted(files, key=lambda path: int(path.stem.removeprefix("checkpoint_")))

@@ -1,4 +1,4 @@
-"""TokenizerExtender: from a tokenizer that exists and a corpus to one with more tokens, with progress."""
+"""TokenizerExtender: from an existing tokenizer and a corpus to a tokenizer with more tokens, with progress bars."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 Base = str | os.PathLike[str] | TokenizerFolder
-"""A folder, a ``tokenizer.json``, a repository on the Hub, or what `TokenizerFolder.read` gave for one."""
+"""A folder, a ``tokenizer.json``, a repository on the Hub, or the result of `TokenizerFolder.read` for one of these."""
 
 
 class TokenizerExtender:
-    """Gives tokenizers that exist the words of some scripts; text of other scripts keeps its ids.
+    """An extender of existing tokenizers by the words of some scripts. Text of other scripts keeps its ids.
 
     Args:
-        config: What to add.
-        workers: How many threads count words (without the native kernels: processes); None for one a core where that pays.
-        progress: Show progress on stderr; None for only on a terminal.
+        config: Settings of the extension.
+        workers: Number of threads that count words (processes, without the native kernels); None for one per core, but a
+            single one for small corpora.
+        progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     Example, with a tokenizer and a corpus on disk::
 
@@ -66,34 +67,34 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words of a corpus as the extended tokenizer will cut them; arguments as for `TokenizerTrainer.count`.
+        """Count the words of a corpus as the extended tokenizer cuts them; arguments as for `TokenizerTrainer.count`.
 
         Args:
-            counts: Files of words counted before, of which the words of the scripts must be cut alike; others do not matter.
+            counts: Files of word counts. Words of the scripts must be cut alike in them; other words do not matter.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
-                configuration, or the configuration weights files that are not there.
+            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
+                a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
         splitting = self.config.splitting_for(_folder(base).data)
         if corpus.counts and not corpus.files:
-            # Counts of another recipe for other text can do: the words of the scripts decide, which learning looks at.
+            # Counts with another split can be valid: only words of the scripts must be cut alike, and learning checks that.
             splitting = read_info(corpus.counts[0]).splitting
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extend a tokenizer by what counted words teach, and write nothing.
+        """Extend a tokenizer by learning from counted words, without writing files.
 
         Raises:
-            SGPEError: as `extend_from_counts`; or ids are to be reused and no model lies beside the tokenizer.
+            SGPEError: as for `extend_from_counts`; or ids are to be reused and there is no model next to the tokenizer.
         """
         folder = _folder(base)
         free: list[int] = []
         if self.config.reuse_ids:
             if folder.rows is None:
-                raise SGPEError(f"{folder.name}: there is no config.json beside it that says how many rows the model has")
+                raise SGPEError(f"{folder.name}: has no config.json with the model's number of rows: leave reuse_ids out")
             free = free_ids_of(folder.data, folder.rows)
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
@@ -103,10 +104,10 @@ class TokenizerExtender:
         """Count a corpus (arguments as for `count`) and extend a tokenizer by it.
 
         Args:
-            base: Also a tokenizer of transformers.
+            base: As for `count`, or a tokenizer of transformers.
 
         Raises:
-            SGPEError: as `count` and `learn`.
+            SGPEError: as for `count` and `learn`.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -124,13 +125,13 @@ class TokenizerExtender:
 
 
 class Cost(NamedTuple):
-    """How many tokens text in some scripts has, by a tokenizer as it was and as it is.
+    """The tokens per unit of text in some scripts, before and after a tokenizer was extended.
 
     Attributes:
-        unit: What tokens are counted by: ``word`` is what white space parts, ``character`` one of its characters, where
-            words have no spaces between them, and ``piece`` what the split left whole where no text is at hand, but counts.
-        before: Tokens per unit by the tokenizer as it was.
-        after: The same by the extended one.
+        unit: The unit that tokens are counted by: ``word`` (between white space), ``character`` (for scripts without spaces
+            between words), or ``piece`` (a part that the split keeps whole, if there are only counts and no text).
+        before: Tokens per unit before.
+        after: Tokens per unit after.
     """
 
     unit: str
@@ -139,12 +140,12 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the tokens per word of a text in some scripts, whatever the splits of the two tokenizers are.
+    """Return the tokens per word of text in some scripts, comparable even if the two tokenizers split differently.
 
     Args:
-        scripts: Names. A word counts if it has a letter of one of them. If one of them is written without spaces between
-            words, tokens are counted per character.
-        texts: Running text; without any, the cost is that of the pieces that the extension learned from.
+        scripts: Names of scripts. Words with a letter of one of them count. If a script has no spaces between words, tokens
+            are counted per character.
+        texts: Running text; without text, the cost is that of the pieces that the extension learned from.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -162,7 +163,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """Return all files of a tokenizer that was extended; its metadata say which one it was."""
+    """Return all files of an extended tokenizer, with the name of its base in the metadata."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -170,10 +171,10 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Write the extended tokenizer with all files of the old one, all or none.
+    """Write the extended tokenizer with all files of the old one; all files or none are written.
 
     Raises:
-        SGPEError: files of another tokenizer lie there.
+        SGPEError: the folder has files of another tokenizer.
         OSError: the folder cannot be written.
     """
     check_folder(out, with_chat_template=folder.data.chat_template is not None)
@@ -182,7 +183,7 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for its public metadata: of a path, the last folder."""
+    """Return the name of a tokenizer for public metadata: for a path, only the name of the folder."""
     path = Path(name)
     if not path.exists():
         return name

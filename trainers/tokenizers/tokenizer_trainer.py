@@ -1,4 +1,4 @@
-"""TokenizerTrainer: from files or an iterator to a tokenizer, with progress. And `train_bpe`, the same in one function."""
+"""TokenizerTrainer: from files or an iterator to a tokenizer, with progress bars. And `train_bpe`, for one text file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class TokenizerTrainer:
-    """Trains tokenizers of one configuration.
+    """A trainer of tokenizers with one configuration.
 
     Args:
-        config: What kind of tokenizer.
-        workers: How many threads count words (without the native kernels: processes); None for one a core where that pays.
-        progress: Show progress on stderr; None for only on a terminal.
+        config: Settings of the tokenizer.
+        workers: Number of threads that count words (processes, without the native kernels); None for one per core, but a
+            single one for small corpora.
+        progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
     >>> len(trainer.train(iterator=["low lower lowest newer newest wider widest"] * 20))
@@ -49,19 +50,19 @@ class TokenizerTrainer:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words of a corpus; counts of several corpora can be added up and trained on.
+        """Count the words of a corpus. Counts of several corpora can be added up before learning.
 
         Args:
-            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), or a
-                `Corpus`, which may also have datasets, and its own weights.
-            iterator: Texts, in place of files.
-            text: One text, in place of files.
-            counts: Files of words counted before (`WordCounts.save`), besides ``files`` or alone.
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2); or a
+                `Corpus`, which can also have datasets, and its own weights.
+            iterator: Texts, instead of files.
+            text: A single text, instead of files.
+            counts: Files of word counts (`WordCounts.save`), in addition to ``files`` or alone.
             text_field: The field with the text in .jsonl and .parquet.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, counts were made with another
-                configuration, or the configuration weights files that are not there.
+            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
+                a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -84,10 +85,10 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Count a corpus (arguments as for `count`) and train on it. Without transformers, `learn` what `count` gives.
+        """Count a corpus (arguments as for `count`) and train on it. Without transformers, call `count` and `learn` instead.
 
         Raises:
-            SGPEError: as `count` and `learn`, or transformers is not installed.
+            SGPEError: as for `count` and `learn`, or transformers is not installed.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -99,10 +100,10 @@ class TokenizerTrainer:
 def train_bpe(
     path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Train byte-level BPE on one text file, whole: GPT-2's split pattern, ties to the greatest byte strings.
+    """Train byte-level BPE on one whole text file: GPT-2's split pattern, ties to the greatest byte strings.
 
-    No merge crosses a special token, which may be any text. Ids: the 256 bytes, then the special tokens, then one for each
-    merge.
+    No merge crosses a special token, which can be any text. Ids are the 256 bytes, then the special tokens, then one id for
+    each merge.
 
     Returns:
         The vocabulary (id → bytes, special tokens included) and the merges in order.
@@ -116,8 +117,8 @@ def train_bpe(
     if isinstance(special_tokens, str):
         raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
     check_special_texts(special_tokens)
-    # A tokenizer cannot have special tokens that are spelled like ordinary ones, so others take their places in training.
-    # Text that is cut at the special tokens holds none of these.
+    # A special token cannot be spelled like an ordinary token, so stand-ins take their place in training. The text is cut at
+    # the special tokens, so it does not contain the stand-ins.
     stand_ins = tuple(f"‹{number}›{token}" for number, token in enumerate(special_tokens))
     config = TrainingConfig(
         vocab_size=vocab_size,
