@@ -106,7 +106,7 @@ def score_texts(
     rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
     if largest >= rows:
         raise SGPEError(
-            f"the tokenizer has id {largest:,}, but the model only {rows:,} rows: give the tokenizer that belongs to the model"
+            f"the tokenizer has id {largest:,}, but the model only {rows:,} rows: give the tokenizer of the model"
         )
 
     was_training = model.training

@@ -1,4 +1,5 @@
-"""A corpus → packed token ids on disk, by all cores, in bounded memory, and once more from where a run was interrupted."""
+"""Tokenizing a corpus into packed token ids on disk, on all cores, in bounded memory; an interrupted run can be
+continued."""
 
 from __future__ import annotations
 
@@ -33,24 +34,24 @@ from trainers.token_files.token_shards import MANIFEST, SHARD_TOKENS, PartProgre
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Seconds between two looks at how far the worker processes are.
+# Seconds between progress checks of the worker processes.
 _LOOK = 0.2
 
 
 @dataclass(frozen=True)
 class Tokenized:
-    """What a folder of tokens holds.
+    """The contents of a folder of tokens.
 
     Attributes:
         out: The folder.
         format: Name of the layout.
         dtype: Type of the ids.
-        shards: How many; each is a file, or some whose names begin alike.
-        documents: How many, in all shards.
-        tokens: How many, those that end documents included.
+        shards: Number of shards.
+        documents: Number of documents in all shards.
+        tokens: Number of tokens, tokens that end documents included.
         text_bytes: Bytes of the text, in UTF-8.
-        new_text_bytes: Those that this run tokenized; 0 if all was there before.
-        seconds: What this run took.
+        new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was complete before.
+        seconds: Duration of this run.
     """
 
     out: Path
@@ -79,30 +80,30 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts where the tokenizer puts that
-    before a text: special tokens written in the text are ordinary text. Documents
-    without text are left out. Every number of workers gives the same bytes, and so does a run that goes on after another was
-    ended, even by kill -9: shards that are complete are not made again. Memory: some 100 MB for each
-    worker, plus the longest documents of .jsonl and .parquet; a text file may be of any length.
+    The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts if the tokenizer puts it
+    before each text. The text of a special token is ordinary text. Documents without text are left out. The written bytes do
+    not depend on the number of workers. They also do not change if a run is interrupted, even by kill -9, and continued:
+    complete shards are kept. Memory: about 100 MB for each worker, plus the longest documents of .jsonl and .parquet; a text
+    file can be of any length.
 
     Args:
-        files: Or a corpus of files. A text file is one document, like each line of .jsonl and each row of .parquet.
-        tokenizer: Or what `BPETokenizer.from_pretrained` loads.
-        out: Folder to write; it gets the shards and ``manifest.json``, which says what they are made of.
+        files: Files, or a corpus of files. A text file is one document, and so is each line of .jsonl and row of .parquet.
+        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
+        out: Folder for the shards and ``manifest.json``, which records how they were made.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
-        end_token: The special token that ends each document; True for the tokenizer's eos token, False for none, where
-            the format keeps ends.
-        lines: Each line of a text file is a document.
+        end_token: The special token that ends each document; True for the tokenizer's eos token; False for none, if the
+            format records the ends of documents.
+        lines: Whether each line of a text file is a document.
         text_field: The field with the text in .jsonl and .parquet.
-        shard_tokens: After so many tokens a shard ends with the next document.
-        workers: How many cores to use; None for all. Several parts of a corpus, of 128 MB or a file each, are shared out to
-            processes; the threads of a process share its part.
-        progress: Show a bar on stderr; None shows it only on a terminal.
+        shard_tokens: Number of tokens after which a shard ends with the next end of a document.
+        workers: Number of cores to use; None for all. The parts of a corpus (one file, or 128 MB of small files) are
+            distributed to processes; the threads of a process share its part.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: the corpus has no text or cannot be read; the tokenizer has no such token; or the folder has other files,
-            or tokens made with other settings, and the message says which one differs. If no shard was complete,
-            nothing is left behind.
+            or tokens made with other settings (the message names the first difference). If no shard was complete, no files
+            remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
     started = time.monotonic()
@@ -145,12 +146,12 @@ def _text_bytes(parts: Iterable[PartProgress]) -> int:
 
 
 def _run(job: TokenizingJob, parts: Sequence[PartProgress], workers: int, progress: bool | None) -> list[PartProgress]:
-    """Completes the parts that are not complete yet."""
+    """Complete the incomplete parts and return all parts."""
     sizes = [sum(map(size_of, part)) for part in job.parts]
     waiting = {number: part for number, part in enumerate(parts) if not part.complete}
     done = list(parts)
     processes = min(workers, len(waiting), MOST_PROCESSES)
-    if multiprocessing.current_process().daemon:  # one of a pool, which may have none of its own
+    if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
         processes = 1
     threads = -(-workers // max(processes, 1)) if kernels.is_native() else 1
     with reading_bar(sum(sizes), progress, done=sum(sizes) - sum(sizes[number] for number in waiting)) as bar:
@@ -167,7 +168,7 @@ def _run_in_processes(
     job: TokenizingJob, waiting: dict[int, PartProgress], processes: int, threads: int, bar: tqdm
 ) -> dict[int, PartProgress]:
     context = process_context()
-    # Without locks, which a process that is killed would keep: each number has one writer.
+    # Without locks, which a killed process would keep. Each number has only one writer.
     read = context.RawArray("q", len(job.parts))
     stopped = context.RawValue("b", 0)
     pool = ProcessPoolExecutor(
@@ -189,11 +190,11 @@ def _run_in_processes(
         except BrokenProcessPool:
             raise SGPEError(
                 "a worker ended early: use fewer workers if memory is short, and put the call under "
-                "if __name__ == '__main__'; what is complete is kept, and the same again goes on"
+                "if __name__ == '__main__'; complete shards are kept, and the same call continues after them"
             ) from None
         finally:
             stopped.value = 1
-            pool.shutdown(cancel_futures=True)  # and nobody writes to the folder any more
+            pool.shutdown(cancel_futures=True)  # afterwards no process writes to the folder
 
 
 _job: TokenizingJob
@@ -210,7 +211,7 @@ def _start(job: TokenizingJob, threads: int, read: Any, stopped: Any, native: bo
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, even if that was killed."""
+    """End this process when its parent process has ended, even if the parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
