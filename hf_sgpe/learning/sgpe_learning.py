@@ -117,7 +117,10 @@ def learn_vocabulary(
     )
     if len(merges) < num_merges:
         logger.warning(
-            "the corpus gives %d of %d merges: no other pair occurs %d times", len(merges), num_merges, config.min_frequency
+            "the corpus has only %d of %d merges: no other pair occurs %d times",
+            len(merges),
+            num_merges,
+            config.min_frequency,
         )
     vocabulary = SGPEVocabulary(
         {token: id for id, token in enumerate([*specials, *symbols])},

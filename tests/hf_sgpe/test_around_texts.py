@@ -67,7 +67,7 @@ def test_a_pair_is_as_that_of_llama_3():
 
 def test_a_token_that_is_not_there_is_asked_for():
     for name, role, what in (("add_bos_token", "bos_token", "begins"), ("add_eos_token", "eos_token", "ends")):
-        with pytest.raises(SGPEError, match=rf"^{name} needs a special token that {what} texts: name it by {role}, such as"):
+        with pytest.raises(SGPEError, match=rf"^{name} needs a special token that {what} texts: give {role}, such as"):
             TrainingConfig(vocab_size=300, special_tokens=["<|x|>"], **{name: True})
         with pytest.raises(SGPEError, match=f"^{name} must be True or False, not 'yes'"):
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
@@ -126,7 +126,7 @@ def test_the_command_has_both(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     command = ["train", "text.txt", "--vocab-size", 300, "--out", "out", "--quiet"]
     done = hf_sgpe(*command, "--add-bos-token", "--special-token", "<|x|>", cwd=tmp_path, code=2)
-    assert done.stderr.startswith("error: add_bos_token needs a special token that begins texts: name it by bos_token")
+    assert done.stderr.startswith("error: add_bos_token needs a special token that begins texts: give bos_token")
     tokens = ("--bos-token", "<bos>", "--eos-token", "<eos>")
     hf_sgpe(*command, *tokens, "--add-bos-token", "--add-eos-token", cwd=tmp_path)
     assert BPETokenizer.from_pretrained(tmp_path / "out").template == Template.around_each(["<bos>"], ["<eos>"])

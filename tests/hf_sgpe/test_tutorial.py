@@ -77,7 +77,7 @@ def test_special_tokens_are_added_to_another_tokenizer(tokenizer):
     assert bare.add_special_tokens(SPECIALS).get_vocab() == tokenizer.get_vocab()
     for tokens, message in (
         ({"<|x|>": 97}, "the same id 97"),
-        ({"bos_token": "<s>"}, "maps 'bos_token' to '<s>', which is no id"),
+        ({"bos_token": "<s>"}, "maps 'bos_token' to '<s>', not to an id"),
         ({"<|pad|>": 400}, "has the id 322 already"),
         (["caf\u00e9<x>"], "has a character that NFC composes"),
         (["\u00e9"], "written in tokenizer.json like the ordinary token b'\\\\xe9'"),

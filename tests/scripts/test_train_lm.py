@@ -115,10 +115,10 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: fills no row"),
         (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt: holds no text to measure"),
-        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is of a new model, and --model bare has"),
+        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, and --model bare has"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
-            "--model-tokenizer is that of a model",
+            "--model-tokenizer needs --model",
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
@@ -142,7 +142,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
             ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
             "--rows-learning-rate must be above 0, not -1.0",
         ),
-        (["si.txt", "--model", "bare", "--out", "bare"], "--out bare: is the model that is to be trained"),
+        (["si.txt", "--model", "bare", "--out", "bare"], "--out bare: is the model to train"),
     ],
 )
 def test_bad_input_ends_in_one_line(arguments, message, refused):

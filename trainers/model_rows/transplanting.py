@@ -198,7 +198,7 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
     if not folder.is_dir() or not (folder / _CONFIG).exists():
         reason = why_no_model(folder)
         wanted = "give the folder of a model, with config.json and model.safetensors"
-        raise SGPEError(f"{model}: {f'has no model{reason}' if reason else wanted}")
+        raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
     return folder
 
 

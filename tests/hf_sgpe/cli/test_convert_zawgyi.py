@@ -44,8 +44,11 @@ def test_lines_that_can_be_either_are_named(workplace):
 
 def test_what_is_wrong_is_one_line(workplace):
     for arguments, message in (
-        (("my.txt", "--out", "my.txt"), "my.txt is the file that is converted: give another name"),
-        (("my.txt", "--out", "my.jsonl"), "my.jsonl: must be of the kind of my.txt: give a name that ends in .txt"),
+        (("my.txt", "--out", "my.txt"), "my.txt is the file to convert: give another name"),
+        (
+            ("my.txt", "--out", "my.jsonl"),
+            "my.jsonl: must be the same kind of file as my.txt: give a name that ends in .txt",
+        ),
         (("none.txt", "--out", "a.txt"), "none.txt: no such file or folder"),
     ):
         assert hf_sgpe("convert-zawgyi", *arguments, cwd=workplace, code=2).stderr == f"error: {message}\n"
@@ -75,4 +78,4 @@ def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
 def test_converting_every_line_of_a_file_in_unicode_warns(tmp_path):
     (tmp_path / "my.txt").write_text("မြန်မာနိုင်ငံ\nကျောင်းသား\n", encoding="utf-8", newline="\n")
     done = hf_sgpe("convert-zawgyi", "my.txt", "--all", "--out", "new.txt", cwd=tmp_path)
-    assert "2 of its lines are in Unicode and 0 in Zawgyi, and --all spoils those in Unicode" in done.stderr
+    assert "2 of its lines are in Unicode and 0 in Zawgyi, and --all damages those in Unicode" in done.stderr

@@ -71,12 +71,12 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
         (
             "en.txt",
-            r"en\.txt: begins with text in latin, which has nothing to keep whole.*"
+            r"en\.txt: begins with text in latin, which has neither syllables nor letters with marks to keep whole.*"
             ": name the scripts of the whole corpus by --script, or give text in a script to add$",
         ),
-        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or give other text"),
+        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
         ("si.txt --out base", "--out base is the tokenizer that is extended: give another folder"),
-        ("si.txt --reuse-ids", r"base: there is no config\.json beside it that says how many rows the model has"),
+        ("si.txt --reuse-ids", r"base: has no config\.json with the model's number of rows: leave reuse_ids out"),
         ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split is for a dataset: name one by --dataset"),
         ("--dataset si --weight si=2", "--weight is for files: a dataset counts once"),

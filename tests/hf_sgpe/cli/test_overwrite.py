@@ -199,11 +199,11 @@ def test_a_transplanted_model_replaces_another_only_if_told_to(place):
     assert [(place / "model" / name).exists() for name in weights] == [False, True]
     assert AutoModelForCausalLM.from_pretrained(place / "model").config.vocab_size == 700
     done = hf_sgpe(*command[:-1], "small", "--overwrite", code=2)
-    assert "small is what the model is made from" in done.stderr
+    assert "small is a source of the model" in done.stderr
 
 
 def test_converted_text_is_read_before_it_is_replaced(place):
     done = hf_sgpe("convert-zawgyi", "si.txt", "--out", "si.txt", code=2)
-    assert "si.txt is the file that is converted" in done.stderr
+    assert "si.txt is the file to convert" in done.stderr
     hf_sgpe(*FILES["file.txt.gz"], "new.txt.gz")
     assert gzip.decompress((place / "new.txt.gz").read_bytes())

@@ -65,7 +65,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
         ("si.txt --out out --format x", "unknown format 'x': known are nanogpt, megatron, datatrove, parquet"),
         ("si.txt --out out --end-token x", "no special token 'x' to end documents"),
         ("si.txt --out out --end-token x --no-end-token", "--end-token and --no-end-token: give one of them"),
-        ("si.txt --out out --no-end-token", "the format nanogpt does not keep where documents end"),
+        ("si.txt --out out --no-end-token", "the format nanogpt does not record the ends of documents"),
         ("si.txt --out out --shard-tokens 0", "--shard-tokens must be at least 1, not 0"),
         ("si.txt --out out --workers 0", "workers must be a number from 1 to 1024, not 0"),
         ("si.txt --out /proc/nothing/out", "/proc/nothing"),

@@ -44,7 +44,7 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
     for command in ("train", "count"):
         done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, code=2)
         assert re.fullmatch(
-            r"error: en\.txt: begins with text in latin, which has nothing to keep whole, .*"
+            r"error: en\.txt: begins with text in latin, which has neither syllables nor letters with marks to keep whole: .*"
             r": name the scripts of the whole corpus by --script, or give --recipe bpe\n",
             done.stderr,
         )
@@ -80,7 +80,7 @@ def test_parts_of_special_tokens_and_length_are_options(workplace):
 def test_a_target_above_what_the_corpus_gives_finishes(workplace):
     for size in (9999, 10**30):
         done = hf_sgpe("train", "good.txt", "--out", "out", "--overwrite", "--vocab-size", size, cwd=workplace)
-        assert re.match(rf"warning: the corpus gives \d+ tokens of the {size} asked for", done.stderr)
+        assert re.match(rf"warning: the corpus has only \d+ tokens of the {size} asked for", done.stderr)
         assert (workplace / "out" / "tokenizer.json").exists()
 
 

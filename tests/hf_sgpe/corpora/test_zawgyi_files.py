@@ -151,7 +151,7 @@ def test_what_cannot_be_converted_is_refused(tmp_path):
     (tmp_path / "a.parquet").touch()
     (tmp_path / "latin1.txt").write_bytes(b"abc\ncaf\xe9")
     for path, out, message in (
-        (source, "a.txt", "is the file that is converted"),
+        (source, "a.txt", "is the file to convert"),
         (source, "b.jsonl", r"ends in \.txt"),
         (source, "b", r"ends in \.txt"),
         (tmp_path / "a.parquet", "b.parquet", "only text and JSON Lines"),

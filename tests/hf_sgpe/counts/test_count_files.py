@@ -118,13 +118,13 @@ def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
 @pytest.mark.parametrize(
     ("change", "metadata", "reason"),
     [
-        (lambda words, counts: (words, [*counts[:-1], counts[-1] + 1]), {}, "its words are not those that its hash is of"),
-        (lambda words, counts: (words[:-1], counts[:-1]), {}, "its words are not those that its hash is of"),
+        (lambda words, counts: (words, [*counts[:-1], counts[-1] + 1]), {}, "its words do not match its digest"),
+        (lambda words, counts: (words[:-1], counts[:-1]), {}, "its words do not match its digest"),
         (lambda words, counts: (words[::-1], counts), {}, "its words are out of order"),
-        (lambda words, counts: (words, [0, *counts[1:]]), {}, "a word or a count below 1"),
-        (lambda words, counts: ([b"", *words[1:]], counts), {}, "a word or a count below 1"),
+        (lambda words, counts: (words, [0, *counts[1:]]), {}, "it has an empty word, or a count below 1"),
+        (lambda words, counts: ([b"", *words[1:]], counts), {}, "it has an empty word, or a count below 1"),
         (lambda words, counts: (words, counts), {"format": 99}, "of a later version"),
-        (lambda words, counts: (words, counts), {"counting": 5}, "its metadata is not as it must be"),
+        (lambda words, counts: (words, counts), {"counting": 5}, "its metadata is invalid"),
         (lambda words, counts: (words, counts), {"more": 5}, "unexpected keyword argument 'more'"),
     ],
 )

@@ -197,7 +197,7 @@ def test_equal_counts_are_equal_however_they_were_weighted(tmp_path):
         assert same == counts
         assert same.digest() == counts.digest()
     assert counts * 0.3 != counts
-    with pytest.raises(SGPEError, match="weighted counts are not kept"):
+    with pytest.raises(SGPEError, match="weighted counts cannot be saved"):
         (counts * 0.3).save(tmp_path / "counts")
     assert not (tmp_path / "counts").exists()
 

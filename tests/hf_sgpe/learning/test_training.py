@@ -277,7 +277,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"vocab_size": 1000.5}, "vocab_size must be a whole number"),
         ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
         ({"special_tokens": [5]}, "special tokens must be text"),
-        ({"letter_coverage": 1.5}, "letter_coverage must lie between 0 and 1"),
+        ({"letter_coverage": 1.5}, "letter_coverage must be between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
         ({"eos_token": 5}, "eos_token must be text, not 5"),
         ({"pad_token": "a"}, "special token 'a' is written in tokenizer.json like the ordinary token b'a'"),

@@ -88,7 +88,7 @@ def test_bytes_that_are_no_text_are_named(tokenizer):
 
 
 def test_bytes_must_be_bytes(tokenizer):
-    with pytest.raises(TypeError, match="takes bytes, not str"):
+    with pytest.raises(TypeError, match="needs bytes, not str"):
         tokenizer.encode_bytes("ab")
 
 
@@ -172,7 +172,7 @@ def test_ids_out_of_range_are_named(plain):
 
 
 def test_wrong_types_and_values(plain):
-    with pytest.raises(TypeError, match="encode takes a str, not bytes"):
+    with pytest.raises(TypeError, match="encode needs a str, not bytes"):
         plain.encode(b"x")
     for id in ("104", 104.9):
         with pytest.raises(TypeError):

@@ -136,14 +136,14 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
 @pytest.mark.parametrize(
     ("specials", "message"),
     [
-        ({"<a>": 300}, "special token '<a>' has the id 300, which is not one of 0 to 299"),
+        ({"<a>": 300}, "special token '<a>' has the id 300: give an id from 0 to 299"),
         ({"<a>": -1}, "has the id -1"),
         ({"<a>": 1.0}, r"has the id 1\.0"),
         ({"<a>": True}, "has the id True"),
         ({"<a>": "7"}, "has the id '7'"),
         ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
         ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
-        ({"<a>": 299}, "has the id 299, but the corpus gives only 258 tokens: give a vocab_size of 258, and ids below it"),
+        ({"<a>": 299}, "has the id 299, but the corpus has only 258 tokens: give a vocab_size of 258, and ids below it"),
     ],
 )
 def test_given_ids_that_cannot_be_are_named(specials, message):
@@ -156,7 +156,7 @@ def test_given_ids_that_cannot_be_are_named(specials, message):
 
 def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
     for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
-        with pytest.raises(SGPEError, match="position must be 'given' where special tokens are mapped to ids"):
+        with pytest.raises(SGPEError, match="position must be 'given' if special tokens are mapped to ids"):
             TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
 
 

@@ -124,7 +124,7 @@ def test_a_model_is_fitted_to_a_tokenizer(kind, lm_tokenizer, other):
     assert model.generation_config.suppress_tokens == [other.pad_token_id]
     ids = torch.tensor([[0, other.pad_token_id]])
     assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
-    with pytest.raises(SGPEError, match="multiple of 1 to 4,096"):
+    with pytest.raises(SGPEError, match="multiple of rows must be from 1 to 4,096"):
         fit_embeddings(model, lm_tokenizer, other, multiple=0)
 
 
@@ -227,7 +227,7 @@ def test_rows_learn_at_a_rate_of_their_own_as_an_optimizer_of_two_tables_would(e
 
 def test_parts_that_cannot_be_trained_are_named(extended):
     model, _ = fitted(extended)
-    with pytest.raises(SGPEError, match=r"parts to train: 'heads' is none of all, ends, embeddings, new-rows$"):
+    with pytest.raises(SGPEError, match=r"unknown parts to train 'heads': known are all, ends, embeddings, new-rows$"):
         parameter_groups(model, "heads", [1], learning_rate=1.0)
     with pytest.raises(SGPEError, match="there are no new rows to train"):
         parameter_groups(model, "new-rows", [], learning_rate=1.0)

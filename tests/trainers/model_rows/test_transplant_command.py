@@ -23,7 +23,7 @@ def test_where_to_write_is_looked_at_before_models_are_measured(tokenizer_folder
     monkeypatch.setattr("hub_cards.cards.transplant_card.measure", lambda *_, **__: pytest.fail("measured"))
     tokenizer, text = tokenizer_folders / "extended", tmp_path / "en.txt"
     given = TransplantOptions(model=str(model), tokenizer=str(tokenizer), out=str(model), evaluate=[str(text)])
-    with pytest.raises(SGPEError, match="is what the model is made from"):
+    with pytest.raises(SGPEError, match="is a source of the model"):
         command(given)
 
 
@@ -100,8 +100,8 @@ def test_nothing_is_written_where_measuring_fails(harm, tokenizer_folders, tmp_p
     message = {
         "encoder": "only causal language models predict text, and this one has an encoder",
         "class": "only causal language models predict text, and this one is LlamaForSequenceClassification",
-        "head": "its weights hold no lm_head.weight",
-        "nan": "what the model predicts is no number: its weights are damaged",
+        "head": "its weights have no lm_head.weight",
+        "nan": "the model's predictions are not finite numbers: its weights are damaged",
         "blank": "en.txt: holds no text",
     }[harm]
     commands = [

@@ -154,9 +154,9 @@ def test_which_token_ends_a_document(tmp_path):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out")
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out", end_token="<b>")
     assert ids_of(tmp_path / "out").tolist() == [*plain.encode("low"), plain.special_tokens["<b>"]]
-    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: there are <a>, <b>"):
+    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: known are <a>, <b>"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token="<c>")
-    with pytest.raises(SGPEError, match="the format nanogpt does not keep where documents end"):
+    with pytest.raises(SGPEError, match="the format nanogpt does not record the ends of documents"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token=False)
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "none", end_token=False, format="megatron")
     assert ids_of(tmp_path / "none").tolist() == plain.encode("low")
@@ -296,10 +296,10 @@ def _runs(pid):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"format": "megatron"}, 'with format "nanogpt", but "megatron" is asked for'),
-        ({"end_token": "<|x|>"}, r"with end_token_id \d+, but \d+ is asked for"),
-        ({"shard_tokens": 7}, "with shard_tokens 100, but 7 is asked for"),
-        ({"lines": True}, "with lines false, but true is asked for"),
+        ({"format": "megatron"}, 'with format "nanogpt", but "megatron" is requested'),
+        ({"end_token": "<|x|>"}, r"with end_token_id \d+, but \d+ is requested"),
+        ({"shard_tokens": 7}, "with shard_tokens 100, but 7 is requested"),
+        ({"lines": True}, "with lines false, but true is requested"),
         ({"files": "b.txt"}, r"of another corpus \(b.txt is another file, or has changed\)"),
         ({"tokenizer": None}, "by another tokenizer"),
     ],
@@ -347,7 +347,7 @@ def test_folders_of_others_are_left_alone(tokenizer, tmp_path):
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(SGPEError, match="out: has other files: give an empty or a new folder"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
-    with pytest.raises(SGPEError, match="out is the corpus, or has all of it"):
+    with pytest.raises(SGPEError, match="out is the corpus, or contains all of it"):
         tokenize_corpus(tmp_path / "out" / "mine.txt", tokenizer, tmp_path / "out")
     with pytest.raises(NotADirectoryError, match=r"a\.txt is a file"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "a.txt")
@@ -416,6 +416,6 @@ def test_a_corpus_that_is_no_file_is_named(tmp_path, monkeypatch):
         tokenize_corpus([], tokenizer, "out")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe.txt")
-        with pytest.raises(SGPEError, match=r"^pipe\.txt: is no plain file"):
+        with pytest.raises(SGPEError, match=r"^pipe\.txt: not a regular file"):
             tokenize_corpus("pipe.txt", tokenizer, "out")
     assert not (tmp_path / "out").exists()

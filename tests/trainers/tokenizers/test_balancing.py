@@ -115,15 +115,15 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
     ("change", "options", "message"),
     [
         (lambda texts: dict(list(texts.items())[:1]), {}, "held-out texts of at least two languages"),
-        (lambda texts: {**texts, "empty": [" "]}, {}, "empty: holds no text to balance by"),
+        (lambda texts: {**texts, "empty": [" "]}, {}, "empty: has no text to balance by"),
         (lambda texts: {**texts, "ta": ["தமிழ்"]}, {}, "ta: no corpus is in its language, or another text has it"),
         (lambda texts: {**texts, "again": texts["eval-si"]}, {}, "or another text has it: give each language one"),
         (lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60}, {}, "ru: no corpus is in its language"),
-        (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give its lines, not one text"),
+        (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give a list of its lines, not one text"),
         (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "give a price of balance or a parity, not both"),
-        (lambda texts: texts, {"by": "magic"}, "no balancing by 'magic': known are weights and merges"),
-        (lambda texts: texts, {"price": -1}, "price of balance must be a share of tokens from 0 on, not -1"),
-        (lambda texts: texts, {"parity": 0.5}, "parity must be a ratio from 1 on, not 0.5"),
+        (lambda texts: texts, {"by": "magic"}, "unknown way to balance 'magic': known are weights and merges"),
+        (lambda texts: texts, {"price": -1}, "price of balance must be a share of tokens of at least 0, not -1"),
+        (lambda texts: texts, {"parity": 0.5}, "parity must be a ratio of at least 1, not 0.5"),
         (lambda texts: {**texts, "eval-en": ["a"]}, {"by": "merges"}, "needs translations"),
     ],
 )
@@ -187,14 +187,14 @@ def test_parity_of_parts_whose_fractions_cancel(held_out, config):
 
 def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
     foreign = {"zz.txt": WordCounts.from_texts(["zzqx qqzz"], config)}
-    with pytest.raises(SGPEError, match=r"zz\.txt: has no word of any held-out text"):
+    with pytest.raises(SGPEError, match=r"zz\.txt: shares no word with any held-out text"):
         train_balanced(counts | foreign, held_out, config, by="merges")
     assert train_balanced(counts | foreign, held_out, config).best.weights["zz.txt"] == 1
 
 
 @pytest.mark.parametrize("options", [{"price": 0.1}, {"parity": 1.1}])
 def test_a_price_is_for_weights(counts, held_out, config, options):
-    with pytest.raises(SGPEError, match="is for balancing by weights"):
+    with pytest.raises(SGPEError, match="is only for balancing by weights"):
         train_balanced(counts, held_out, config, by="merges", **options)
 
 

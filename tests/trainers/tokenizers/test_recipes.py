@@ -115,7 +115,7 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
     assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
     said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
     price = (
-        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each a token at least, "
+        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each at least one token, "
         "where with a split in front a word can be one token"
     )
     assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split: {price}\.", said)
@@ -133,7 +133,7 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
 
 def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sample):
     config = ExtensionConfig(["tamil"], new_tokens=300)
-    do = "serve models with it by hf-sgpe serve, which gives them ids, or extend one with the split of "
+    do = "serve models with it by hf-sgpe serve, which sends them ids, or extend one with the split of "
     do += "o200k or qwen35 or bloom"
     with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
@@ -152,7 +152,7 @@ def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sampl
 def test_a_choice_names_the_form_of_text_that_it_holds_for():
     choice = choose_recipe(["नमस्ते दुनिया"], ["devanagari"], normalization="nfc", runs_in=["llama.cpp"])
     assert choice.nfc_only
-    assert "the same ids in llama.cpp, for text in the form NFC alone" in str(choice)
+    assert "the same ids in llama.cpp, for text in NFC only" in str(choice)
     assert "NFC alone" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
     chosen = check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
-    assert "for text in the form NFC alone" in str(chosen)
+    assert "for text in NFC only" in str(chosen)

@@ -173,7 +173,7 @@ def test_ids_that_the_model_has_rows_for_are_given_first(base, corpus, tmp_path)
     assert ids == list(range(len(ids)))
     assert rows < len(ids)
     (tmp_path / "tokenizer.json").write_text((base / "tokenizer.json").read_text())
-    with pytest.raises(SGPEError, match=r"no config\.json beside it"):
+    with pytest.raises(SGPEError, match=r"no config\.json with the model's number of rows"):
         TokenizerExtender(config).extend(tmp_path, files=corpus)
 
 

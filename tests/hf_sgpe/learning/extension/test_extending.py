@@ -140,7 +140,7 @@ def test_words_that_teach_nothing_are_told(script, letters, caplog):
     plain = BPETokenizer.train_from_iterator(["so nice"], 258)
     assert extended(plain, ExtensionConfig([script], new_tokens=6), f"so {letters} nice " * 50).new_tokens == 0
     (told,) = caplog.messages
-    assert told.startswith(f"100% of the words of {script} teach nothing: other scripts' characters")
+    assert told.startswith(f"100% of the words of {script} are not learned from: some of their bytes also occur")
 
 
 def test_a_mark_that_others_have_too_takes_no_letter_apart():
@@ -277,9 +277,9 @@ def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
         ({"scripts": 3}, "scripts must be a list, not 3"),
         ({"new_tokens": 0}, "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
         ({"new_tokens": "many"}, "not 'many'"),
-        ({"letter_coverage": 2}, "letter_coverage must lie between 0 and 1, not 2"),
-        ({"balance": True}, "balance must lie between 0 and 1, not True"),
-        ({"cut_cost": -1}, "cut_cost must be a number of tokens from 0 on, not -1"),
+        ({"letter_coverage": 2}, "letter_coverage must be between 0 and 1, not 2"),
+        ({"balance": True}, "balance must be between 0 and 1, not True"),
+        ({"cut_cost": -1}, "cut_cost must be a finite number of tokens, at least 0, not -1"),
         ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1, not 0"),
         ({"tie_break": "x"}, "unknown tie_break 'x'"),
         ({"own_split": "yes"}, "own_split must be True or False, not 'yes'"),
