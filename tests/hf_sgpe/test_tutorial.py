@@ -78,7 +78,7 @@ def test_special_tokens_are_added_to_another_tokenizer(tokenizer):
     for tokens, message in (
         ({"<|x|>": 97}, "the same id 97"),
         ({"bos_token": "<s>"}, "maps 'bos_token' to '<s>', not to an id"),
-        ({"<|pad|>": 400}, "has the id 322 already"),
+        ({"<|pad|>": 400}, "already has the id 322"),
         (["caf\u00e9<x>"], "has a character that NFC composes"),
         (["\u00e9"], "written in tokenizer.json like the ordinary token b'\\\\xe9'"),
     ):

@@ -105,5 +105,5 @@ def test_bad_input():
         learn_in_parity([one], [one], vocabulary=LETTERS, num_merges=1, tie_break="x")
     with pytest.raises(SGPEError, match="not in the vocabulary"):
         learn_in_parity([CountedWords([[0, 9]], [1])], [one], vocabulary=LETTERS, num_merges=1)
-    with pytest.raises(SGPEError, match="as many held-out texts as languages"):
+    with pytest.raises(SGPEError, match="one held-out text for each language"):
         learn_in_parity([one], [one, one], vocabulary=LETTERS, num_merges=1)

@@ -58,7 +58,7 @@ def test_it_is_taken_in_place_of_files(files, tmp_path):
 
 
 def test_only_files_are_tokenized(tmp_path):
-    with pytest.raises(SGPEError, match="only files are tokenized"):
+    with pytest.raises(SGPEError, match="only files can be tokenized"):
         tokenize_corpus(Corpus(streams=(["one"],)), "tokenizer", tmp_path / "out")
 
 

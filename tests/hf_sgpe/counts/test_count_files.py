@@ -123,7 +123,7 @@ def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
         (lambda words, counts: (words[::-1], counts), {}, "its words are out of order"),
         (lambda words, counts: (words, [0, *counts[1:]]), {}, "it has an empty word, or a count below 1"),
         (lambda words, counts: ([b"", *words[1:]], counts), {}, "it has an empty word, or a count below 1"),
-        (lambda words, counts: (words, counts), {"format": 99}, "of a later version"),
+        (lambda words, counts: (words, counts), {"format": 99}, "it has a later format"),
         (lambda words, counts: (words, counts), {"counting": 5}, "its metadata is invalid"),
         (lambda words, counts: (words, counts), {"more": 5}, "unexpected keyword argument 'more'"),
     ],

@@ -141,7 +141,7 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
     # What says less of itself than it holds.
     rewrite(path, counts=[(1 << 63) - 1, 1])
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "more")):
-        with pytest.raises(SGPEError, match=r"counts: not a file of word counts, or damaged \(its words are not those"):
+        with pytest.raises(SGPEError, match=r"counts: not a file of word counts, or damaged \(its words do not match"):
             use(path)
 
 

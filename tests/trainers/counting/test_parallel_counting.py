@@ -71,7 +71,7 @@ def test_memory_does_not_grow_with_the_corpus():
 
 
 def test_bad_arguments():
-    with pytest.raises(SGPEError, match="not one text"):
+    with pytest.raises(SGPEError, match="not a single text"):
         count_texts("hello", CONFIG, workers=2)
     with pytest.raises(SGPEError, match="item 1 of the iterator must be text, not int"):
         count_texts(["a", 5], CONFIG)

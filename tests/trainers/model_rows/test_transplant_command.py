@@ -77,7 +77,7 @@ def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizer_f
     text = tmp_path / "si.txt"
     text.write_text("සිංහල", encoding="utf-8", newline="\n")
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", extended[0], code=2)
-    assert "they do not belong together" in done.stderr
+    assert "give the tokenizer of the model" in done.stderr
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", f"other={extended[0]}", code=2)
     assert "no tokenizer is called 'other'" in done.stderr
 
@@ -100,7 +100,7 @@ def test_nothing_is_written_where_measuring_fails(harm, tokenizer_folders, tmp_p
     message = {
         "encoder": "only causal language models predict text, and this one has an encoder",
         "class": "only causal language models predict text, and this one is LlamaForSequenceClassification",
-        "head": "its weights have no lm_head.weight",
+        "head": "its weights hold no lm_head.weight",
         "nan": "the model's predictions are not finite numbers: its weights are damaged",
         "blank": "en.txt: holds no text",
     }[harm]
