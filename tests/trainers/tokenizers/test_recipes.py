@@ -153,6 +153,6 @@ def test_a_choice_names_the_form_of_text_that_it_holds_for():
     choice = choose_recipe(["नमस्ते दुनिया"], ["devanagari"], normalization="nfc", runs_in=["llama.cpp"])
     assert choice.nfc_only
     assert "the same ids in llama.cpp, for text in NFC only" in str(choice)
-    assert "NFC alone" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
+    assert "NFC only" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
     chosen = check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
     assert "for text in NFC only" in str(chosen)
