@@ -161,7 +161,7 @@ def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_t
 
 
 def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
-    """Return the template that puts BOS and EOS around each text, or only the one that exists.
+    """Return the template that puts BOS before and EOS after each text, if ``roles`` has them.
 
     >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
     (('<s>', 0), ('$A', 0))

@@ -194,9 +194,9 @@ class TierLearner:
     def _promised(self) -> set[str]:
         """Return the characters that always get a token.
 
-        In scripts whose characters must be worth a token, these are the characters that share their first byte with a joiner
-        or mark of all scripts. Such a joiner or mark is built byte by byte after the character before it, and a merge with
-        the first byte alone would cut the character.
+        In most scripts these are all characters. In scripts whose characters must be worth a token, these are the characters
+        that share their first byte with a joiner or mark of all scripts. Such a joiner or mark is built byte by byte after
+        the character before it, and a merge with the first byte alone would cut the character.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
@@ -324,11 +324,11 @@ class TierLearner:
         used = np.unique(ids)
         loose = np.zeros(len(tokens), dtype=bool)
         loose[[id for id in used.tolist() if not self.confinement.holds(tokens[id])]] = True
-        beside = np.flatnonzero(loose[ids[:-1]] & loose[ids[1:]])
-        word_of = np.searchsorted(ends, beside, side="right")
-        beside, word_of = (places[ends[word_of] > beside + 1] for places in (beside, word_of))
+        adjacent = np.flatnonzero(loose[ids[:-1]] & loose[ids[1:]])
+        word_of = np.searchsorted(ends, adjacent, side="right")
+        adjacent, word_of = (places[ends[word_of] > adjacent + 1] for places in (adjacent, word_of))
         times = list(self.words.times)
-        for place, word in zip(beside.tolist(), word_of.tolist(), strict=True):
+        for place, word in zip(adjacent.tolist(), word_of.tolist(), strict=True):
             if not self.confinement.holds(tokens[ids[place]] + tokens[ids[place + 1]]):
                 times[word] = 0
         untaught = 1 - sum(times) / sum(self.words.times)

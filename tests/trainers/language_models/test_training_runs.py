@@ -73,7 +73,7 @@ def test_resumed_training_ends_in_the_same_weights(trained, lm_tokenizer, rows, 
     shutil.copytree(out / "checkpoint-8", broken_off / "checkpoint-7")
     (broken_off / "checkpoint-7" / "trainer_state.json").unlink()  # killed while this was written
     assert checkpoint_to_resume(broken_off, resume=True) == broken_off / "checkpoint-6"
-    with pytest.raises(SGPEError, match="holds checkpoints"):
+    with pytest.raises(SGPEError, match="has checkpoints"):
         fit(lm_tokenizer, rows, broken_off, seed=2)
     resumed = fit(lm_tokenizer, rows, broken_off, seed=2, resume=True)
     for name, weights in resumed.state_dict().items():
