@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries what is installed: its kernels are native, and give what the readable ones give.
+"""Try what is installed: its kernels are native, and return what the readable ones return.
 
 Run by cibuildwheel with each wheel that it builds, and by the tests, in environments where nothing else is installed.
 
@@ -11,9 +11,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-
-# What is installed, not the folders beside this one.
-sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parents[2]]
 
 
 def main() -> None:
@@ -48,4 +45,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # Try the installed packages, not the folders of this checkout.
+    sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parents[2]]
     main()
