@@ -1,4 +1,4 @@
-"""``counts add`` and ``counts info``: files of counted words."""
+"""``counts add`` and ``counts info``: files of word counts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.printing import print_facts, print_json, report
 
 _COUNTS = typer.Typer(
-    cls=Group, help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode=None
+    cls=Group,
+    help="Add up or describe files of word counts, which hf-sgpe count writes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(_COUNTS, name="counts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddOptions:
-    """Files of counts, and the one that they become."""
+    """Files of word counts, and the output file."""
 
-    files: list[Path] = argument("Files of counts.")
-    out: Path = option("File to write.", ..., "-o")
+    files: list[Path] = argument("Files of word counts.")
+    out: Path = option("File to write the sum to.", ..., "-o")
     overwrite: bool = overwrite_option()
-    min_count: int = option("Leave out words that occur less often in all files together; says what that can change.", 1)
+    min_count: int = option(
+        "Leave out words that occur less often than this in all files together, and print what that can change.", 1
+    )
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
 def add(given: AddOptions, as_json: Json = False) -> None:
-    """Add files of counts up into one, in little memory. Counts of different settings are refused."""
+    """Add up files of word counts into one, in little memory. All files must have the same settings."""
     from hf_sgpe.files.overwriting import check_new_file
     from trainers import add_files
 
@@ -41,14 +46,14 @@ def add(given: AddOptions, as_json: Json = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CountsInfoOptions:
-    """A file of counts."""
+    """A file of word counts."""
 
-    file: Path = argument("File of counts.")
+    file: Path = argument("File of word counts.")
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts info si.parquet")
 def info(given: CountsInfoOptions, as_json: Json = False) -> None:
-    """Show what a file of counts holds and how its words were cut."""
+    """Show the contents of a file of word counts: words, sources and splitting."""
     from hf_sgpe.counts.count_files import read_info
 
     holds = read_info(given.file)

@@ -1,4 +1,4 @@
-"""``train``: tokenizers from text."""
+"""``train``: train a tokenizer on text."""
 
 from __future__ import annotations
 
@@ -25,56 +25,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Where the tokenizer is written, and how words are cut."""
+    """The output folder and the splitting of text into words."""
 
     out: str = option("Folder to write the tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"{RECIPES_HELP}; auto: portable where llama.cpp gives its ids and the text has at most 0.5 % more tokens and 0.1 % "
-        "more syllables cut by it, else hybrid.",
+        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp then produces the same ids, and if that "
+        "costs at most 0.5 % more tokens and 0.1 % more cut syllables, else hybrid.",
         "auto",
         choices=("auto", *RECIPES),
         after="vocab_size",
     )
     script: list[str] = script_option(after="recipe")
     pattern: str | None = option(
-        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if with it --recipe auto finds portable to cost "
-        "that little).",
+        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if --recipe auto can then choose portable).",
         after="script",
     )
     runs_in: list[str] = runs_in_option(after="pattern")
     counts: list[Path] = option_list(
-        "Train on words counted before by hf-sgpe count (repeatable; added up), besides any text.", after="workers"
+        "File of word counts from hf-sgpe count to train on, in addition to any text (repeatable).", after="workers"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceOptions:
-    """How a tokenizer is made fair to languages."""
+    """Options that make a tokenizer fair to all languages."""
 
     balance: list[str] = option_list(
-        "Held-out text of each language, best translations of each other: finds weights that are fair to all. Takes all "
-        "names up to the next option.",
+        "Held-out text of each language, ideally translations of one text: choose weights with which all languages need "
+        "similar numbers of tokens. Takes all names up to the next option.",
         metavar=SEVERAL,
     )
-    balance_price: float | None = option("Share of more tokens that fairness may cost (default: 0.005).")
+    balance_price: float | None = option("Increase in tokens that --balance may cost, as a share (default: 0.005).")
     balance_parity: float | None = option(
-        "In place of a price: the fewest tokens with which no language costs more than so many times another."
+        "Instead of --balance-price: the largest ratio between the tokens of two languages; reach it with the fewest tokens."
     )
-    balance_by: str | None = option("weights, or merges: Parity-aware BPE (default: weights).")
+    balance_by: str | None = option(
+        "What --balance chooses: weights of the files, or merges by Parity-aware BPE (default: weights)."
+    )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that there is held-out text where something is to be balanced.
+        """Check that the balancing options have held-out text.
 
         Raises:
-            SGPEError: there is none, or the text is of a dataset.
+            SGPEError: there is no held-out text, or the corpus is a dataset.
         """
         for name in ("price", "parity", "by"):
             if getattr(self, f"balance_{name}") is not None and not self.balance:
-                raise SGPEError(f"--balance-{name} is for --balance: name held-out text of each language there")
+                raise SGPEError(f"--balance-{name} needs --balance with held-out text of each language")
         if self.balance and dataset:
             raise SGPEError(
-                "--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset"
+                "--balance takes files of text or of counts, not a dataset: count it first with hf-sgpe count --dataset"
             )
 
 
@@ -94,9 +95,9 @@ def train(
 
     if not text.corpus and not given.counts and not text.dataset:
         hint = "; --balance takes all names up to the next option, so name the text first" if fair.balance else ""
-        raise SGPEError(f"nothing to train on: give text, a dataset, or words counted before by --counts{hint}")
+        raise SGPEError(f"nothing to train on: name files of text, or use --dataset or --counts{hint}")
     fair.check(text.dataset)
-    # A folder that cannot be written should be refused before an hour of training, not after.
+    # Refuse a bad output folder before an hour of training.
     check_new_folder(given.out, overwrite=given.overwrite)
     check_folder(given.out, with_chat_template="chat_template" in settings)
     corpus = text.read(given.counts, settings.pop("weights", ()))
@@ -180,6 +181,6 @@ def _what_balance_did(found: Balanced) -> Iterator[str]:
     for text, corpora in found.languages.items():
         yield f"  {text}: {before.tokens[text]:,} → {after.tokens[text]:,} tokens (for {', '.join(corpora)})"
     if after.weights != before.weights:
-        yield "the same without balancing: " + " ".join(
+        yield "the same result without balancing: " + " ".join(
             f"--weight {quote(f'{name}={weight:g}')}" for name, weight in after.weights.items() if weight != 1
         )

@@ -18,18 +18,18 @@ class TaskPlan:
     """How many tasks count, and where they run. One that is as by default is not asked for."""
 
     on: str | None = option(
-        "Count in tasks, of which those that have finished are not repeated when the same command is given again: local, "
-        "slurm or ray. Or spark, for text that Spark reads.",
+        "Divide the counting into tasks, and run them on this machine (local), on Slurm (slurm) or on Ray (ray). To "
+        "continue after an interruption, repeat the command. spark counts text that Spark reads.",
         None,
         "--on",
         "--executor",
         choices=EXECUTORS,
     )
-    tasks: int | None = option("Tasks that count, at most one a file (default with --on: 16).")
-    adding_tasks: int = option("Tasks that add up the counts.", 4)
-    work: Path | None = option("Folder for what tasks have finished (default: --out plus .work).")
-    partition: str | None = option("Partition of Slurm.")
-    time: str = option("Time limit of a task on Slurm.", "24:00:00")
+    tasks: int | None = option("Number of tasks that count, at most one per file (default with --on: 16).")
+    adding_tasks: int = option("Number of tasks that add up the counts.", 4)
+    work: Path | None = option("Folder for the results of finished tasks (default: --out plus .work).")
+    partition: str | None = option("Slurm partition, required by --on slurm.")
+    time: str = option("Time limit of a Slurm task.", "24:00:00")
 
     @property
     def is_asked_for(self) -> bool:

@@ -45,7 +45,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
     lines = len([line for line in sample["en"].splitlines() if line.strip()])
     assert compared[0].startswith(f"{tmp_path / 'en.txt'}: {lines:,} of {lines:,} lines have the same ids")
     assert f"{corpus}: 0 of" in compared[1]
-    assert "is the first that differs, after 0 tokens" in compared[2]
+    assert "is the first with other ids, after 0 equal tokens" in compared[2]
     first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
     assert first["difference"]["new"][0][1] >= 601
 
@@ -65,7 +65,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "nothing to learn from: give text, a dataset, or words counted before by --counts"),
+        ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
         ("si.txt --new-tokens many", "--new-tokens many: give a number, or auto"),
         ("si.txt --new-tokens 0", "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
         ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
@@ -75,11 +75,11 @@ def test_extend_and_compare_ids(tmp_path, sample):
             ": name the scripts of the whole corpus by --script, or give text in a script to add$",
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or give other text"),
-        ("si.txt --out base", "--out base is the tokenizer that is extended: give another folder"),
+        ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
         ("si.txt --reuse-ids", r"base: there is no config\.json beside it that says how many rows the model has"),
         ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
-        ("si.txt --split train", "--split is for a dataset: name one by --dataset"),
-        ("--dataset si --weight si=2", "--weight is for files: a dataset counts once"),
+        ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
+        ("--dataset si --weight si=2", "--weight applies to files, and there are none"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):

@@ -454,7 +454,7 @@ def test_the_command_line_writes_a_page(saved, tmp_path):
     [
         ("--html page.html -t nowhere x", "nowhere: no such file or folder"),
         ("--html . -t tok x", r"\. is a folder: give a file to write to"),
-        ("--html page.html -t tok --special all x", "--html shows the text's own tokens: leave out --special"),
+        ("--html page.html -t tok --special all x", "--html shows only the tokens of the text: leave out --special"),
         ("-t tok -t tok x", "only --html shows several"),
     ],
 )
