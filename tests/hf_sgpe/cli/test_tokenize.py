@@ -22,7 +22,7 @@ def test_a_corpus_becomes_a_folder_of_tokens(workplace, sample):
     tokenizer = BPETokenizer.from_pretrained(workplace / "tok")
     done = hf_sgpe("tokenize", "en.jsonl", "si.txt", "--tokenizer", "tok", "--out", "new/tokens", cwd=workplace)
     said = (
-        r"new/tokens: 2\d\d documents, [\d,]+ tokens as uint16 in 1 shard \(nanogpt\), \d\.\d\d bytes a token, [\d.]+ MB/s\n"
+        r"new/tokens: 2\d\d documents, [\d,]+ tokens as uint16 in 1 shard \(nanogpt\), \d\.\d\d bytes per token, [\d.]+ MB/s\n"
     )
     assert re.fullmatch(said.replace(r"2\d\d", r"[\d,]+"), done.stdout)
     assert done.stderr == ""
