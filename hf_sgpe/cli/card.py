@@ -60,7 +60,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     if given.baseline and not given.text:
         raise SGPEError("--baseline needs text to measure on: add --eval")
     folder = given.out or given.tokenizer
-    known: dict[str, Any] = {
+    card_settings: dict[str, Any] = {
         "license": given.license,
         "languages": given.language,
         "datasets": given.dataset,
@@ -73,7 +73,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
                 f"{folder} contains a model, and --eval is for the card of a tokenizer: write that card to another folder "
                 "with --out, or measure the model with hf-sgpe transplant --eval or hf-sgpe evaluate --model"
             )
-        written = write_model_card(folder, name=given.name, base_model=given.base_model, **known)
+        written = write_model_card(folder, name=given.name, base_model=given.base_model, **card_settings)
         report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
         return
     if given.base_model:
@@ -94,5 +94,5 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         warn_of_zawgyi(*texts.values())
         baselines = {name: load(source) for name, source in named_tokenizers((), given.baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
-    written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)
+    written = write_card(folder, loaded, name=name, evaluations=evaluations, **card_settings)
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)

@@ -159,7 +159,7 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
     Raises:
         SGPEError: a line is not such an object; the message has its number.
     """
-    known = {field.name for field in fields(GenerationOptions)}
+    option_names = {field.name for field in fields(GenerationOptions)}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -169,9 +169,9 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
                 raise SGPEError('expected an object with "prompt" or "messages"')
             if not isinstance(record.get("prompt", ""), str) or not isinstance(record.get("messages", []), list):
                 raise SGPEError('"prompt" must be a text, "messages" a list of objects with "role" and "content"')
-            if unknown := record.keys() - known - {"prompt", "messages"}:
+            if unknown := record.keys() - option_names - {"prompt", "messages"}:
                 raise SGPEError(f"unknown field: {', '.join(sorted(unknown))}")
-            options = replace(conversation.options, **{name: record[name] for name in known & record.keys()})
+            options = replace(conversation.options, **{name: record[name] for name in option_names & record.keys()})
             text = "".join(_answer(conversation, record, options))
         except (ValueError, RecursionError) as error:
             reason = f"not JSON ({error})" if isinstance(error, json.JSONDecodeError) else str(error)

@@ -85,10 +85,10 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     else:
         corpus = text.read()
         warn_of_zawgyi(corpus)
-    how = find_scripts(corpus, script, given.recipe)
+    script_settings = find_scripts(corpus, script, given.recipe)
     if given.special_token:
-        how["special_tokens"] = given.special_token
-    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **how)
+        script_settings["special_tokens"] = given.special_token
+    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **script_settings)
     if given.chat_template:
         extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
         splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))

@@ -40,8 +40,8 @@ def add(given: AddOptions, as_json: Json = False) -> None:
     from trainers import add_files
 
     check_new_file(given.out, overwrite=given.overwrite)
-    done = add_files(given.files, given.out, min_count=given.min_count)
-    report(f"{given.out}: {done.summary()}", {"out": str(given.out), **done.to_dict()}, as_json)
+    added = add_files(given.files, given.out, min_count=given.min_count)
+    report(f"{given.out}: {added.summary()}", {"out": str(given.out), **added.to_dict()}, as_json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +56,20 @@ def info(given: CountsInfoOptions, as_json: Json = False) -> None:
     """Show the contents of a file of word counts: words, sources and splitting."""
     from hf_sgpe.counts.count_files import read_info
 
-    holds = read_info(given.file)
+    contents = read_info(given.file)
     if as_json:
-        print_json(holds.to_dict())
+        print_json(contents.to_dict())
         return
-    cut = {name.replace("_", " "): value for name, value in holds.splitting.to_dict().items() if name != "patterns"}
+    cut = {name.replace("_", " "): value for name, value in contents.splitting.to_dict().items() if name != "patterns"}
     facts = [
         ("file", str(given.file)),
-        ("words", f"{holds.total:,} ({holds.distinct:,} distinct)"),
-        ("SHA-256", holds.digest),
+        ("words", f"{contents.total:,} ({contents.distinct:,} distinct)"),
+        ("SHA-256", contents.digest),
         *cut.items(),
-        ("versions", holds.versions),
-        *([("dropped", holds.loss())] if holds.dropped else []),
+        ("versions", contents.versions),
+        *([("dropped", contents.loss())] if contents.dropped else []),
     ]
-    sources = [("" if number else "sources", ", ".join(map(str, one.values()))) for number, one in enumerate(holds.sources)]
+    sources = [
+        ("" if number else "sources", ", ".join(map(str, one.values()))) for number, one in enumerate(contents.sources)
+    ]
     print_facts([*facts, *sources])

@@ -30,9 +30,9 @@ def decode(given: DecodeOptions, as_json: Json = False) -> None:
     """
     from hf_sgpe.tokenizer import BPETokenizer
 
-    name, written, others = given.tokenizer_and_rest(given.ids)
+    name, written, further = given.tokenizer_and_rest(given.ids)
     written = [*written, *given.older_ids]
-    if others:
+    if further:
         raise SGPEError("--tokenizer is given more than once: decode takes one")
     loaded = BPETokenizer.from_pretrained(name)
     for number, line in enumerate([" ".join(written)] if written else stdin_lines(), 1):

@@ -46,7 +46,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.tokenizer import BPETokenizer
 
-    name, texts, others = given.tokenizer_and_rest(given.text)
+    name, texts, further = given.tokenizer_and_rest(given.text)
     texts = [*texts, *([] if given.older_text is None else [given.older_text])]
     if given.file and (texts or given.html):
         raise SGPEError("--file replaces other input: leave out --html and the texts")
@@ -54,9 +54,9 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
         if given.special != "none" or given.add_special_tokens:
             raise SGPEError("--html shows only the tokens of the text: leave out --special and --add-special-tokens")
         check_new_file(given.html, overwrite=given.overwrite)
-        _write_page(given.html, texts, named_tokenizers((name, *others), given.baseline), as_json)
+        _write_page(given.html, texts, named_tokenizers((name, *further), given.baseline), as_json)
         return
-    if others or given.baseline:
+    if further or given.baseline:
         raise SGPEError("more than one tokenizer: only --html takes several, so add --html FILE")
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():

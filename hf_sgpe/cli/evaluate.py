@@ -49,13 +49,13 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     from hf_sgpe.evaluation.metrics import evaluate as measure, load_measurable
     from hf_sgpe.terminal.progress import somebody_watches
 
-    first, corpus, others = given.tokenizer_and_rest(given.files)
+    first, corpus, further = given.tokenizer_and_rest(given.files)
     if not corpus:
         raise SGPEError("no text to measure on: name files of text after the tokenizer")
     held_out = HeldOut.of(corpus, text_field=given.text_field)
     warn_of_zawgyi(held_out)
     texts = {file: replace(held_out, files=(file,)) for file in held_out.files}
-    names = named_tokenizers((first, *others), given.baseline)
+    names = named_tokenizers((first, *further), given.baseline)
     models = _models_of(names, first, given.model)
     measured = {name: load_measurable(source) for name, source in names.items()}
     evaluations = {}

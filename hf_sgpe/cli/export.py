@@ -54,8 +54,8 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     """Write a tokenizer in another format, with the same ids, or a model with its tokenizer as GGUF."""
     writer = FORMATS.get(given.output)
     if writer is None or writer.write is None:
-        known = ", ".join(name for name, form in FORMATS.items() if form.write)
-        raise SGPEError(f"--format {given.output}: known are {known}")
+        formats = ", ".join(name for name, form in FORMATS.items() if form.write)
+        raise SGPEError(f"--format {given.output}: known are {formats}")
     writes_model = "model" in writer.write_options
     if given.tokenizer and not writes_model:
         raise SGPEError(f"--tokenizer is for --format {_names('write_options', 'model')}")
@@ -64,8 +64,12 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     tokenizer = given.tokenizer or given.source
     reader = format_of(tokenizer)
     special_tokens = named_numbers(given.special_token, "--special-token", "TEXT=ID", int) or None
-    told = {"pattern": given.pattern, "special_tokens": special_tokens, "ignore_merges": given.ignore_merges or None}
-    reading = _given(reader, "read_options", told)
+    read_settings = {
+        "pattern": given.pattern,
+        "special_tokens": special_tokens,
+        "ignore_merges": given.ignore_merges or None,
+    }
+    reading = _given(reader, "read_options", read_settings)
     model = Path(given.source) if writes_model else None
     options = {"weight_type": given.weight_type, "pre_tokenizer": given.pre_tokenizer, "model": model}
     writing = _given(writer, "write_options", options)

@@ -82,8 +82,8 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     check_folder(given.out, with_chat_template=folder.data.chat_template is not None)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
-    found = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
-    config = choose_split(folder.data, ExtensionConfig(**settings, **found, weights=corpus.weights), given.runs_in)
+    script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    config = choose_split(folder.data, ExtensionConfig(**settings, **script_settings, weights=corpus.weights), given.runs_in)
     extender = TokenizerExtender(config, workers=text.workers)
     with atomic_directory(given.out) as temporary:
         extension = extender.learn(folder, extender.count(folder, files=corpus))
@@ -112,16 +112,16 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
     if is_own:
-        how = "a split for their words stands in front"
+        split = "A new split in front keeps their words whole"
     elif cut := cut_scripts(data.splitting, config.scripts):
-        how = f"the split is the old one, which cuts words of {names_of(cut)}"
-        how += "" if given.runs_in else ": --own-split keeps them whole"
+        split = f"The split is unchanged and cuts words of {names_of(cut)}"
+        split += "" if given.runs_in else ": --own-split keeps them whole"
     else:
-        how = "the split is the old one, which keeps their words whole"
+        split = "The split is unchanged and keeps their words whole"
     report(
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}, {extension.unit_tokens:,} of them for "
-        f"letters and syllables of {names_of(config.scripts)}, whose {_UNITS[cost.unit]} have {cost.after:.2f} tokens now, "
-        f"and had {cost.before:.2f}; {how}. Text without a character of these scripts has its old ids.\n"
+        f"letters and syllables of {names_of(config.scripts)}. Their {_UNITS[cost.unit]} take {cost.after:.2f} tokens on "
+        f"average instead of {cost.before:.2f}. {split}. Text without a character of these scripts keeps its ids.\n"
         f"{runs}",
         facts | ({"curve": curve.to_dict()} if texts else {}),
         as_json,

@@ -36,8 +36,7 @@ def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
     sources = named_tokenizers([given.tokenizer], given.baseline)
     # Do not publish local paths.
     names = [
-        Path(known).resolve().name if known == source and Path(source).exists() else known
-        for known, source in sources.items()
+        Path(name).resolve().name if name == source and Path(source).exists() else name for name, source in sources.items()
     ]
     names[0] = given.name or names[0]
     if len(set(names)) < len(names):

@@ -103,7 +103,7 @@ def train(
     corpus = text.read(given.counts, settings.pop("weights", ()))
     held_out = Corpus.of(fair.balance, text_field=text.text_field)
     warn_of_zawgyi(corpus, held_out)
-    how, choice = find_recipe(
+    recipe, choice = find_recipe(
         corpus,
         given.recipe,
         given.script,
@@ -113,11 +113,11 @@ def train(
     )
     if template := settings.get("chat_template"):
         settings["chat_template"] = read_chat_template(template)
-    config = TrainingConfig(**settings, **how, weights=corpus.weights)
-    found = None
+    config = TrainingConfig(**settings, **recipe, weights=corpus.weights)
+    balanced = None
     with atomic_directory(given.out) as folder:
         if fair.balance:
-            found = balance_corpus(
+            balanced = balance_corpus(
                 corpus,
                 held_out,
                 config,
@@ -126,7 +126,7 @@ def train(
                 parity=fair.balance_parity,
                 workers=text.workers,
             )
-            words, tokenizer = found.words, found.tokenizer
+            words, tokenizer = balanced.words, balanced.tokenizer
         else:
             trainer = TokenizerTrainer(config, workers=text.workers)
             words = trainer.count(files=corpus)
@@ -145,7 +145,7 @@ def train(
             [
                 f"{given.out}: {learned}{whole}",
                 *([str(choice)] if choice else []),
-                *(_what_balance_did(found) if found else ()),
+                *(_balance_lines(balanced) if balanced else ()),
             ]
         ),
         {
@@ -157,28 +157,28 @@ def train(
             "distinct_words": len(words),
             "scripts": scripts,
             "where_it_runs": str(choice) if choice else None,
-            **(_facts_of_balance(found) if found else {}),
+            **(_balance_facts(balanced) if balanced else {}),
         },
         as_json,
     )
 
 
-def _facts_of_balance(found: Balanced) -> dict[str, Any]:
-    before, after = found.trials[0], found.best
+def _balance_facts(balanced: Balanced) -> dict[str, Any]:
+    before, after = balanced.trials[0], balanced.best
     texts = {
         text: {"corpora": corpora, "tokens_before": before.tokens[text], "tokens": after.tokens[text]}
-        for text, corpora in found.languages.items()
+        for text, corpora in balanced.languages.items()
     }
-    return {"balance": found.tokenizer.metadata["balance"], "texts": texts, "weights": after.weights}
+    return {"balance": balanced.tokenizer.metadata["balance"], "texts": texts, "weights": after.weights}
 
 
-def _what_balance_did(found: Balanced) -> Iterator[str]:
-    before, after = found.trials[0], found.best
+def _balance_lines(balanced: Balanced) -> Iterator[str]:
+    before, after = balanced.trials[0], balanced.best
     yield (
         f"balanced: {after.total / before.total - 1:+.2%} tokens; Gini {before.gini:.4f} → {after.gini:.4f}; "
         f"the dearest text takes {before.parity:.2f} → {after.parity:.2f} times the cheapest"
     )
-    for text, corpora in found.languages.items():
+    for text, corpora in balanced.languages.items():
         yield f"  {text}: {before.tokens[text]:,} → {after.tokens[text]:,} tokens (for {', '.join(corpora)})"
     if after.weights != before.weights:
         yield "the same result without balancing: " + " ".join(

@@ -103,7 +103,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         multiple=given.pad_to_multiple,
         model_tokenizer=given.model_tokenizer,
         describe=describe,
-        **_how(given),
+        **_new_row_options(given),
     )
     lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
     report(
@@ -118,7 +118,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         print_table(heading, rows, texts=1)
 
 
-def _how(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
+def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
     """Return the keyword arguments of `trainers.model_rows.transplanting.transplant` that make new rows."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus

@@ -1,8 +1,8 @@
 """A program that uses a saved tokenizer without this package.
 
 It needs only transformers, 4.57 or 5. Each line of its input is a list of questions, and each line of its output
-``{"answers": […]}`` or ``{"error": …}``. A question is ``{"ask": NAME, …}``: the name of one of `QUESTIONS`, and the arguments
-of that function.
+``{"answers": […]}`` or ``{"error": …}``. A question is ``{"ask": NAME, …}``: the name of one of `QUESTIONS`, and the
+arguments of that function.
 """
 
 from __future__ import annotations
