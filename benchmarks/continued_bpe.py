@@ -1,8 +1,8 @@
-"""Compares extending a tokenizer with continued BPE as tokenizer-extension (arXiv 2512.03989) does it, on the same text.
+"""Compare the extension of a tokenizer with the continued BPE of tokenizer-extension (arXiv 2512.03989), on the same text.
 
-Both get the same lines, one after the other in processes of their own: tokens per word of held-out text, lines of other text
-whose ids changed, seconds and peak memory of learning. Get the other by ``git clone
-https://github.com/taidopurason/tokenizer-extension``, and name its folder.
+Each runs in a process of its own on the same lines. Measured are tokens per word of held-out text, lines of other text
+whose ids change, and the time and peak memory of training. Get tokenizer-extension by ``git clone
+https://github.com/taidopurason/tokenizer-extension`` and name its folder with --peer.
 
 Example: python benchmarks/continued_bpe.py base-model si.txt --script si --eval si.txt --other en.txt --peer
 tokenizer-extension
@@ -30,13 +30,13 @@ from trainers import TokenizerExtender, find_files, read_lines
 def main() -> None:
     with command(__doc__, run) as option:
         option("base", help="folder with the tokenizer to extend")
-        option("corpus", type=Path, help="text to learn from, a document a line")
-        option("--script", required=True, help="script of the text")
-        option("--new-tokens", default=16_000)
-        option("--megabytes", default=12.0, help="how much of the text to take")
+        option("corpus", type=Path, help="text to learn from, one document per line")
+        option("--script", required=True, help="script of the text, such as si")
+        option("--new-tokens", default=16_000, help="number of tokens to add")
+        option("--megabytes", default=12.0, help="megabytes of the text to use")
         option("--eval", type=Path, required=True, help="held-out text in the script")
-        option("--other", type=Path, required=True, help="text in another script, whose ids are to stay")
-        option("--peer", type=Path, help="folder with tokenizer-extension; without it only ours is measured")
+        option("--other", type=Path, required=True, help="text in another script, whose ids should stay the same")
+        option("--peer", type=Path, help="folder of tokenizer-extension (default: measure only hf_sgpe)")
         option("--out", default=Path("extending"), help="folder for the records")
 
 
@@ -66,9 +66,9 @@ def run(args: Namespace) -> None:
 
 def report(results: dict[str, Any], out: Path | None = None) -> None:
     for name, one in results.items():
-        took = f"{one['tokens_per_character'] or 0:.3f} tokens a character"
+        took = f"{one['tokens_per_character'] or 0:.3f} tokens per character"
         if one["tokens_per_word"] is not None:
-            took = f"{one['tokens_per_word']:.3f} tokens a word"
+            took = f"{one['tokens_per_word']:.3f} tokens per word"
         print(
             f"{name}: {took}, {one['cut_syllable_share'] or 0:.2%} of the syllables cut, {one['changed_lines']:,} of "
             f"{one['other_lines']:,} other lines changed, {one['seconds']:.1f} s, {one['peak'] / 1e6:.0f} MB"
@@ -80,7 +80,7 @@ def held_out(path: Path) -> list[str]:
 
 
 def measurable(folder: Path) -> BPETokenizer | Measurable:
-    """Return a tokenizer in the form that both measures take; by ``tokenizers`` where this package does not read it."""
+    """Load a tokenizer for measuring, with ``tokenizers`` if this package cannot read it."""
     try:
         return BPETokenizer.from_pretrained(folder)
     except SGPEError:

@@ -1,9 +1,9 @@
-"""Shows what whole syllables cost: trains with several cut costs, and plain BPE, and measures both on held-out text.
+"""Measure the cost of whole syllables: train with several cut costs and as plain BPE, and measure on held-out text.
 
-A cut cost is how many tokens a cut letter or syllable counts as (`TrainingConfig.cut_cost`). Plain BPE is trained on the
-same text with the same pattern, without the words of the scripts.
+The cut cost is the cost, in tokens, of a cut letter or syllable (`TrainingConfig.cut_cost`). Plain BPE is trained on the
+same text with the same pattern, without the split for words of the scripts.
 
-Writes cut_cost.jsonl with the measures of every file, and cut-cost.png: cut syllables against tokens, of plain BPE, too.
+Writes cut_cost.jsonl with the measures of every file, and cut-cost.png, a chart of cut syllables against tokens.
 
 Example: python benchmarks/cut_cost.py si.txt.xz en.txt.xz --eval ntrex_si.txt ntrex_en.txt
 """
@@ -43,9 +43,15 @@ def main() -> None:
             help="held-out text of each language, FILE or NAME=FILE",
         )
         option("--vocab-size", default=32_000, help="number of tokens")
-        option("--script", action="append", help="script whose syllables are kept whole (repeatable; default: all)")
-        option("--weight", action="append", default=[], metavar="NAME=NUMBER", help="as for hf-sgpe train")
-        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to try")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option(
+            "--weight",
+            action="append",
+            default=[],
+            metavar="NAME=NUMBER",
+            help="weight of the words of a file, as for hf-sgpe train (repeatable)",
+        )
+        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
         option("--out", default=Path("sweep"), help="folder to write to")
 
 
@@ -72,9 +78,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print tokens, compared with those of plain BPE, and shares; and draw them."""
+    """Print and draw the tokens, compared with plain BPE, and the shares of cut syllables and letters."""
     shown = {name: summary(result["files"], results[PLAIN]["files"]) for name, result in results.items()}
-    print("cut cost    tokens  beside plain BPE (most in one file)  cut syllables (worst)  cut letters (worst)")
+    print("cut cost    tokens  against plain BPE (worst file)       cut syllables (worst)  cut letters (worst)")
     for name, one in shown.items():
         shares = "".join(f"     {fmean(one[share]):7.3%} ({max(one[share]):7.3%})" for share in SHARES)
         print(f"{name:<10} {one['tokens']:>9,}  {one['more']:+7.2%} ({one['most']:+7.2%})   {shares}")
@@ -92,17 +98,17 @@ def report(results: dict[str, Any], out: Path) -> None:
                 style = {"fontsize": 8, "fontweight": "bold" if is_usual else "normal", "textcoords": "offset points"}
                 axis.annotate(text, (x, 100 * fmean(one[share])), (2, 5), **style)
             axis.axvline(0, ls=":", color="gray")
-            axis.set(yscale="log", xlabel="tokens beside plain BPE, %", ylabel=f"{title}, % (logarithmic)")
+            axis.set(yscale="log", xlabel="tokens against plain BPE, %", ylabel=f"{title}, % (logarithmic)")
         axes[0].legend(fontsize=8)
         figure.suptitle(f"What whole syllables cost, {results[PLAIN]['vocab_size']:,} tokens")
 
 
 def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Return all tokens, how many more they are than those of plain BPE, the most in one file, and the shares of files."""
-    tokens, others = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
+    """Return the total tokens, their increase over plain BPE, the largest increase in a file, and the shares per file."""
+    tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())
     shares = {share: [one[share] for one in files.values() if one[share] is not None] or [0.0] for share in SHARES}
-    return {"tokens": tokens, "more": tokens / others - 1, "most": most, **shares}
+    return {"tokens": tokens, "more": tokens / plain_tokens - 1, "most": most, **shares}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How much of an engine's own speed this package takes: tokens per second through it, and by the engine's own loop.
+"""Measure the overhead of this package over an engine's own generation loop, in tokens per second.
 
-Both continue the same ids, greedily, with the same loaded model, in turns. It prints medians, and the median of the ratios,
-which is what counts on a machine that has other work to do. A new model has random weights, on which speed does not depend.
+Both loops continue the same ids greedily, with the same loaded model, in turns. Printed are the medians and the median of
+the ratios, which is robust against other work on the machine. The model has random weights, because the speed does not
+depend on them.
 
 Example: python benchmarks/engine_loops.py --width 512 --layers 8
 """
@@ -23,13 +24,13 @@ PROMPT = list(range(20, 40))
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("--engine", action="append", help="only this one (repeatable; default: all that are here)")
-        option("--layers", default=8, help="of the model")
-        option("--width", default=512, help="of the model")
-        option("--heads", default=8, help="of the model")
-        option("--vocab-size", default=32_000, help="of the model")
-        option("--tokens", default=100, help="to generate in a turn")
-        option("--turns", default=7, help="of each")
+        option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
+        option("--layers", default=8, help="number of layers of the model")
+        option("--width", default=512, help="hidden size of the model")
+        option("--heads", default=8, help="number of attention heads of the model")
+        option("--vocab-size", default=32_000, help="vocabulary size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=7, help="number of turns of each loop")
         option("--out", default=Path("engines"), help="folder for the records")
 
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
 
                 def loop(own: Callable[[Any, int], int] = own, engine: Any = engine) -> None:
                     if (count := own(engine, args.tokens)) != args.tokens:
-                        raise SGPEError(f"the engine's own loop gave {count} tokens, not {args.tokens}: not comparable")
+                        raise SGPEError(f"the engine's own loop generated {count} tokens, not {args.tokens}: not comparable")
 
                 def ours(generator: TextGenerator = generator) -> None:
                     list(generator._pieces(generator.engine.generate(PROMPT, options)))
@@ -68,7 +69,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
         )
 
 
-# ---------------------------------------------------------------- the engines' own loops, which return the number of tokens
+# ---------------------------------------------------------------- the engines' own loops; each returns the number of tokens
 
 
 def transformers_loop(engine: Any, tokens: int) -> int:

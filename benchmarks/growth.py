@@ -1,9 +1,9 @@
-"""Measure how distinct words, time and memory grow with the text, and estimate what a larger corpus would take.
+"""Measure how distinct words, time and memory grow with the text, and extrapolate to larger corpora.
 
-Real text: words are counted, and at 1, 4, 16 … megabytes the number of distinct words, the time and the memory are recorded,
+Real text: words are counted. At 1, 4, 16 … megabytes, the number of distinct words, the time and the memory are recorded,
 and a tokenizer is trained on the counts so far. Made-up text: words are drawn by Zipf's law, spelled in letters, counted
-into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, so other work on the machine does
-not count; only --cores, which compares one thread with several, measures real time. Writes growth.jsonl and growth.svg.
+into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, to exclude other work on the
+machine; only --cores, which compares one thread with several, measures wall-clock time. Writes growth.jsonl and growth.svg.
 
     python benchmarks/growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
     python benchmarks/growth.py corpora/si.txt.xz --cores 2
@@ -52,7 +52,7 @@ def main() -> None:
         option("--synthetic", default=0, help="largest made-up text in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
         option("--memory", default=400, help="memory limit for made-up text in megabytes")
-        option("--cores", type=int, help="only compare one counting thread with this many")
+        option("--cores", type=int, help="only compare one counting thread with this number of threads")
         option("--out", default=Path("growth"), help="folder to write to")
 
 
@@ -60,7 +60,7 @@ def run(args: Any) -> None:
     """Measure everything, each in a process of its own."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
-        raise SGPEError("nothing to measure: give files, or --synthetic")
+        raise SGPEError("nothing to measure: name files, or use --synthetic")
     if args.cores:
         compare_threads(files, args.cores)
         return
@@ -84,7 +84,7 @@ def run(args: Any) -> None:
             points = measured(_real, group)
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
-            # Like the files of tasks on a cluster, these have mostly the same words.
+            # These files share most words, like those of tasks on a cluster.
             records.add(ADDING, measured(_adding, [point["counts"] for point in points]))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
@@ -94,12 +94,12 @@ def run(args: Any) -> None:
 
 
 def compare_threads(files: list[str], cores: int) -> None:
-    """Count the same texts, already read, with one thread, with several, and in as many processes, in turns.
+    """Count the same texts, already in memory, with one thread, several threads and as many processes, in turns.
 
-    The processes are independent of each other, so they show the most that the machine can gain from several cores.
+    The processes are independent, so they show the largest gain that the machine allows with several cores.
     """
     texts = list(_blocks(files))
-    context = multiprocessing.get_context("fork")  # a forked process has the texts already
+    context = multiprocessing.get_context("fork")  # a forked process inherits the texts
     with tempfile.TemporaryDirectory() as folder:
 
         def count(workers: int, number: int = 0) -> None:
@@ -165,7 +165,7 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
 
 
 def _blocks(files: list[str]) -> Iterator[str]:
-    """Yield the text in parts of similar size, so that marks are met closely; several files are shuffled together."""
+    """Yield the text in parts of similar size, to stop close to each mark; parts of several files are shuffled together."""
     parts = (
         text[start : start + _BLOCK_CHARACTERS]
         for file in files
@@ -242,7 +242,7 @@ def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
 
 
 def _spelled(numbers: Any) -> str:
-    """Write numbers from 1 as words in letters; small numbers give short words, as in a language."""
+    """Spell numbers from 1 as words in letters; small numbers are short words, like frequent words of a language."""
     letters = np.frombuffer(b"etaoinsrhldcumfpgwybvkxjqz", np.uint8)
     places = [np.full(len(numbers), ord(" "), np.uint8)]
     while numbers.any():
@@ -259,9 +259,9 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Fit Heaps' law, distinct = k · words^beta, by least squares of logarithms.
 
     Returns:
-        ``k`` and ``beta``; ``beta_error``, its standard error; and for the error of predictions: ``spread``, the standard
-        deviation around the line, and ``mean`` and ``width``, the mean and the sum of squares of the logarithms. Nothing
-        for fewer than three points.
+        ``k``, ``beta`` and ``beta_error``, the standard error of ``beta``. For the error of predictions: ``spread``, the
+        standard deviation around the line, and ``mean`` and ``width``, the mean and the sum of squares of the logarithms. An
+        empty dict for fewer than three points.
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
     if len(x) < 3:
@@ -275,7 +275,7 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """Predict the distinct words of a text of ``words`` words; also return the factor of two standard errors."""
+    """Return the predicted number of distinct words in ``words`` words, and the factor of two standard errors."""
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5
     return fit["k"] * words ** fit["beta"], exp(2 * error)
@@ -307,8 +307,8 @@ def report(results: dict[str, Any], out: Path) -> None:
         last = points[-1]
         shares = (f"{last[f'at_least_{least}'] / last['distinct']:.1%}" for least in _LEAST)
         lasts.append((name, f"{last['bytes'] / 1e6:,.0f}", shown(fits[name]), *shares))
-    first, *others = (f"at least {least} times" for least in _LEAST)
-    print(f"\n{table(('text', 'MB', 'β', f'of the distinct words, {first}', *others), lasts)}")
+    first, *further = (f"at least {least} times" for least in _LEAST)
+    print(f"\n{table(('text', 'MB', 'β', f'of the distinct words, {first}', *further), lasts)}")
     if fits.get(MADE_UP):
         print(f"\nMade up: β = {shown(fits[MADE_UP])}")
     if adding:
@@ -320,10 +320,10 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
-    """Return a table of what 1 and 10 TB of such text would take, on machines with `_CORES` cores.
+    """Return a table of the estimated cost of 1 and 10 TB of such text, on machines with `_CORES` cores.
 
     Args:
-        adding: Rows of counts that one core adds up in a second.
+        adding: Rows of counts that one core adds up per second.
     """
     first, last = points[0], points[-1]
     words_per_byte, rate = last["words"] / last["bytes"], last["bytes"] / last["seconds"]
@@ -357,7 +357,7 @@ def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding:
 
 
 def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, float]], path: Path) -> None:
-    """Draw distinct words over running words, extrapolated to 10 TB if there is enough text, and the memory of training."""
+    """Draw distinct words against running words, extrapolated to 10 TB if there is enough text, and the training memory."""
     extrapolated = [name for name, points in series.items() if points[-1]["bytes"] >= _ENOUGH_BYTES and fits[name]]
     with chart(path, (11, 4.8)) as (_, ((left, right),)):
         less = iter(["less text"])

@@ -1,7 +1,7 @@
-"""Measures in turns and in processes apart, and keeps what was measured as lines of JSON.
+"""Measurements in turns and in separate processes, and records of results as JSON lines.
 
-`package_worker.py` runs with interpreters that have another package and not this one, so only the standard library is
-imported before a function needs more.
+`package_worker.py` also runs in interpreters without this package, so the module imports only the standard library;
+functions import the rest.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Callable[..., Any]]:
-    """Yield what adds an option in the block; then run with the options of the command line, and end the process.
+    """Yield a function that declares options; after the block, parse the command line, run, and exit.
 
-    What adds an option is `argparse`'s ``add_argument``, but a default has its type, and help shows it.
+    The function is `argparse`'s ``add_argument``, except that it takes the type from the default and shows the default in
+    help.
     """
     from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
@@ -56,14 +57,14 @@ def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Cal
 
 
 class Sample(NamedTuple):
-    """Seconds of one turn, by the clock and by the processor."""
+    """Wall-clock and CPU seconds of one turn."""
 
     seconds: float
     cpu: float
 
 
 class Comparison(NamedTuple):
-    """Medians of the turns of one way: times, and how many times as fast it is as the first way, with the extremes."""
+    """Medians over the turns of one way: wall-clock and CPU seconds, and speed relative to the first way, with its range."""
 
     seconds: float
     cpu: float
@@ -73,7 +74,7 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Return a way that does some work and returns its time; that of the processor is of process ``pid``, or of this one."""
+    """Return a function that does the work and returns its time; CPU time is that of process ``pid``, or of this process."""
 
     def cpu() -> float:
         if pid is None:
@@ -95,11 +96,11 @@ def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sa
 def take_turns(
     ways: Mapping[str, Callable[[], T]], turns: int, *, warm_up: bool = True, enough: Callable[[T], bool] = lambda _: False
 ) -> dict[str, list[T]]:
-    """Return the results of each way, which follow each other and change their order from turn to turn.
+    """Run all ways in turns, in alternating order, and return the results of each way.
 
     Args:
-        warm_up: Begin with a turn whose results are left out.
-        enough: Whether a result is the last of its way, because it took too long.
+        warm_up: Run a first turn whose results are discarded.
+        enough: Whether to stop a way after this result, because it took too long.
     """
     taken: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(-warm_up, turns):
@@ -112,7 +113,7 @@ def take_turns(
 
 
 def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
-    """Return how each way compares with the first."""
+    """Compare each way with the first."""
     first = next(iter(taken.values()))
     compared = {}
     for name, samples in taken.items():
@@ -126,7 +127,7 @@ def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Return what a function returns in a process that does nothing else, whose peak of memory is its own.
+    """Call a function in a new process, so that its peak memory is its own, and return the result.
 
     Raises:
         SGPEError: the process was killed.
@@ -141,18 +142,18 @@ def apart(function: Callable[..., T], *args: Any) -> T:
 
 
 def forget_peak() -> int:
-    """Reset the peak of memory, which only Linux can, and return the present peak."""
+    """Reset the peak memory of this process (Linux only), and return the present peak in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_bytes(b"5")
     return peak_bytes()
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had."""
+    """Return the peak memory of this process, in bytes."""
     with contextlib.suppress(OSError):
         if found := re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text()):
             return int(found[1]) * 1024
-    import resource  # Windows has none
+    import resource  # not on Windows
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
@@ -161,14 +162,14 @@ def peak_bytes() -> int:
 
 
 class Records:
-    """What a benchmark measured: a file with a line of JSON for each result.
+    """The results of a benchmark, in a file with one JSON line per result.
 
-    A record has the ``question`` (the name of the benchmark), what it is ``about``, the ``result``, and the date, commit,
-    command, machine, its load, and versions of libraries.
+    A record has the ``question`` (the name of the benchmark), the subject (``about``), the ``result``, and the date, commit,
+    command, machine, load, and versions of libraries.
 
     Args:
-        path: The file, written whole after each result.
-        keep: Add to the file; otherwise it is begun from nothing.
+        path: The file, rewritten after each result.
+        keep: Keep the records in the file; otherwise start without records.
     """
 
     def __init__(self, path: Path, *, keep: bool = False) -> None:
@@ -177,11 +178,11 @@ class Records:
 
     @property
     def results(self) -> dict[str, Any]:
-        """What each is about → its result."""
+        """Subject → result."""
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Write a result, in the place of an earlier one about the same; those of ``order`` come first, as it has them."""
+        """Write a result, replacing one with the same subject; subjects in ``order`` come first, in that order."""
         from hf_sgpe.files.atomic import atomic_file
 
         record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
@@ -193,7 +194,7 @@ class Records:
             temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """Do work whose result is not there yet, and write it; return whether that was needed."""
+        """Do the work and write its result, unless there is one already; return whether the work was done."""
         if about in self._records:
             return False
         self.add(about, work())
@@ -205,10 +206,10 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return when, where and with what is measured now."""
+    """Return the date, commit, command, machine, load and library versions of this run."""
     described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
     commit = None
-    with contextlib.suppress(FileNotFoundError):  # there is no git here
+    with contextlib.suppress(FileNotFoundError):  # git is not installed
         commit = subprocess.run(described, capture_output=True, text=True).stdout.strip() or None
     versions = {}
     for name in _LIBRARIES:
@@ -225,7 +226,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command without where its files are.
+    """Return a command line without the folders of its files.
 
     >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'
@@ -235,7 +236,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def machine() -> str:
-    """Return processor, cores, system and Python in words."""
+    """Describe the processor, cores, operating system and Python version."""
     from hf_sgpe.vocabulary.codec import available_cores
 
     model = platform.processor() or platform.machine()
@@ -249,7 +250,7 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield texts until they have some megabytes of UTF-8; all for None."""
+    """Yield texts up to a number of megabytes of UTF-8; all for None."""
     size = 0
     for text in texts:
         yield text
@@ -259,7 +260,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files in NFC, without blank ones and those that are held out."""
+    """Return the lines of files in NFC, except blank lines and those of ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 
@@ -272,7 +273,7 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
     """Return held-out lines by name.
 
     Raises:
-        SGPEError: a file has none.
+        SGPEError: a file has no text.
     """
     from hf_sgpe import SGPEError
     from hf_sgpe.corpora.held_out import read_held_out
@@ -286,8 +287,8 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
-    """Save a small model of ``args.layers`` and ``args.width`` with random weights and a tokenizer; yield the folder and
-    the number of parameters."""
+    """Save a model of ``args.layers`` and ``args.width`` with random weights, and a tokenizer; yield the folder and the
+    number of parameters."""
     import torch
     from transformers import LlamaForCausalLM
 

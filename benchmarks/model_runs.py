@@ -1,4 +1,4 @@
-"""What benchmarks that train models share: runs of several starts with several seeds, which stay when they are finished."""
+"""Training runs of benchmarks, each with several seeds; finished runs are kept."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SEED = ", seed "
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
     """Add the options of training, with their defaults, by name: seeds, steps, batch, length and learning_rate."""
-    about = {"seeds": "runs of each", "steps": "of training", "batch": "tokens in a step", "length": "tokens in a row"}
+    about = {"seeds": "runs per model", "steps": "training steps", "batch": "tokens per step", "length": "tokens per row"}
     for name, default in defaults.items():
-        option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "at its peak"))
+        option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "peak learning rate"))
     option("--out", default=Path(out), help="folder to write to")
 
 
 def check(args: Namespace) -> None:
-    """Check what is installed and given before anything takes time.
+    """Check the libraries and options before the first run.
 
     Raises:
         SGPEError: something is missing, or a number is out of range.
@@ -56,11 +56,11 @@ def run_all(
     settings: Mapping[str, Any],
     args: Namespace,
 ) -> dict[str, Any]:
-    """Train all of ``names`` with each seed, unless that was done before; return their results.
+    """Train each of ``names`` with each seed, except finished runs; return the results.
 
     Args:
-        train: Returns of a name and a seed ``points``, with ``bits_per_byte`` by held-out text, and anything else.
-        settings: All that the results depend on, except the number of seeds, which may grow.
+        train: A function of a name and a seed. It returns a dict with ``points``, each with ``bits_per_byte`` by held-out
+        text. settings: Everything that affects the results, except the number of seeds, which may increase.
 
     Raises:
         SGPEError: the folder has results with other settings.
@@ -79,7 +79,7 @@ def run_all(
 
 
 def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the runs of each name, by seed."""
+    """Group the runs by name, in the order of seeds."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for about, result in results.items():
         runs.setdefault(about.rpartition(_SEED)[0], []).append(result)
@@ -101,10 +101,10 @@ def train(
     title: str,
     **how: Any,
 ) -> list[dict[str, Any]]:
-    """Train a model on batches of ids, steps by rows by tokens; return what is measured after the steps ``ends``.
+    """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
 
     Args:
-        **how: ``mixed``, of `train_on`, and ``length`` and ``watched``, of `score_texts`.
+        **how: ``mixed`` for `train_on`; ``length`` and ``watched`` for `score_texts`.
     """
     points: list[dict[str, Any]] = []
     mixed, began = how.pop("mixed", None), time.perf_counter()

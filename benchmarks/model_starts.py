@@ -1,9 +1,10 @@
-"""Trains a model in a new language from several starts, and measures bits per byte on the way.
+"""Train a model in a new language from several initializations of new rows, and measure bits per byte during training.
 
-The starts: the model as it is; with an extended tokenizer and random new rows; with rows at the mean of their pieces; with
-later pieces weighing more; with rows distilled; and, given a donor, by matching pursuit (omp). All train the same number of
-tokens on the same text in the same order, mixed with text in a language that the model knows. What it prints and draws is
-measured against tokens, which cost compute, and against bytes of text. Finished runs stay in --out and are not repeated.
+The initializations: the unchanged model; an extended tokenizer with random new rows; new rows as the mean of their pieces;
+as a mean with more weight on later pieces; distilled; and, with a donor, by matching pursuit (omp). All runs train on the
+same number of tokens of the same text in the same order, mixed with text in a language that the model knows. Results are
+shown against tokens, which determine the compute, and against bytes of text. Finished runs are kept in --out and not
+repeated.
 
 Example: python benchmarks/model_starts.py smollm2 smollm2-si si.txt.xz --keep en.txt.xz --eval si=si.txt en=en.txt
 """
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
 AS_IT_IS = "as it is"
 STARTS = (AS_IT_IS, "random", "mean", "weighted", "distilled", "omp")
 POINTS = 8
-"""How many times a run is measured while it trains, more often in the beginning."""
+"""Number of measurements during a run, more frequent at the beginning."""
 
 
 @dataclass
 class Texts:
-    """What is trained on and measured on."""
+    """The texts for training and for measuring."""
 
     new: list[str]
     old: list[str]
@@ -56,7 +57,7 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield both kinds of text, shuffled, for ever; of the old languages the given share of the bytes."""
+        """Yield both kinds of text forever, shuffled; ``old_share`` of the bytes are in old languages."""
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
         done, places = [0, 0], [0, 0]
@@ -76,16 +77,18 @@ def main() -> None:
         option("tokenizer", help="folder of the extended tokenizer")
         option("corpus", nargs="+", help="text in the new language: files, folders or globs")
         option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-        option("--keep-share", default=0.2, help="of the bytes")
-        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text a line")
-        option("--starts", nargs="+", choices=STARTS, help="(default: all; omp with --donor)")
-        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for the start omp")
-        option("--parts", choices=PARTS, default="all", help="what is trained")
-        option("--rows-learning-rate", type=float, help="of new rows (default: the same)")
-        option("--distil-steps", default=300, help="before training")
-        option("--distil-batch", default=32, help="texts in each of them")
-        option("--bfloat16", action="store_true", help="multiply so on CPUs, too: faster where they have AMX")
-        option("--lines", type=int, help="of each held-out text (default: all)")
+        option("--keep-share", default=0.2, help="share of the bytes of training text that come from --keep")
+        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text per line")
+        option(
+            "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
+        )
+        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
+        option("--parts", choices=PARTS, default="all", help="parts of the model to train")
+        option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
+        option("--distil-steps", default=300, help="steps of distillation before training")
+        option("--distil-batch", default=32, help="texts per step of distillation")
+        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs too, which is faster with AMX")
+        option("--lines", type=int, help="lines of each held-out text to use (default: all)")
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
 
 
@@ -98,7 +101,7 @@ def run(args: Namespace) -> None:
     measured = {line for lines in held_out.values() for line in lines}
     texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
     if not texts.new:
-        raise SGPEError("there is no text to train on that is not held out")
+        raise SGPEError("nothing to train on: all lines of the corpus are also held out")
     new, old = load_tokenizer(args.tokenizer), load_tokenizer(args.model)
     others = ("model", "tokenizer", "corpus", "keep", "eval", "starts", "donor", "seeds", "out")
     settings = {name: value for name, value in vars(args).items() if name not in others} | {
@@ -112,7 +115,7 @@ def run(args: Namespace) -> None:
 
 @dataclass(eq=False)
 class Starts:
-    """What trains a model from each start, with the extended tokenizer, ``new``, or the model's own."""
+    """Training from each start, with the extended tokenizer (``new``) or the model's own (``old``)."""
 
     args: Namespace
     texts: Texts
@@ -121,7 +124,7 @@ class Starts:
 
     @cache  # noqa: B019
     def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
-        """Return batches of ids, steps by rows by tokens, and how many bytes of text have been read after each step."""
+        """Return batches of ids (steps × rows × tokens), and the bytes of text read after each step."""
         import torch
 
         steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
@@ -129,12 +132,12 @@ class Starts:
         vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
         sizes = np.zeros(max(vocabulary.values()) + 1, int)
         for token, id in vocabulary.items():
-            sizes[id] = 0 if token in added else len(token)  # a character of it is a byte
+            sizes[id] = 0 if token in added else len(token)  # each character of the token stands for a byte
         read = sizes[np.array(rows)].reshape(steps, -1).sum(1).cumsum()
         return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
-        """Train from a start, and return what was measured."""
+        """Train from a start, and return the measurements."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -182,8 +185,8 @@ class Starts:
 def report(results: dict[str, Any], out: Path) -> None:
     """Write a table and a chart.
 
-    The table has bits per byte before training, after equal compute, and after equal text, which is what the run that read
-    least has read; then the share of the probability that new tokens take.
+    The table has bits per byte before training, after equal compute, and after equal text, the bytes of the run that read
+    the least; then the share of probability on new tokens.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]
@@ -207,7 +210,7 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
-    """Return bits per byte after some bytes of text, between the points in a straight line; None for all text."""
+    """Return bits per byte after ``size`` bytes of text, interpolated linearly; None for all text."""
     sizes = [point["bytes"] for point in points]
     return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))
 

@@ -1,11 +1,11 @@
-"""Compares tokenizers by the models they give: trains the same small Llama with each and measures bits per byte.
+"""Compare tokenizers by the models trained with them: train the same small Llama with each, and measure bits per byte.
 
-Every run has the same compute: a model of the same size and the same number of steps and tokens. With a tokenizer that needs
-fewer tokens for a text, the model sees more text, which is its advantage and is reported. All text is converted to NFC, and
-each line is one text. A seed decides the first weights of the model and the order of the lines, the same for all tokenizers.
-Lines that are also in a held-out file are not used for training.
+All runs use the same compute: models of the same size, and the same number of steps and tokens. If a tokenizer needs fewer
+tokens for a text, its model sees more text; this advantage is reported. Text is normalized to NFC, and each line is one
+text. The seed determines the initial weights and the order of the lines, the same for all tokenizers. Lines that also occur
+in a held-out file are not used for training.
 
-Writes the tokenizers it trains, a record of each run, and a chart, bits-per-byte.png. Finished runs are not repeated.
+Writes the trained tokenizers, a record of each run, and a chart, bits-per-byte.png. Finished runs are not repeated.
 
 Example: python benchmarks/models_by_tokenizer.py si.txt.xz --recipe hybrid --recipe bpe --eval news.txt ntrex.txt
 """
@@ -39,17 +39,19 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 POINTS = 7
-"""How many times a run is measured, the last time at its end."""
+"""Number of measurements during a run, the last one at its end."""
 SHAPE = ("layers", "width", "heads", "length")
 
 
 def main() -> None:
     with command(__doc__, run) as option:
         option("corpus", nargs="+", help="files, folders or globs to train on")
-        option("--recipe", action="append", default=[], choices=RECIPES, help="tokenizer to train (repeatable)")
-        option("--tokenizer", action="append", default=[], metavar="FOLDER", help="existing tokenizer (repeatable)")
+        option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
+        option(
+            "--tokenizer", action="append", default=[], metavar="FOLDER", help="folder of an existing tokenizer (repeatable)"
+        )
         option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
-        option("--vocab-size", default=16_000, help="number of tokens of a recipe")
+        option("--vocab-size", default=16_000, help="number of tokens of each trained tokenizer")
         option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
         option("--layers", default=4, help="layers of the model")
         option("--width", default=192, help="hidden size of the model")
@@ -61,7 +63,7 @@ def run(args: Namespace) -> None:
     check(args)
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
-        raise SGPEError("nothing to compare: give at least two tokenizers with --recipe and --tokenizer")
+        raise SGPEError("nothing to compare: name at least two tokenizers with --recipe and --tokenizer")
     if len(set(names)) < len(names):
         raise SGPEError(f"two tokenizers have the same name: {', '.join(names)}")
     small_llama(1, **shape(args))
@@ -95,7 +97,7 @@ def shape(args: Namespace) -> dict[str, int]:
 
 
 def trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a recipe, trained now or by an earlier run."""
+    """Train the tokenizer of a recipe, or load it from an earlier run."""
     folder = args.out / recipe
     if again or not (folder / "tokenizer.json").exists():
         scripts = tuple(args.script or ("all",))
@@ -113,7 +115,7 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model with ``embedding`` rows of embeddings on the lines, in the order of the seed; return the result."""
+    """Train a new model with ``embedding`` embedding rows on the lines, in the order of the seed; return the result."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -123,7 +125,7 @@ def train_and_measure(
     if len(rows) * args.length < args.steps * args.batch:
         raise SGPEError(
             f"the corpus gives only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
-            "give more text, or fewer --steps"
+            "add text, or use fewer --steps"
         )
     torch.manual_seed(seed)
     model = LlamaForCausalLM(small_llama(embedding, **shape(args))).to("cuda" if torch.cuda.is_available() else "cpu")
@@ -143,7 +145,7 @@ def train_and_measure(
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print bits per byte of each seed, their mean and standard deviation; and draw them."""
+    """Print and draw bits per byte of each seed, their mean and standard deviation."""
     runs = by_name(results)
     first = next(iter(results.values()))
     print(

@@ -1,7 +1,7 @@
-"""Both ends of the pipe between `speed.py` and the process of a package, which may run with an interpreter of its own.
+"""Both ends of the pipe between `speed.py` and the process of a package, which may use another interpreter.
 
-python package_worker.py version NAME       prints the version that this interpreter has, if any
-python package_worker.py work DESCRIPTOR    answers questions that come through an inherited pipe
+python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
+python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from harness import forget_peak, peak_bytes
 from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""Batches in the form that costs least, batches as lists, single texts of that many characters as lists, a list of texts in
-transformers, `datasets.map(batched=True)`, and batches of ids to text."""
+"""Batches in the cheapest form, batches as lists, single texts of 5,000 or 200 characters as lists, a list of texts in
+transformers, `datasets.map(batched=True)`, and decoding of batches."""
 ONE_THREAD_ONLY = ("5000", "200")
-# These have no cache across texts, so a second pass would not be faster.
+# These packages have no cache across texts, so a second pass is no faster.
 WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
 _TIMEOUT = 900  # seconds for one answer of a package
 
 
-# ---------------------------------------------------------------- here
+# ---------------------------------------------------------------- the side of speed.py
 
 
 class Worker:
-    """The process of one package, which answers questions.
+    """The process of one package.
 
     Args:
-        row: A name for it.
+        row: The name of its row in tables.
         python: The interpreter.
-        **job: What `work` is to do; texts may be long, so they go through the pipe.
+        **job: The job for `work`. It goes through the pipe, because texts may be long.
     """
 
     def __init__(self, row: str, python: str, **job: Any) -> None:
@@ -56,11 +56,11 @@ class Worker:
         command = [python, __file__, "work", str(theirs.fileno())]
         self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
-        with contextlib.suppress(OSError):  # it has ended, which the first question will show
+        with contextlib.suppress(OSError):  # the process has ended; the first question reports it
             self._questions.send(job)
 
     def ask(self, what: str, measure: str) -> Any:
-        """Return the answer; None after a failure in this measure."""
+        """Ask the process, and return its answer; None after a failure in this measure."""
         if measure in self.failures:
             return None
         answer: Any = f"no answer after {_TIMEOUT} s"
@@ -76,7 +76,7 @@ class Worker:
         return answer
 
     def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass and, where it may be faster, a second one."""
+        """Measure a first pass and, if it may be faster, a second one."""
         once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
         answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
         return {how: answer for how, answer in answers.items() if answer is not None}
@@ -91,21 +91,21 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package that an interpreter has; empty if it has none."""
+    """Return the version of a package in an interpreter; empty if it is not installed."""
     command = [python, __file__, "version", name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-# ---------------------------------------------------------------- there: the process
+# ---------------------------------------------------------------- the side of the process
 
 
 def work(questions: Connection) -> None:
-    """Answer ``(what, measure)``: ``cold`` and ``warm`` with seconds by the clock and the processor, ``peak`` with bytes,
-    and ``check`` with what to compare.
+    """Answer questions ``(what, measure)``: ``cold`` and ``warm`` with wall-clock and CPU seconds, ``peak`` with bytes, and
+    ``check`` with digests of the result.
 
-    The first message is the job: a dict with ``name``, ``texts`` (or a file with them, for a process that is measured
-    as a whole), ``threads``, ``core`` (the only one to run on, or None), and ``folder``, or ``pattern`` and ``size`` to
-    train. An answer that is a string is the reason why there is none.
+    The first message is the job: a dict with ``name``, ``texts`` (or a file of texts, if the whole process is measured),
+    ``threads``, ``core`` (the only core to run on, or None), and ``folder`` for encoding, or ``pattern`` and ``size`` for
+    training. A string as an answer is the reason of a failure.
     """
     job = questions.recv()
     if job["core"] is not None:
@@ -137,19 +137,19 @@ def work(questions: Connection) -> None:
                 case "peak":
                     questions.send(peak_bytes() - before)
                 case "check":
-                    # After ``peak``, because it takes memory itself.
+                    # Asked after ``peak``, because digests take memory.
                     questions.send([digest(row) for row in comparable(result)])
         except KeyboardInterrupt:
             return
-        except BaseException as error:  # panics of Rust are no Exception
+        except BaseException as error:  # Rust panics are not subclasses of Exception
             reason = str(error) if isinstance(error, Lacks) else f"{type(error).__name__}: {error}"
             questions.send(" ".join(reason.split())[:300])
 
 
 def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Task]:
-    """Return what makes a tokenizer and returns what it has to do in a measure.
+    """Return a function that loads the tokenizer and returns the task of a measure.
 
-    It has done that with one letter, for what is imported then.
+    The function runs the task on one letter first, so that imports are not timed.
     """
     rows: Rows = []
 
@@ -181,7 +181,7 @@ def task_of(package: Package, measure: str, texts: Texts) -> Task:
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Map a dataset in memory; with the tokenizer for transformers if there is one, otherwise with lists of ids."""
+    """Return a `datasets.map` in memory, with the package's tokenizer for transformers or else with lists of ids."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -203,7 +203,7 @@ def digest(row: Any) -> bytes:
 
 
 def installed_version(name: str) -> str:
-    """Return the version of a package; empty if it is not installed here."""
+    """Return the version of a package in this interpreter; empty if it is not installed."""
     try:
         installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
     except PackageNotFoundError:
@@ -217,7 +217,7 @@ def main(command: str, *arguments: str) -> None:
         case "version":
             print(installed_version(*arguments))
         case "work":
-            os.dup2(2, 1)  # some packages print
+            os.dup2(2, 1)  # some packages print to stdout
             with Connection(int(arguments[0])) as questions:
                 work(questions)
 

@@ -1,7 +1,7 @@
-"""Other packages, and this one: their tokenizers, and their training.
+"""Adapters for the encoding and training of this package and of others.
 
-Runs with interpreters that have another package and not this one, so it imports nothing but the standard library and, where
-it is used, the package that is measured.
+The module also runs in interpreters without this package, so it imports only the standard library; each adapter imports its
+package.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 Texts = list[str]
 Rows = list[list[int]]
 Task = tuple[Callable[[], Any], Callable[[Any], Iterable[Any]]]
-"""What is timed, and what makes its result comparable."""
+"""The function to time, and a function that makes its result comparable."""
 
 
 class Lacks(Exception):
-    """The package has no such thing, or does not take this tokenizer."""
+    """An error of packages that lack a function or cannot load the tokenizer."""
 
 
 # ---------------------------------------------------------------- encoding and decoding with each package
@@ -44,12 +44,12 @@ class Package:
     """A package with one tokenizer.
 
     Attributes:
-        lists: The ids of many texts, as lists.
-        one: Those of one text.
-        decode: Texts of ids, or their bytes where the package has no more.
-        batch: The ids of many texts in the form that costs this package least; None for ``lists``.
-        rows: What ``batch`` returned, as lists. Not timed.
-        caller: Makes the same as a tokenizer of transformers, or a drop-in for one.
+        lists: Encodes many texts to lists of ids.
+        one: Encodes one text.
+        decode: Decodes many rows of ids to texts, or to bytes if the package has only these.
+        batch: Encodes many texts in the cheapest form of the package; None for ``lists``.
+        rows: Converts the result of ``batch`` to lists. Not timed.
+        caller: Returns the tokenizer as a class of transformers, or a replacement for it.
     """
 
     lists: Callable[[Texts], Any]
@@ -81,7 +81,7 @@ def hf_sgpe(folder: str, threads: int) -> Package:
 
 
 def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
-    """Version 1.0 has no batches for decoding, and no transformers takes it yet."""
+    """Load with tokenizers; version 1.0 has no batch decoding, and transformers does not support it yet."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
@@ -110,7 +110,7 @@ def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Pack
 def gigatoken(folder: str, threads: int) -> Package:
     import gigatoken
 
-    # gigatoken recognises the pattern of GPT-2 only in the form of ByteLevel with use_regex.
+    # gigatoken recognises the GPT-2 pattern only as ByteLevel with use_regex.
     content = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
     if "'s|'t|" in json.dumps(content["pre_tokenizer"]) and "(?i:" not in json.dumps(content["pre_tokenizer"]):
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -141,7 +141,7 @@ def fastokens(folder: str, threads: int) -> Package:
         return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
 
     def caller() -> Callable[[Texts], Any]:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints that it was done before
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints a message if patched before
             fastokens.patch_transformers()
         return standard_tokenizer(folder)
 
@@ -180,7 +180,7 @@ def kitoken(folder: str, threads: int) -> Package:
 
 
 def quicktok(folder: str, threads: int) -> Package:
-    """Import quicktok-v1, which is one of two packages on PyPI that are imported as quicktok."""
+    """Load with quicktok-v1; another package on PyPI is also imported as quicktok."""
     quicktok = importlib.import_module("quicktok")
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
         quicktok.import_tokenizer(f"{folder}/tokenizer.json", "imported", temporary)
@@ -205,8 +205,8 @@ PACKAGES: dict[str, Callable[[str, int], Package]] = {
     "kitoken": kitoken,
     "quicktok": quicktok,
 }
-"""Name → what makes it of a folder, with ``tokenizer.json`` and the same for tiktoken in ``tiktoken.json``, and of the
-number of threads, for packages that take it with each call. The others obey RAYON_NUM_THREADS."""
+"""Name → function of a folder with ``tokenizer.json`` and ``tiktoken.json``, and of the number of threads, for packages that
+take it with each call. Other packages use RAYON_NUM_THREADS."""
 
 
 def split(ids: Any, ends: Any) -> Rows:
@@ -216,7 +216,7 @@ def split(ids: Any, ends: Any) -> Rows:
 
 
 def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
-    """Return the standard class of transformers, on whatever runs behind it."""
+    """Load with the standard class of transformers, on any backend."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Callable[[Texts], Any] = PreTrainedTokenizerFast.from_pretrained(folder)
@@ -229,7 +229,7 @@ def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
 def train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    # The other packages have no minimum frequency, or get the same one.
+    # Other packages have no minimum frequency, or get this one.
     config = TrainingConfig(vocab_size=size, recipe="bpe", pattern=pattern, special_tokens=(), min_frequency=1)
     trainer = TokenizerTrainer(config, workers=threads, progress=False)
 
@@ -286,7 +286,7 @@ def train_ffbpe(texts: Texts, pattern: str, size: int, threads: int) -> Task:
 def train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import gigatoken
 
-    # A file's documents are its lines here as elsewhere, but without the line breaks, which it drops.
+    # Documents are lines, as for other packages, but gigatoken drops the line breaks.
     data = texts if isinstance(texts, Path) else "<|doc|>".join(texts).encode()
     separator = b"\n" if isinstance(texts, Path) else b"<|doc|>"
     train = partial(gigatoken.train_bpe, data, size, [], separator=separator)

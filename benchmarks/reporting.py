@@ -1,4 +1,4 @@
-"""Writes and draws what benchmarks have measured, again from their records.
+"""Write the tables and charts of a benchmark again, from its records.
 
 Example: python benchmarks/reporting.py docs/measured/growth.jsonl --out docs
 """
@@ -22,8 +22,8 @@ from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 def main() -> int:
     parser = ArgumentParser(__doc__)
-    parser.add_argument("records", type=Path, help="file with records, which is called like their benchmark")
-    parser.add_argument("--out", type=Path, help="folder to write to (default: that of the records)")
+    parser.add_argument("records", type=Path, help="file of records, named after its benchmark")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: the folder of the records)")
     args = parser.parse_args()
     return exit_code(lambda: run(args.records, args.out or args.records.parent))
 
@@ -42,7 +42,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l
     """Return a table in Markdown, without a line end.
 
     Args:
-        align: A letter for each column from the first, l or r; further columns are r.
+        align: A letter for each column, l or r; further columns are r.
 
     >>> print(table(("name", "tokens", ""), [("a", "1", "")]))
     | name | tokens | |
@@ -50,8 +50,8 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l
     | a | 1 | |
     """
     rule = "".join("---|" if side == "l" else "---:|" for side in align.ljust(len(heading), "r"))
-    first, *others = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (heading, *rows))
-    return "\n".join((first, f"|{rule}", *others))
+    first, *lines = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (heading, *rows))
+    return "\n".join((first, f"|{rule}", *lines))
 
 
 def signed(share: float, digits: int = 1) -> str:
@@ -59,7 +59,7 @@ def signed(share: float, digits: int = 1) -> str:
 
 
 def in_words(difference: str) -> str:
-    """Return in words what `signed` writes.
+    """Put the result of `signed` into words.
 
     >>> in_words(signed(-0.0112))
     '1.1 % fewer'
@@ -80,10 +80,10 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
     """Write tables into pages, each between ``<!-- measured: NAME -->`` and ``<!-- end -->``; return the pages.
 
     Args:
-        tables: Name of a table → the page that has it, under ``root``, and what writes it from the figures.
+        tables: Name of a table → its page, under ``root``, and a function of the figures that writes it.
 
     Raises:
-        SGPEError: a page has no such place.
+        SGPEError: a page has no place for a table.
     """
     for name, (page, write) in tables.items():
         path = root / page
@@ -101,9 +101,9 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
 
 @contextmanager
 def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2, **more: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield matplotlib's figure and its rows of axes, and save what is drawn there as PNG or SVG, by the file's name.
+    """Yield a matplotlib figure and its rows of axes, and save the drawing as PNG or SVG, depending on the file name.
 
-    The same input gives the same bytes, with text as text in SVG.
+    The same drawing results in the same bytes. SVG keeps text as text.
     """
     check_matplotlib()
     import matplotlib

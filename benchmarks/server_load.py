@@ -1,10 +1,10 @@
-"""How a server holds out, and how much of an engine's speed it takes.
+"""Measure a server under load, and its overhead over the engine.
 
-Clients ask at once for minutes, a third of them going away at random moments: what is printed is how many requests were
-answered, broken off and wrong, and the server's memory at the start and at the end. Then tokens per second of one text after
-another, through the server and by `TextGenerator` in this process, in turns: the median, the median of the ratios, and the
-time of processors, which other work on the machine changes least. A new model has random weights, on which speed does not
-depend.
+Load: clients send requests concurrently for some minutes, and break off a third of them at random moments. Printed are the
+numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead: tokens per second for
+one text at a time, through the server and by `TextGenerator` in this process, in turns. Printed are the median, the median
+of the ratios, and the CPU time, on which other work has the least effect. The model has random weights, because the speed
+does not depend on them.
 
 Example: python benchmarks/server_load.py --minutes 2 --clients 64
 """
@@ -38,13 +38,13 @@ KINDS = 40
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("--engine", default="transformers", help="that runs the model")
-        option("--minutes", default=5.0, help="of load")
-        option("--clients", default=64, help="that ask at once")
-        option("--layers", default=4, help="of the model")
-        option("--width", default=256, help="of the model")
-        option("--tokens", default=100, help="to generate in a turn")
-        option("--turns", default=9, help="of each")
+        option("--engine", default="transformers", help="engine that runs the model")
+        option("--minutes", default=5.0, help="minutes of load")
+        option("--clients", default=64, help="number of concurrent clients")
+        option("--layers", default=4, help="number of layers of the model")
+        option("--width", default=256, help="hidden size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=9, help="number of turns of each way")
         option("--out", default=Path("served"), help="folder for the records")
 
 
@@ -80,7 +80,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 @contextmanager
 def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Yield a process that serves, and its address."""
+    """Start a server; yield its process and its address."""
     command = [sys.executable, "-m", "hf_sgpe", "serve", folder, "--engine", engine, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -98,9 +98,9 @@ def asked(kind: int) -> GenerationOptions:
 
 
 def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
-    """Ask for a completion; return the status and the answer, or its first ``read`` bytes.
+    """Request a completion; return the status and the answer, or its first ``read`` bytes.
 
-    A connection is of its own: one that is idle for as long as another turn may take is closed.
+    Each request opens a connection, because the server closes connections that are idle between turns.
     """
     with closing(http.client.HTTPConnection(host, timeout=timeout)) as connection:
         body = json.dumps({"prompt": PROMPT, **options})
@@ -110,7 +110,7 @@ def request(host: str, timeout: float, read: int | None = None, **options: Any) 
 
 
 def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
-    """Let many clients ask, each again and again until the time is over."""
+    """Let many clients send one request after another until the time is over."""
     megabytes = [memory(pid)]
     end = time.monotonic() + args.minutes * 60
     done: Counter[str] = Counter()
@@ -147,21 +147,21 @@ def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> d
         while thread.is_alive():
             thread.join(1)
             if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
-                megabytes.append(memory(pid))  # PyTorch and the allocator have by then what they keep
+                megabytes.append(memory(pid))  # by then, PyTorch and the allocator have reached their steady size
     counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
     megabytes = [*megabytes, memory(pid)]
     return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
 
 
 def memory(pid: int) -> float:
-    """Return the megabytes that a process has in memory."""
+    """Return the resident memory of a process, in megabytes."""
     import psutil
 
     return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
 def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: str) -> dict[str, Any]:
-    """Compare the engine alone with the server."""
+    """Compare the speed of the engine alone with that of the server."""
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     served = partial(request, host, 600, max_tokens=args.tokens, temperature=0)
     ways = {

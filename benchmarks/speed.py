@@ -1,14 +1,14 @@
-"""Compares training, encoding and decoding with other packages, if they are installed: same bytes, one run, in turns.
+"""Compare training, encoding and decoding with other installed packages: the same bytes, in one run, in turns.
 
-Every package runs in its own process (`package_worker.py`), which reports its peak memory. Before any speed is printed,
-results are compared with a reference: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one
-with the smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
+Every package runs in its own process (`package_worker.py`), which reports its peak memory. Results are compared with a
+reference before speeds are printed: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one with
+the smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
 
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
         --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
 
-A package that cannot be installed together with the others runs with an interpreter of its own, and so does another build
-of a package, as a row of its own:
+For a package that cannot be installed with the others, or for another build of a package, name an interpreter; each build
+is a row of its own:
 
     … --python tokenizers-1=venv-1/bin/python --python hf_sgpe@before=venv-before/bin/python
 """
@@ -52,7 +52,7 @@ RECIPES = {
     "sinhala": ("hybrid", ONE_REGEX),
     **dict.fromkeys(("hindi", "tamil", "mixed"), ("hybrid",)),
 }
-"""How each kind of text is cut: by the recipe ``hybrid``, or by ``bpe`` with this split pattern; otherwise gpt2."""
+"""Kind of text → the recipe ``hybrid``, or split patterns for the recipe ``bpe``; other texts use gpt2."""
 SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",), "mixed": ("all",)}
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
@@ -65,8 +65,8 @@ decode: ids of many texts, as lists, to text. `hybrid` normalizes to NFC and tik
 
 Docs = list[str]
 Results = dict[str, dict[str, Any]]
-"""By row of a table, which is a package or, after an @, a certain build of it: medians of ``cold`` and ``warm`` (MB/s, and
-seconds of whole processes), all turns, ``peak`` (bytes), ``differs`` (share); or ``failure``."""
+"""Row of a table, a package or PACKAGE@BUILD → medians of ``cold`` and ``warm`` (MB/s, or seconds of whole processes), all
+turns, ``peak`` (bytes) and ``differs`` (share); or ``failure``."""
 
 
 def main() -> None:
@@ -74,22 +74,20 @@ def main() -> None:
         option("out", type=Path, help="folder for the tables and their records")
         named = f"text to measure on (repeatable); names with recipes of their own: {', '.join(RECIPES)}"
         option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
-        option("--megabytes", default=64.0, help="size of each text to use")
+        option("--megabytes", default=64.0, help="megabytes of each text to use")
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--repeats", default=5, help="turns of each package")
         option("--growth", default="1,4,16", help="more sizes to measure, in megabytes")
         option("--threads", type=int, help="threads to measure with, in addition to one (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
         option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
-        option("--recipe", action="append", help="hybrid, or a split pattern, in place of those of the text (repeatable)")
-        builds = "the interpreter that has this package, or another build of it (repeatable)"
+        option("--recipe", action="append", help="hybrid or a split pattern, instead of those for the text (repeatable)")
+        builds = "interpreter with this package, or with another build of it (repeatable)"
         option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
-        option(
-            "--cpu-time", action="store_true", help="with one thread, by the processor's time: for machines with other work"
-        )
-        option("--long", default=3.0, help="seconds after which a package gets no more turns")
-        option("--pin", action="store_true", help="keep what uses one thread on one core (Linux)")
-        option("--processes-megabytes", default=60.0, help="text for training in whole processes")
+        option("--cpu-time", action="store_true", help="use CPU time for one thread, on machines with other work")
+        option("--long", default=3.0, help="seconds of a turn after which a package gets no more turns")
+        option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
+        option("--processes-megabytes", default=60.0, help="megabytes of text for training in whole processes")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -167,7 +165,7 @@ def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worke
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
     """Measure in turns.
 
-    The peak of a process is known for its first measure only.
+    The peak memory of a process is valid for its first measure only.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731
@@ -202,7 +200,7 @@ def mark_differences(results: Results, outputs: dict[str, list[bytes]], referenc
 def measure_encoding(
     rows: Sequence[str], docs: Docs, kind: str, recipe: str, measures: Sequence[str], args: argparse.Namespace, most: int
 ) -> dict[str, Results]:
-    """Return the results of each column: a measure, and a number of threads, which are one and ``most``."""
+    """Return the results of each column, a measure with one thread or with ``most`` threads."""
     columns: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as folder:
         save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
@@ -224,7 +222,7 @@ def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.
 
 
 def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
-    """Measure training as a whole process, from its start to its answer, in seconds."""
+    """Measure training as a whole process, from start to answer, in seconds."""
 
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -269,7 +267,7 @@ def megabytes(docs: Docs) -> float:
 
 
 def read_documents(paths: str, megabytes: float) -> Docs:
-    """Read the beginning of a corpus, in documents of a few thousand characters; of several, as much of each, in turns."""
+    """Read the beginning of a corpus in documents of a few thousand characters; of several corpora, equal parts in turns."""
     names = paths.split(",")
     mixed: list[Docs] = []
     for name in names:
@@ -287,7 +285,7 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 
 
 def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
-    """Save a tokenizer, also as tiktoken takes it."""
+    """Train and save a tokenizer, also in the form of tiktoken."""
     # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
@@ -303,7 +301,7 @@ def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
 
 
 def pattern_of(kind: str, args: argparse.Namespace) -> str:
-    """Return the first of the text's recipes that is a split pattern, which is what other packages train with."""
+    """Return the first split pattern among the recipes of a text; other packages train with it."""
     return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid"), "gpt2")
 
 
@@ -321,7 +319,7 @@ def python(row: str, args: argparse.Namespace) -> str:
 
 
 def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return the rows that can be measured, with their versions."""
+    """Return the rows whose package is installed, with their versions."""
     builds = [row for row in args.python if "@" in row]
     skipped, found = args.skip.split(","), {}
     for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
@@ -358,7 +356,7 @@ def section(title: str, result: dict[str, Any]) -> str:
 
 
 def encoding_table(columns: dict[str, Results]) -> str:
-    """Return a table whose cells have the first pass / again, and below how many times as fast hf_sgpe is."""
+    """Return a table; its cells have the speeds of the first and second pass, and the speed of hf_sgpe relative to them."""
     rows, notes = [], []
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}
@@ -394,7 +392,7 @@ def cell(row: str, result: dict[str, Any], ours: dict[str, Any]) -> str:
     speeds = " / ".join(number(result[how]) for how in ways)
     if row == OURS or "cold" not in ours or not ways:
         return speeds or "–"
-    # A package that is no faster the second time has one speed, to which both of ours compare.
+    # A package without a second pass has one speed; compare both of ours with it.
     compared = ("cold", "warm") if "warm" in ours and ways == ["cold"] else ways
     ratios = [times(ours[how] / result.get(how, result["cold"])) for how in compared if how in ours]
     return f"{speeds}<br>{' / '.join(ratios)}"

@@ -1,11 +1,11 @@
-"""Measures the tokenizers that the documentation speaks of: trains and extends them, and writes the tables of its pages.
+"""Train, extend and measure the tokenizers of the documentation, and write the tables of its pages.
 
-Writes docs/measured/tokens.jsonl, a record for each tokenizer with its text, settings and weights and what it takes in every
-language, and from it the tables in README.md and docs/, each between two comments. Words that were counted are kept in
---work and not counted again: remove that folder when the way that text is cut has changed.
+Writes docs/measured/tokens.jsonl, a record of each tokenizer with its text, settings, weights and measures in every
+language; and from these records the tables in README.md and docs/, each between two comments. Word counts are kept in
+--work and reused: remove that folder after a change to the splitting of text.
 
-The folder of corpora holds si.txt.xz, code.jsonl.xz and so on, that of held-out text ntrex_si.txt and so on, that of
-vocabularies gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and merges.txt.
+The folder of corpora has si.txt.xz, code.jsonl.xz and so on; the folder of held-out text has ntrex_si.txt and so on; the
+folder of vocabularies has gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and merges.txt.
 
 Example: python benchmarks/tokens.py --corpora corpora --held-out eval --vocabularies vocabs --smollm2 smollm2
 """
@@ -55,14 +55,14 @@ TEN = ("si", "hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "ml")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A tokenizer to measure, a line of tokenizers.jsonl: one that exists, one that is trained, or one that is extended.
+    """A tokenizer to measure, a line of tokenizers.jsonl: existing, trained or extended.
 
     Attributes:
-        languages: Those to measure it in.
-        base: Name of the tokenizer that exists; its ids are compared with those of the extended one.
-        corpora: Language → megabytes that its text counts as; None for as many as there are.
-        settings: Of `TrainingConfig` or, where there is a ``base``, of `ExtensionConfig`.
-        first: Measure the extended tokenizer with that many of its new tokens only.
+        languages: The languages to measure in.
+        base: Name of an existing tokenizer; its ids are compared with those of the extended tokenizer.
+        corpora: Language → megabytes to which its text is weighted; None for its own size.
+        settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
+        first: Number of new tokens of the extended tokenizer to measure with; None for all.
     """
 
     languages: tuple[str, ...]
@@ -73,39 +73,49 @@ class Recipe:
 
 
 def read_recipes(path: Path) -> dict[str, Recipe]:
-    """Read tokenizers by name, each a line of JSON."""
+    """Read recipes by name from JSON lines."""
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return {line.pop("name"): Recipe(tuple(line.pop("languages").split()), **line) for line in lines}
 
 
 RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
-"""Name of a tokenizer → how it is made."""
+"""Name of a tokenizer → recipe."""
 
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("--corpora", type=Path, required=True, help="folder with the text to learn from")
-        option("--held-out", type=Path, required=True, help="folder with ntrex_si.txt and so on")
-        option("--vocabularies", type=Path, required=True, help="folder with llama3 and so on")
-        option("--smollm2", type=Path, help="what scripts/fetch_smollm2.py wrote, unless --only leaves it out")
-        option("--only", nargs="+", choices=RECIPES, metavar="NAME", help="measure these, and keep the others' record")
+        option("--corpora", type=Path, required=True, help="folder with the training text, such as si.txt.xz")
+        option("--held-out", type=Path, required=True, help="folder with held-out text, such as ntrex_si.txt")
+        option("--vocabularies", type=Path, required=True, help="folder with existing vocabularies, such as llama3")
+        option(
+            "--smollm2",
+            type=Path,
+            help="output folder of scripts/fetch_smollm2.py (not needed if --only leaves SmolLM2 out)",
+        )
+        option(
+            "--only",
+            nargs="+",
+            choices=RECIPES,
+            metavar="NAME",
+            help="tokenizers to measure; keep the records of all others (default: all)",
+        )
         option("--work", default=Path("measure"), help="folder for counted words")
-        option("--megabytes", type=float, help="of each corpus, to try (default: all)")
-        option("--lines", type=int, help="of each held-out text, to try (default: all)")
-        option("--record", default=RECORD, help="file to write")
-        option("--no-pages", action="store_true", help="write the record alone")
+        option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
+        option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
+        option("--record", default=RECORD, help="file of records to write")
+        option("--no-pages", action="store_true", help="write only the records, not the tables")
 
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trying: give --no-pages and another --record, too")
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
-        raise SGPEError("give the folder of SmolLM2 by --smollm2: python scripts/fetch_smollm2.py smollm2")
+        raise SGPEError("name the folder of SmolLM2 with --smollm2: python scripts/fetch_smollm2.py smollm2")
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
-        raise SGPEError(f"{args.record}: the pages need {', '.join(missing)}, too: leave out --only, or give --no-pages")
+        raise SGPEError(f"{args.record}: the pages also need {', '.join(missing)}: leave out --only, or add --no-pages")
     for name in names:
         began = time.perf_counter()
         records.add(name, measured(RECIPES[name], args), order=RECIPES)
@@ -123,7 +133,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
-    """Make a tokenizer, and return its record."""
+    """Train, extend or load a tokenizer, and return its record."""
     base = BPETokenizer.of(existing(recipe.base, args)) if recipe.base else None
     if recipe.corpora:
         tokenizer, how = learned(recipe, args)
@@ -142,7 +152,7 @@ def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def existing(name: str, args: argparse.Namespace) -> TokenizerData:
-    """Read a tokenizer that exists."""
+    """Read an existing tokenizer."""
     if name == "smollm2":
         return TokenizerFolder.read(args.smollm2).data
     folder = args.vocabularies / name
@@ -150,7 +160,7 @@ def existing(name: str, args: argparse.Namespace) -> TokenizerData:
 
 
 def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
-    """Train or extend a tokenizer; return also its settings, corpora and weights, for the record."""
+    """Train or extend a tokenizer; return it with its settings, corpora and weights for the record."""
     corpora: dict[str, dict[str, Any]] = {}
     files = {code: corpus_files(args.corpora, code) for code in recipe.corpora}
     for code, megabytes in recipe.corpora.items():
@@ -183,13 +193,13 @@ def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
 
 
 def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[str]:
-    """Read the texts of a language, of each file no more than some megabytes, if these are given."""
+    """Yield the texts of a language, at most ``megabytes`` of each file."""
     for file in files:
         yield from beginning(read_texts(file), megabytes)
 
 
 def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
-    """Return the bytes of the text of a language."""
+    """Return the size of the text of a language, in bytes."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
         write_file(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
@@ -197,7 +207,7 @@ def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
 
 
 def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args: argparse.Namespace) -> WordCounts:
-    """Count the words of a language, or load what was counted before."""
+    """Count the words of a language, or load earlier counts."""
     digest = hashlib.sha256(repr(splitting).encode()).hexdigest()[:16]
     kept = args.work / f"{code}-{args.megabytes}-{digest}.parquet"
     if not kept.exists():
@@ -215,7 +225,7 @@ def held_out(folder: Path, code: str, most: int | None) -> list[str]:
 
 
 class Figures:
-    """The figures of records, as tables show them."""
+    """The figures of records, formatted for tables."""
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.tokenizers = results
@@ -234,7 +244,7 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return how many more tokens a tokenizer takes than another for some languages together."""
+        """Return the relative difference in tokens between two tokenizers, over several languages together."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:
@@ -355,7 +365,7 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "recipes": ("docs/train.md", recipes),
     "many languages": ("docs/scripts.md", many_languages),
 }
-"""Name of a table → the page that has it, and what writes it."""
+"""Name of a table → its page, and the function that writes it."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the kernels' forms for 64-bit ARM and compares them with the portable ones, emulated by QEMU on other machines:
-# bash scripts/arm.sh [texts]. Exits with 77 where there is no emulator.
+# Builds the 64-bit ARM variants of the kernels and compares them with the portable ones, under QEMU on other machines:
+# bash scripts/arm.sh [texts]. Exits with 77 if QEMU is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
@@ -9,7 +9,7 @@ case $(uname -m) in
     aarch64 | arm64) compiler=("${CXX:-c++}") ;;
     *)
         if ! emulator=("$(command -v qemu-aarch64 || command -v qemu-aarch64-static)"); then
-            skip "no emulator of 64-bit ARM: apt-get install qemu-user"
+            skip "no emulator for 64-bit ARM: apt-get install qemu-user"
         fi
         if command -v aarch64-linux-gnu-g++ >/dev/null; then
             compiler=(aarch64-linux-gnu-g++ -static)

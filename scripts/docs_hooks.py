@@ -1,4 +1,4 @@
-"""What MkDocs calls when it builds the documentation: the page on the command line is made from the commands themselves."""
+"""Hooks of the MkDocs build: append the help of all commands to the page about the command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Adds what ``--help`` says of each command to the page that is for it."""
+    """Append the help of each command to the page cli.md."""
     return markdown + commands() if page.file.src_uri == "cli.md" else markdown
 
 
 def commands() -> str:
-    """The commands as Markdown, by Typer's own writer."""
+    """Return the help of all commands as Markdown, written by Typer."""
     import typer
     from typer.cli import get_docs_for_click
 
@@ -36,7 +36,7 @@ def _as_code(examples: re.Match[str]) -> str:
 
 
 class Doctests(griffe.Extension):
-    """Shows the examples of docstrings as code; Markdown would take ``>>>`` for a quotation."""
+    """An extension that turns the examples of docstrings into code blocks; Markdown reads ``>>>`` as a quotation."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Sets up what tests/ecosystems tries saved tokenizers with, transformers 4, tokenizers 1.0 and transformers.js:
+# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0 and transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 make_environment "$root/.venv-transformers4" transformers==4.57.6 tokenizers==0.22.2 jinja2
-# Not beside transformers, which does not allow it yet.
+# In a folder of its own, because transformers does not allow this version yet.
 tokenizers_1="$root/.venv-tokenizers1"
 if [ ! -e "$tokenizers_1/tokenizers" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers_1" \
         tokenizers==1.0.0rc3
 fi
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
-    echo "no npm with Node.js 20 or later: transformers.js is not tested" >&2
+    echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2
     exit
 fi
 packages="$root/tests/ecosystems/package.json"
@@ -23,7 +23,7 @@ if [ "$(cat "$root/.node/installed" 2>/dev/null)" != "$stamp" ]; then
     mkdir "$root/.node"
     echo "*" >"$root/.node/.gitignore"
     cp "$packages" "$root/.node"
-    # Scripts of packages would download runtimes for models; a tokenizer needs none.
+    # --ignore-scripts: install scripts would download model runtimes, which tokenizers do not need.
     npm install --prefix "$root/.node" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null
     echo "$stamp" >"$root/.node/installed"
 fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Sets up .venv-engines, where all four engines and the oldest supported transformers live together: bash scripts/engines.sh
+# Sets up .venv-engines with all four engines and the oldest supported version of transformers: bash scripts/engines.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 constraints=$root/scripts/constraints-engines.txt
-# llama.cpp has no wheels and is compiled: without what the tests do not need, for every processor of a kind, and only once.
+# llama.cpp has no wheels: compile it once, without parts that the tests do not need and without CPU-specific code.
 options="-DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_NATIVE=OFF -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF"
 options=${CMAKE_ARGS:-$options -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1}
 llama=$(grep "^llama-cpp-python==" "$constraints")
@@ -21,5 +21,5 @@ if [ ! -d "$wheels" ]; then
     mv "$unfinished/wheels" "$wheels"
 fi
 make_environment "$root/.venv-engines" -c "$constraints" --find-links "$wheels" -e "$root[engines,test-all]" openvino-tokenizers
-# optimum-intel wants it for images only, and its builds do not go with PyTorch's build for CPUs.
+# optimum-intel needs torchvision only for images, and its builds conflict with the CPU build of PyTorch.
 "$root/.venv-engines/bin/python" -m pip uninstall --quiet --yes --disable-pip-version-check torchvision 2>/dev/null || true

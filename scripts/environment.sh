@@ -1,16 +1,17 @@
-# Sourced by the other scripts. make_environment FOLDER REQUIREMENT… : a virtual environment with this project in it.
-# Needs only python3, which must be 3.10 or later, and pip, or uv, which is faster; PYTHON=… names another Python.
-# add_requirements FOLDER REQUIREMENT…: more in such an environment.
-# skip REASON ends a part of scripts/test.sh that cannot run here.
+# Functions for the other scripts, which source this file:
+# make_environment FOLDER REQUIREMENT…: create a virtual environment with these requirements, unless it is up to date. Needs
+#     python3 (3.10 or later; PYTHON=… names another one) and pip, or uv, which is faster.
+# add_requirements FOLDER REQUIREMENT…: install more into such an environment.
+# skip REASON: end a part of scripts/test.sh that cannot run here.
 
 make_environment() {
     local folder=$1 python=${PYTHON:-python3} stamp
     shift
     if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-        echo "error: $python is not Python 3.10 or later: install it, or name another one with PYTHON=…" >&2
+        echo "error: $python is not Python 3.10 or later: install one, or name one with PYTHON=…" >&2
         return 2
     fi
-    # Was the same list of requirements installed here before?
+    # Skip if the same requirements were installed from the same sources.
     stamp="$("$python" -V) $* ${HF_SGPE_PURE:-} $(cat "$root/pyproject.toml" "$root"/hf_sgpe/csrc/{*.*,bindings/*} | cksum)"
     if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/installed" 2>/dev/null)" = "$stamp" ]; then
         return
@@ -19,7 +20,7 @@ make_environment() {
     if command -v uv >/dev/null; then
         uv venv --quiet --clear --seed --python "$python" "$folder"
     elif ! "$python" -m venv --clear "$folder" >/dev/null 2>&1; then
-        # Some systems ship Python without ensurepip. virtualenv brings its own pip.
+        # Some systems ship Python without ensurepip; virtualenv includes pip.
         "$python" -m pip install --quiet --target "$folder-virtualenv" virtualenv
         PYTHONPATH="$folder-virtualenv" "$python" -m virtualenv --quiet --clear "$folder"
         rm -rf "$folder-virtualenv"
@@ -32,7 +33,7 @@ install_into() { # FOLDER REQUIREMENT…
     if command -v uv >/dev/null; then
         uv pip install --quiet --python "$1/bin/python" "${@:2}"
     else
-        # Python compiles what is imported, which is a small part of all that is installed.
+        # --no-compile: Python compiles modules on import, and few are imported.
         "$1/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check "${@:2}"
     fi
 }

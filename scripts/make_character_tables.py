@@ -1,6 +1,6 @@
 """Write the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
 
-Run it when the `tokenizers` package changes to another version of Unicode; a test compares every code point.
+Run this script when the `tokenizers` package moves to another version of Unicode; a test compares every code point.
 
 Example: python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
 """
@@ -25,7 +25,7 @@ CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 
 
 def engine_classes() -> dict[int, int]:
-    """Code point → class, as the engine behind ``tokenizer.json`` sees it."""
+    """Map code points to their class in the regex engine of ``tokenizers``."""
     text = "".join(map(chr, CODE_POINTS))
     table: dict[int, int] = {}
     for number, pattern in CHARACTER_CLASSES.items():
@@ -39,10 +39,10 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Code point → (what NFC may do to it, combining class), without the characters that NFC never changes.
+    """Map code points that NFC may change to a pair: the kind of change, and the combining class.
 
-    1: NFC always replaces it. 2: it may compose with a character before it. 3: it may only be reordered.
-    A character that is listed needlessly does no harm: texts with it are only checked more closely.
+    Kinds: 1, NFC always replaces the character; 2, it may compose with the previous character; 3, it can only be reordered.
+    A superfluous character does no harm: text with it takes the slower check.
     """
     library = NFC()
     seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -60,14 +60,14 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """The characters that NFC keeps although they have a decomposition: a mark after one may compose with a part of it."""
+    """Yield characters that have a decomposition but that NFC keeps: a following mark may compose with a part of them."""
     for point in CODE_POINTS:
         if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
             yield point
 
 
 def compositions() -> Iterator[tuple[int, int]]:
-    """The pairs that NFC composes, without Hangul."""
+    """Yield the pairs that NFC composes, except those of Hangul."""
     library = NFC()
     for point in CODE_POINTS:
         parts = unicodedata.decomposition(chr(point)).split()
@@ -78,16 +78,16 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Code points whose class depends on the version of Unicode: about 200 ends of runs that are newer than Unicode 3.2."""
-    known = [
+    """Return about 200 code points whose class depends on the version of Unicode: ends of runs newer than Unicode 3.2."""
+    newer = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")
     ]
-    ends = [point for point in known if point + 1 not in classes or point - 1 not in classes]
+    ends = [point for point in newer if point + 1 not in classes or point - 1 not in classes]
     return ends[:: max(1, len(ends) // 200)]
 
 
 def runs(values: Iterable[tuple[int, object]]) -> Iterator[tuple[int, int, object]]:
-    """(first, last, value) of equal values at neighbouring code points."""
+    """Yield (first, last, value) for each run of neighbouring code points with equal values."""
     first = last = -2
     current: object = None
     for point, value in sorted(values, key=lambda item: item[0]):
@@ -103,7 +103,7 @@ def runs(values: Iterable[tuple[int, object]]) -> Iterator[tuple[int, int, objec
 
 
 def lines(entries: Iterable[str]) -> str:
-    """The entries, many to a line."""
+    """Return the entries as lines of C++, with many entries per line."""
     text, line = "", "   "
     for entry in entries:
         if len(line) + len(entry) > 120:
@@ -112,7 +112,7 @@ def lines(entries: Iterable[str]) -> str:
     return text + line + "\n"
 
 
-def write(out: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
+def write(out: Annotated[Path, typer.Argument(help="C++ file to write.")]) -> None:
     classes = engine_classes()
     normalization = normalization_classes()
     content = (

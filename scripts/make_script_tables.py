@@ -1,7 +1,7 @@
-"""Write the classes that Unicode gives the characters of every script: hf_sgpe/splitting/scripts/unicode_scripts.json.
+"""Write the character classes of every Unicode script: hf_sgpe/splitting/scripts/unicode_scripts.json.
 
-Run it when Unicode grows. A folder of the Unicode Character Database with Scripts.txt and IndicSyllabicCategory.txt tells
-the scripts; which characters attach to others (UAX #29) is as the package `regex` has it.
+Run this script for each new version of Unicode. The scripts come from Scripts.txt and IndicSyllabicCategory.txt in a folder
+of the Unicode Character Database; the grapheme cluster properties (UAX #29) come from the package `regex`.
 
 Example: python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json
 """
@@ -21,7 +21,7 @@ from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.splitting.scripts.script import ranges_text
 
-# Property value → class, where the character attaches to what is before it (in UAX #29); the letter W otherwise.
+# Property value → class, for characters that attach to the previous one in UAX #29; other characters get W.
 _ATTACHED = {
     "Nukta": "N",
     "Virama": "H",
@@ -43,23 +43,23 @@ _BASES = {
     "Consonant_With_Stacker": "R",
     **dict.fromkeys(("Consonant", "Consonant_Dead", "Consonant_Placeholder", "Consonant_Head_Letter"), "C"),
 }
-# Vowels that are stored before the consonant that they are spoken after (Logical_Order_Exception).
+# Vowels that are stored before the consonant but spoken after it (Logical_Order_Exception).
 _BEFORE = regex.compile(r"\p{Logical_Order_Exception}")
 _ATTACHES = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")
 _PREPENDED = regex.compile(r"\p{GCB=Prepend}")
 _IS_WRITTEN = regex.compile(r"[\p{L}\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}]")
 _GAP = 16
-_TATWEEL = 0x640  # lengthens Arabic letters, and carries marks as one; Unicode lends it to a few other scripts
-# Accents of the Samaveda, which the table for Devanagari does not have, so that words counted before can be added to.
+_TATWEEL = 0x640  # lengthens Arabic letters and carries marks like a letter; a few other scripts share it
+# Accents of the Samaveda, which the table of Devanagari lacks, so that older word counts can still be added up.
 _SAMAVEDIC = [*range(0xA8E0, 0xA8F2), 0xA8FF]
-_ARROWS = 0x2190  # what is an emoji before these is mostly something else: ©, ™, digits
+_ARROWS = 0x2190  # most emoji below this point are other characters too: ©, ™, digits
 _BY_HAND = {"Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"}
 _JOINERS = "\u200c\u200d"
 _SHARED = ("Common", "Inherited")
 
 
 def property_of(file: Path) -> Iterator[tuple[int, str]]:
-    """The code points that a file of the database lists, each with its value."""
+    """Yield the code points in a file of the database, each with its value."""
     for line in file.read_text(encoding="utf-8").splitlines():
         if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)", line):
             for point in range(int(match[1], 16), int(match[2] or match[1], 16) + 1):
@@ -67,7 +67,7 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """The letters and marks of a script by the letter of their class; "" for other letters."""
+    """Group the letters and marks of a script by the letter of their class; "" is for other letters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")
@@ -84,7 +84,7 @@ def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, lis
 
 
 def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """The same by how they make up extended grapheme clusters."""
+    """Group the letters and marks of a script by their role in extended grapheme clusters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character = chr(point)
@@ -99,7 +99,7 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 
 
 def block_of(points: Iterable[int]) -> str:
-    """The lines of sixteen characters that the most letters and marks of a script stand in, without great gaps."""
+    """Return the main block of a script: the rows of 16 code points with the most letters and marks, without large gaps."""
     blocks: list[list[int]] = []
     for point in sorted(points):
         if blocks and point - blocks[-1][-1] <= _GAP:
@@ -111,7 +111,7 @@ def block_of(points: Iterable[int]) -> str:
 
 
 def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
-    """What the file says: ``abugidas`` and ``others``, name → class → ranges; and the ``shared`` marks."""
+    """Return the content of the file: ``abugidas`` and ``others`` map name → class → ranges; ``shared`` has common marks."""
     syllabic = dict(property_of(folder / "IndicSyllabicCategory.txt"))
     points: dict[str, list[int]] = defaultdict(list)
     for point, script in property_of(folder / "Scripts.txt"):
@@ -126,12 +126,11 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
         is_abugida = any(syllabic.get(point, "").startswith("Consonant") for point in points[script])
         classes = (classes_of(points[script], syllabic) if is_abugida else clusters_of(points[script])).items()
         kind = result["abugidas" if is_abugida else "others"]
-        named = {letter: ranges_text(found) for letter, found in sorted(classes)}
+        named = {letter: ranges_text(members) for letter, members in sorted(classes)}
         if not named:  # Braille has no letters
             continue
         kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
-    # Without the halves of flags: where flags stand side by side, the merges that make one of two halves reach from one flag
-    # into the next.
+    # Without the halves of flags: in a row of flags, merges of two halves would reach from one flag into the next.
     pictographs = [point for point in emoji if not regex.match(r"\p{Regional_Indicator}", chr(point)) and point not in marks]
     result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs)}
     result["shared"]["marks"] = {"X": ranges_text(marks)}
@@ -139,8 +138,8 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def write(
-    folder: Annotated[Path, typer.Argument(help="Folder of the Unicode Character Database.")],
-    out: Annotated[Path, typer.Argument(help="File to write.")],
+    folder: Annotated[Path, typer.Argument(help="Folder with Scripts.txt and IndicSyllabicCategory.txt.")],
+    out: Annotated[Path, typer.Argument(help="JSON file to write.")],
 ) -> None:
     with atomic_file(out) as file:
         file.write_text(json.dumps(tables(folder), indent=1) + "\n", encoding="utf-8", newline="\n")

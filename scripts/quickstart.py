@@ -1,8 +1,8 @@
-"""Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer: the main use, from start to end.
+"""Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer, from start to end.
 
-It trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size on nine of every ten lines. It
-shows words of the other lines as tokens of both, and measures both on these lines. Without --corpus it uses the small sample
-that ships with the package.
+This script trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size. Every tenth line is
+held out: the script shows held-out words as tokens of both tokenizers, and measures both on the held-out lines. Without
+--corpus, it uses the small sample in the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """
@@ -44,27 +44,27 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
 """
 HELD_OUT_LINES = 5_000
-# What the two tokenizers are called in everything that is printed, and the recipes that make them.
+# The names of the two tokenizers in the output, and their recipes.
 SYLLABLE_SAFE, PLAIN = "syllable-safe", "plain BPE"
 RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
-# Hides the warning of transformers that PyTorch is missing, which tokenizers do not need.
+# Hide the warning of transformers that PyTorch is missing: tokenizers do not need it.
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The text that tokenizers learn from, and where they are written."""
+    """The training text, and the output folder."""
 
-    corpus: list[str] = option_list("Your own files, folders or globs (default: the sample).", metavar=SEVERAL)
-    vocab_size: int = option("Number of tokens.", 4_500)
-    out: Path = option("Folder to write to.", Path("out"))
-    overwrite: bool = option("Replace a tokenizer in --out that this did not write.", False)
+    corpus: list[str] = option_list("Your own text: files, folders or globs (default: the sample).", metavar=SEVERAL)
+    vocab_size: int = option("Number of tokens of each tokenizer.", 4_500)
+    out: Path = option("Folder to write the tokenizers to.", Path("out"))
+    overwrite: bool = option("Replace a tokenizer in --out that this script did not write.", False)
 
 
 def run(args: Arguments) -> None:
     out, plain_folder = args.out, args.out / "plain-bpe"
     check_is_folder(out)
-    # Another quickstart is replaced: it has written both.
+    # The output of an earlier run, which has both tokenizers, is replaced without --overwrite.
     check_new_folder(out, overwrite=args.overwrite or tokenizer_file(plain_folder) is not None)
     files = find_files(args.corpus or [SAMPLE])
     held_out = held_out_lines(files)
@@ -103,18 +103,18 @@ def run(args: Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands to type next, each after the words for which it is."""
+    """Print commands to type next, each after its purpose."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
 
 
 def command_line(program: str, *words: object) -> str:
-    """Return a command as one types it here.
+    """Return a command line that works in the current folder.
 
     Args:
-        program: Of this environment, ``python`` or ``hf-sgpe``. It has its place in front if the shell would not find it.
-        words: Arguments; a `Path` is shown from the current folder.
+        program: ``python`` or ``hf-sgpe`` of this environment, written with its path if the shell would not find it.
+        words: The arguments; a `Path` is written relative to the current folder.
     """
     own = Path(sys.executable).with_name(program)
     name = shown_path(own) if own.exists() and shutil.which(program) != str(own) else program
@@ -122,14 +122,14 @@ def command_line(program: str, *words: object) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path from the current folder if it is below it, else the whole path."""
+    """Return a path relative to the current folder if it is inside, else the absolute path."""
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
 def check_is_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise SGPEError(f"{out} is a file: give a folder to write to")
+        raise SGPEError(f"{out} is a file: name a folder")
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
@@ -137,12 +137,12 @@ def held_out_lines(files: list[CorpusFile]) -> list[str]:
     share = -(-HELD_OUT_LINES // len(files))
     held_out = [line for file in files for line in islice(filter(str.strip, islice(read_lines(file), 9, None, 10)), share)]
     if not held_out:
-        raise SGPEError("the corpus is too short to hold out every tenth line: give at least ten lines of text")
+        raise SGPEError("the corpus is too short to hold out every tenth line: it needs at least ten lines of text")
     return held_out
 
 
 def training_lines(files: list[CorpusFile]) -> Iterator[str]:
-    """Yield all other lines, with their ends."""
+    """Yield the lines that are not held out, with their line ends."""
     for file in files:
         yield from (f"{line}\n" for number, line in enumerate(read_lines(file), 1) if number % 10)
 
@@ -159,12 +159,12 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
         raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {process.stderr.strip().splitlines()[-1]}")
     name, ids = json.loads(process.stdout)
     if ids != expected:
-        raise SGPEError(f"{folder}: plain AutoTokenizer gives different ids")
+        raise SGPEError(f"{folder}: the ids of plain AutoTokenizer differ")
     return f"Plain AutoTokenizer loads it as {name}, without hf_sgpe, with the same ids on {len(lines):,} held-out lines."
 
 
 def example_words(lines: list[str]) -> list[str]:
-    """Return the most frequent words of each script, those with conjuncts if there are any; English ones come last."""
+    """Return the most frequent words of each script, preferably with conjuncts, and then of English."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
     with_conjuncts: dict[str, Counter[str]] = {}
@@ -208,7 +208,7 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
 
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """Return the number of syllables in ``lines`` that have a token, and how many of them are cut anyway."""
+    """Return the number of syllables in ``lines`` that have a token, and the number of these that are cut."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up an environment and runs the main job: bash scripts/quickstart.sh [--corpus FILE…] [--help]
+# Sets up an environment and trains a tokenizer: bash scripts/quickstart.sh [--corpus FILE…] [--help]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"

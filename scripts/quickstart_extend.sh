@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up an environment and gives a pretrained model a language: bash scripts/quickstart_extend.sh [--corpus FILE…] [--help]
+# Sets up an environment and teaches a pretrained model a language: bash scripts/quickstart_extend.sh [--corpus FILE…] [--help]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"

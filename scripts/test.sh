@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Checks this project, in environments that it sets up.
+# Checks this project in environments that the script sets up.
 #
-#     bash scripts/test.sh                      linter, types and the quick tests: is a change right?
-#     bash scripts/test.sh -k chat              the same, with arguments of pytest
+#     bash scripts/test.sh                      linter, types and quick tests: the check before a commit
+#     bash scripts/test.sh -k chat              the same, with arguments for pytest
 #     bash scripts/test.sh --all                all parts
 #     bash scripts/test.sh --only arm           one part (--only may be repeated)
-#     bash scripts/test.sh --list               names the parts
+#     bash scripts/test.sh --list               list the parts
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 cd "$root"
 kernels_are_built=$(command -v "${CXX:-c++}" || true)
 
-# Each part is a function. It sets up the environment that it needs, and ends with 77 where it cannot run.
+# Each part is a function that sets up its environment. It exits with 77 if it cannot run.
 
 lint() { # the linter, the formatter and types
     test_environment
@@ -39,7 +39,7 @@ readable() { # the tests of kernels, without the native ones
     HF_SGPE_KERNEL=python run_tests readable -m "kernels and not slow" "$@"
 }
 
-docs() { # the blocks of code of the documentation, its notebooks and its site
+docs() { # the code blocks of the documentation, its notebooks and its site
     test_environment test-all
     run_tests docs --hypothesis-profile ci tests/docs "$@"
 }
@@ -50,7 +50,7 @@ ecosystems() { # saved tokenizers in transformers 4, tokenizers 1.0 and transfor
     run_tests ecosystems "${by_file[@]}" --hypothesis-profile ci tests/ecosystems "$@"
 }
 
-engines() { # generation on all engines, and all that uses transformers with the oldest version that is supported
+engines() { # generation on all engines, and code that uses transformers with its oldest supported version
     [ -n "$kernels_are_built" ] || skip "no C++ compiler: llama.cpp is compiled"
     bash scripts/engines.sh
     export PATH="$root/.venv-engines/bin:$PATH"
@@ -64,20 +64,20 @@ packaging() { # wheels and source packages, installed in empty environments
     run_tests packaging tests/packaging "$@"
 }
 
-sanitizers() { # the kernels with random input, watched for what C++ leaves undefined
+sanitizers() { # the kernels with random input, under address and undefined-behaviour sanitizers
     [ -n "$kernels_are_built" ] || skip "no C++ compiler"
     bash scripts/sanitize.sh --inputs 20000
 }
 
-arm() { # the kernels' forms for 64-bit ARM
+arm() { # the kernels' variants for 64-bit ARM
     bash scripts/arm.sh
 }
 
-# A file's tests stay in one process where models and strangers are dear, and the first file takes longest.
+# Keep the tests of a file in one process, because its models and helper processes start slowly; the slowest file is first.
 by_file=(--dist loadfile --no-loadscope-reorder)
 parts=(lint tests readable docs ecosystems engines packaging sanitizers arm)
 
-test_environment() { # for the quick tests, or with what only the others need
+test_environment() { # [EXTRA]: the environment of the quick tests, with another extra if named
     make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"
     [ -z "${1:-}" ] || add_requirements "$root/.venv-test" -c "$root/scripts/constraints.txt" "hf-sgpe[$1]"
     export PATH="$root/.venv-test/bin:$PATH"
@@ -121,7 +121,7 @@ mkdir -p "$reports"
 for part in "${chosen[@]}"; do
     echo "── $part"
     begun=$SECONDS status=0
-    # All parts run, and the table shows which failed. A function inside a condition would not stop at its first error.
+    # Run all parts; the table shows the failures. set -e has no effect in a function that is part of a condition.
     set +e
     (set -e && "$part" ${arguments[@]+"${arguments[@]}"})
     status=$?

@@ -1,8 +1,9 @@
-"""Train a causal language model with a tokenizer: a new small Llama, or one that exists, fitted to the tokenizer.
+"""Train a causal language model with a tokenizer: a new small Llama, or an existing model that is fitted to the tokenizer.
 
-It reads text files, .jsonl and .parquet, or a dataset of the datasets library, and packs the ids into rows without padding.
-A text file is one text; special tokens written in it count as such. It uses a GPU if there is one, in bfloat16 if it can,
-and several with accelerate launch. The folder that is written loads by AutoModelForCausalLM and AutoTokenizer.
+The text comes from text files, .jsonl, .parquet or a dataset of the datasets library; its ids are packed into rows without
+padding. A text file is one text, and special tokens written in it are encoded as special tokens. Training uses a GPU if
+there is one, in bfloat16 if the GPU supports it, and several GPUs with accelerate launch. AutoModelForCausalLM and
+AutoTokenizer load the output folder.
 
 Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval held-out.txt --steps 500 --out my-model
 """
@@ -36,21 +37,28 @@ KEEP_SHARE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """Those of all training scripts, and what text to train on."""
+    """The options of all training scripts, and those for the text."""
 
-    corpus: list[str] = arguments("Files, folders or globs to train on.")
+    corpus: list[str] = arguments("Text to train on: files, folders or globs of .txt, .jsonl or .parquet.")
     text_field: str = option(
-        "Field with the text in .jsonl, .parquet and the dataset.", "text", "--text-field", "--text-column"
+        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "text",
+        "--text-field",
+        "--text-column",
     )
-    dataset: str | None = option("In place of files: NAME or NAME:CONFIG on the Hub, or a folder.")
-    split: str | None = option("Split of the dataset (default: train).")
-    streaming: bool = option("Download no more of the dataset than is trained on.", False)
-    length: int = option("Tokens in a row.", 256)
-    parts: str = option("Parts of --model that are trained: " + ", ".join(PARTS) + ".", "all", choices=PARTS)
-    rows_learning_rate: float | None = option("That of the rows of new tokens (default: that of all others).")
-    keep: list[str] = option_list("Text in languages that --model knows, to mix in.", metavar=SEVERAL)
-    keep_share: float | None = option(f"Share of the rows for --keep (default: {KEEP_SHARE}).")
-    eval: list[str] = option_list("Held-out text, for bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
+    dataset: str | None = option("Dataset to train on instead of files: NAME or NAME:CONFIG on the Hub, or a folder.")
+    split: str | None = option("Split of the dataset to read (default: train).")
+    streaming: bool = option("Download only the part of the dataset that training needs.", False)
+    length: int = option("Number of tokens in a row, the context length of training.", 256)
+    parts: str = option("Parts of --model to train: " + ", ".join(PARTS) + ".", "all", choices=PARTS)
+    rows_learning_rate: float | None = option(
+        "Learning rate of the embedding rows of new tokens (default: that of all other weights)."
+    )
+    keep: list[str] = option_list(
+        "Text in languages that --model knows, mixed into the training text so that it keeps them.", metavar=SEVERAL
+    )
+    keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
+    eval: list[str] = option_list("Held-out text on which to measure bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
 
 
 def run(args: Arguments) -> None:
@@ -59,26 +67,26 @@ def run(args: Arguments) -> None:
     from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
 
     if bool(args.corpus) == bool(args.dataset):
-        raise SGPEError("give text to train on: either files, or a dataset by --dataset")
+        raise SGPEError("training needs text: name either files or a dataset with --dataset")
     for name, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
         if is_given and not args.dataset:
-            raise SGPEError(f"{name} is for a dataset: name one by --dataset")
+            raise SGPEError(f"{name} needs a dataset: name one with --dataset")
     if args.length < 2:
-        raise SGPEError(f"--length must be at least 2, a token and the one that follows, not {args.length}")
+        raise SGPEError(f"--length must be at least 2, a token and the next one, not {args.length}")
     args.check()
-    given = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, "all")}
+    options = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, "all")}
     if chosen and not args.model:
-        raise SGPEError("--parts and --rows-learning-rate are for a model that exists: name it by --model")
+        raise SGPEError("--parts and --rows-learning-rate need an existing model: name one with --model")
     if args.rows_learning_rate is not None and not args.rows_learning_rate > 0:
         raise SGPEError(f"--rows-learning-rate must be above 0, not {args.rows_learning_rate}")
     if args.keep_share is not None and not args.keep:
-        raise SGPEError("--keep-share is of the text of --keep: give that, too")
+        raise SGPEError("--keep-share needs --keep FILE")
     keep_share = KEEP_SHARE if args.keep_share is None else args.keep_share
     if not 0 < keep_share < 1:
         raise SGPEError(f"--keep-share must be between 0 and 1, not {keep_share}")
     if not args.model:
-        small_llama(1, **args.new_model(), length=args.length)  # checks them
+        small_llama(1, **args.new_model(), length=args.length)  # raises errors for wrong options
     files, kept_files = find_files(args.corpus), find_files(args.keep)
     tokenizer, own = load_tokenizers(args)
     held_out = {name: one.texts() for name, one in read_held_out(args.eval, text_field=args.text_field).items()}
@@ -95,11 +103,11 @@ def run(args: Arguments) -> None:
         model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), **args.new_model(), length=args.length))
         new_rows = []
         fit_embeddings(model, tokenizer, tokenizer)
-    # Of a stream only as much as the steps need.
+    # From a stream, read only as many rows as the steps need.
     rows = packed_rows(args, files, tokenizer, args.steps * args.batch_size if args.streaming else None)
     if kept_files:
         kept = packed_rows(args, kept_files, tokenizer, round(len(rows) * keep_share / (1 - keep_share)))
-        state.print(f"{len(kept) / (len(kept) + len(rows)):.1%} of the rows are those of --keep", flush=True)
+        state.print(f"{len(kept) / (len(kept) + len(rows)):.1%} of the rows come from --keep", flush=True)
         rows = numpy.concatenate([rows, kept])
     model.to(state.device)
     state.print(f"{model.num_parameters():,} parameters, {len(rows):,} rows of {args.length} tokens", flush=True)
@@ -112,7 +120,7 @@ def run(args: Arguments) -> None:
 
 
 def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: int | None = None) -> NDArray[numpy.int32]:
-    """Return rows of tokens of files, or of the dataset if there are no files; no more rows than ``most``."""
+    """Return at most ``most`` rows of tokens, from files or, if there are none, from the dataset."""
     texts: Iterable[Text] = read_model_texts(files, text_field=args.text_field, special_tokens=tokenizer.all_special_tokens)
     where = ", ".join(map(str, files))
     if not files and args.dataset:
@@ -124,7 +132,7 @@ def packed_rows(args: Arguments, files: list[CorpusFile], tokenizer: Any, most: 
         )
     rows = numpy.array(list(islice(pack(texts, tokenizer, args.length), most)), numpy.int32)
     if not len(rows):
-        raise SGPEError(f"{where}: fills no row of {args.length} tokens: give more text, or a smaller --length")
+        raise SGPEError(f"{where}: too little text for a row of {args.length} tokens: add text, or use a smaller --length")
     return rows
 
 

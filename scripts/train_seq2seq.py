@@ -1,8 +1,8 @@
-"""Train an encoder–decoder to turn one text into another, such as its translation: a new small T5 or one that exists.
+"""Train an encoder–decoder, such as a translation model, on pairs of texts: a new small T5 or an existing model.
 
-Pairs are in a .tsv with two columns, in a .jsonl with the fields source and target, or in two text files whose lines
-belong together; plain or compressed. Some are held out, to report the loss on them and to show what becomes of a few. It
-uses a GPU if there is one. The folder that is written loads by AutoModelForSeq2SeqLM and AutoTokenizer.
+The pairs come from a .tsv file with two columns, a .jsonl file with the fields source and target, or two text files with
+aligned lines; all may be compressed. The last pairs are held out: the script reports the loss on them and prints some
+outputs. Training uses a GPU if there is one. AutoModelForSeq2SeqLM and AutoTokenizer load the output folder.
 
 Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
 """
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 
 SHOWN = 3
-"""How many held-out pairs are printed with what the model makes of them."""
+"""The number of held-out pairs that are printed with the output of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """Those of all training scripts, and what to do with pairs."""
+    """The options of all training scripts, and those for pairs."""
 
-    pairs: list[Path] = arguments("One file of pairs, or one of sources and one of targets.")
-    batch_size: int = option("Pairs in a step.", 16)
-    held_out: int = option("Pairs not to train on, the last.", 50)
-    length: int = option("Tokens of a text, cut beyond.", 128)
+    pairs: list[Path] = arguments("A file of pairs, or a file of sources and a file of targets.")
+    batch_size: int = option("Number of pairs in a training step.", 16)
+    held_out: int = option("Number of pairs at the end to hold out from training.", 50)
+    length: int = option("Maximum number of tokens in a text; longer texts are truncated.", 128)
 
 
 def run(args: Arguments) -> None:
@@ -55,12 +55,13 @@ def run(args: Arguments) -> None:
         raise SGPEError(f"--length must be at least 2, not {args.length}")
     pairs = read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
-        raise SGPEError(f"--held-out {args.held_out} of {len(pairs)} pairs: hold out one at least and train on some")
+        raise SGPEError(f"--held-out must be from 1 to {len(pairs) - 1} for {len(pairs)} pairs, not {args.held_out}")
     tokenizer, own = load_tokenizers(args)
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
         name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(
-            f"{name}: has no pad token or no eos token, which pairs need: train it with --eos-token '<|endoftext|>'"
+            f"{name}: has no padding token or no EOS token, and this script needs both: train the tokenizer with "
+            "--eos-token '<|endoftext|>'"
         )
 
     set_seed(args.seed)
@@ -79,7 +80,7 @@ def run(args: Arguments) -> None:
     before = loss_on(model, held_out, collator, args.batch_size)
     train(model, tokenizer, training, collator, args, settings={**args.made_from(), "pairs": digest_of(training)})
     after = loss_on(model, held_out, collator, args.batch_size)
-    state.print(f"Loss for each token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
+    state.print(f"Loss per token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
     translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)
     for (source, target), translation in zip(pairs[-args.held_out :], translations, strict=False):
         state.print(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
@@ -87,13 +88,13 @@ def run(args: Arguments) -> None:
 
 
 def read_pairs(paths: list[Path]) -> list[Pair]:
-    """The pairs of one file or two; those of which one side is empty are left out.
+    """Read the pairs of one file or two, without pairs that have an empty side.
 
     Raises:
-        SGPEError: a file cannot be read, or holds no pairs; the message names it and the line.
+        SGPEError: a file cannot be read or has no pairs; the message names the file and the line.
     """
     if not 1 <= len(paths) <= 2:
-        raise SGPEError(f"give one file of pairs, or one of sources and one of targets, not {len(paths)} files")
+        raise SGPEError(f"name a file of pairs, or a file of sources and a file of targets, not {len(paths)} files")
     if len(paths) == 2:
         sources, targets = map(lines_of, paths)
         if len(sources) != len(targets):
@@ -105,7 +106,7 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
         pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
     pairs = [(source.strip(), target.strip()) for source, target in pairs]
     if not (pairs := [pair for pair in pairs if all(pair)]):
-        raise SGPEError(f"{' and '.join(map(str, paths))}: no pair of texts in it")
+        raise SGPEError(f"{' and '.join(map(str, paths))}: no pairs of texts in the file")
     return pairs
 
 
@@ -116,7 +117,7 @@ def lines_of(path: Path) -> list[str]:
 def from_columns(line: str, where: str) -> Pair:
     columns = line.split("\t")
     if len(columns) != 2:
-        raise SGPEError(f"{where}: not two columns with a tab between, but {len(columns)}")
+        raise SGPEError(f"{where}: expected two columns separated by a tab, not {len(columns)}")
     return columns[0], columns[1]
 
 
@@ -127,12 +128,12 @@ def from_json(line: str, where: str) -> Pair:
         raise SGPEError(f"{where}: not valid JSON ({error})") from None
     source, target = (record.get(field) if isinstance(record, dict) else None for field in ("source", "target"))
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise SGPEError(f"{where}: no object with texts in the fields 'source' and 'target'")
+        raise SGPEError(f"{where}: expected an object with texts in the fields 'source' and 'target'")
     return source, target
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """The configuration of a T5 that trains in minutes: so many layers in the encoder and as many in the decoder."""
+    """Return the configuration of a small T5; ``layers`` is the number in the encoder, and in the decoder."""
     from transformers import T5Config
 
     return T5Config(
@@ -148,7 +149,7 @@ def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, hea
 
 
 def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
-    """Each pair as ids, sources and targets of no more than ``length``, the token that ends a text included."""
+    """Encode the pairs; sources and targets have at most ``length`` ids, including the EOS token."""
     columns = []
     for side in zip(*pairs, strict=True):
         rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]
@@ -157,7 +158,7 @@ def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) 
 
 
 def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
-    """The mean over all target tokens, in nats."""
+    """Return the mean loss per target token, in nats."""
     import torch
 
     model.eval()

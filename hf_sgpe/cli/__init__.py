@@ -1,4 +1,4 @@
-"""The command line. The one place that knows all packages; each command imports what it needs when it runs."""
+"""The command line, which may use all packages. Each command imports its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hf_sgpe.terminal.command import exit_code
 from hf_sgpe.terminal.options import with_options
 
 # isort: off
-# Each adds its commands, in the order of --help.
+# Each module adds its commands; --help lists them in this order.
 from hf_sgpe.cli import train, train_sgpe, extend, compare_ids, transplant, count, counts  # noqa: F401
 from hf_sgpe.cli import convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
 from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
@@ -26,26 +26,26 @@ from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 
 
 class _OwnPackages:
-    """Finds the packages that were installed with this one. Others of these names, such as a folder ``trainers`` where a
-    command runs, would be found first."""
+    """A finder for the packages installed with this one. Without it, a folder ``trainers`` in the working directory would be
+    imported instead."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [str(Path(__file__).parents[2])]) if name in ("trainers", "hub_cards") else None
 
 
-# When this is imported, so that worker processes, which do not run `main`, find them too.
+# At import, because worker processes do not run `main`.
 sys.meta_path.insert(0, _OwnPackages)
 
 _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
 
 
 def run_script(work: Callable[..., None], description: str | None) -> None:
-    """Run a function as a program of one command, with help, options and errors as those of ``hf-sgpe``.
+    """Run a function as a program with one command, with the help, options and errors of ``hf-sgpe``.
 
     Args:
-        work: The function, as `with_options` takes it.
-        description: The docstring of the script. It ends in "Example: …".
+        work: The function, in the form that `with_options` takes.
+        description: The docstring of the script, which ends with "Example: …".
     """
     text, word, example = (description or "").partition("Example: ")
     settings = app.info.context_settings
@@ -55,8 +55,8 @@ def run_script(work: Callable[..., None], description: str | None) -> None:
 
 
 def main(application: typer.Typer = app) -> None:
-    """Run a command line; bad input ends in one line on stderr and exit code 2."""
-    # Ended from outside, clean up as for Ctrl-C.
+    """Run the command line. Bad input ends with one line on stderr and exit code 2."""
+    # On SIGTERM, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(exit_code(lambda: _run(application)))
 
@@ -70,12 +70,12 @@ def _run(application: typer.Typer) -> int:
     except (SGPEError, OSError):
         raise
     except SystemExit as ending:
-        # The libraries of the command line and of tables end with 1 when the reader closes the pipe.
+        # Typer and rich exit with 1 when the reader closes the pipe.
         if isinstance(ending.__context__, BrokenPipeError):
             raise ending.__context__ from None
         raise
     except Exception as error:
-        # The command line's own exceptions, whose module has moved between versions: wrong usage, and Ctrl-C.
+        # Typer's exceptions for wrong usage and Ctrl-C: their module differs between versions, so compare names.
         if type(error).__name__ == "Abort":
             raise KeyboardInterrupt from None
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -87,7 +87,7 @@ def _run(application: typer.Typer) -> int:
 
 
 def _wrong_usage(error: Any) -> str:
-    """Return what is wrong in the words of this project, whichever version of the library found it."""
+    """Return the error message, the same for all versions of Typer."""
     message, option = getattr(error, "message", ""), getattr(error, "param", None)
     if not message or option is None:
         return str(error.format_message())

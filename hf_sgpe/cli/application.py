@@ -1,8 +1,8 @@
-"""The application that commands are added to.
+"""The Typer application to which commands are added.
 
-All commands keep to these: what the command is about, a tokenizer or a model or text to train on, comes first and without an
-option's name, and further tokenizers by ``--baseline``; ``--json`` prints what the command has to say for programs;
-``--quiet`` leaves nothing but results and errors. Spellings of earlier versions are still understood.
+All commands follow the same conventions. The tokenizer, model or text comes first, as an argument; ``--baseline`` names
+further tokenizers. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
+earlier versions still work.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ app = typer.Typer(
 Number = TypeVar("Number", int, float)
 Work = TypeVar("Work", bound=Callable[..., None])
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _QUIET = Parameter(
     "quiet",
     Parameter.KEYWORD_ONLY,
     default=False,
     annotation=Annotated[
-        bool, typer.Option("--quiet", "-q", callback=be_quiet, help="No progress and no remarks; results and errors only.")
+        bool,
+        typer.Option("--quiet", "-q", callback=be_quiet, help="Print only results and errors: no progress and no warnings."),
     ],
 )
 
 SEVERAL = "FILE..."
-"""Metavar of options that take all the values up to the next option, as a shell writes them for a glob."""
+"""Metavar of options that take all values up to the next option, as when the shell expands a glob."""
 
 
 class Command(PlainHelp, TyperCommand):
-    """A command that also understands ``--format json`` for ``--json``, as earlier versions wrote it."""
+    """A command that also accepts ``--format json``, the name of ``--json`` in earlier versions."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not any("--format" in option.opts for option in self.params):
@@ -74,7 +75,7 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
         elif argument == "--format" or argument.startswith("--format="):
             form = argument.partition("=")[2] or next(remaining, "")
             if form not in ("json", "table", "ids"):
-                raise SGPEError(f"--format {form}: there is no such form: write --json for JSON, or nothing")
+                raise SGPEError(f"--format {form}: unknown format: use --json for JSON, or leave --format out")
             if form == "json":
                 yield "--json"
         else:
@@ -82,24 +83,24 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Repeat each of the options before each of its values, as Typer wants them."""
+    """Yield the arguments with the option repeated before each of its values, as Typer expects."""
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
             yield from arguments[place:]
             return
         if option and not argument.startswith("-"):
-            # The first value has the option in front of it already.
+            # The first value already follows its option.
             yield from (argument,) if arguments[place - 1] == option else (option, argument)
         else:
             option = argument if argument in names else ""
             if option and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
-                raise SGPEError(f"{option} needs names of files")
+                raise SGPEError(f"{option} needs at least one file")
             yield argument
 
 
 def command(name: str | None = None, *, epilog: str, group: typer.Typer = app) -> Callable[[Work], Work]:
-    """Return a decorator that adds a function to a group as a command: see `with_options`; all commands have ``--quiet``."""
+    """Return a decorator that adds a function as a command (see `with_options`) with the option ``--quiet``."""
 
     def add(function: Work) -> Work:
         group.command(name, cls=Command, epilog=epilog)(with_options(function, _QUIET))
@@ -117,25 +118,25 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 def named_numbers(given: Iterable[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
-    """Return the names and numbers of options such as ``--weight si.txt=2``.
+    """Map names to numbers from the values of an option such as ``--weight si.txt=2``.
 
     Raises:
-        SGPEError: one is of another form, or a name comes twice.
+        SGPEError: a value has another form, or a name occurs twice.
     """
     numbers: dict[str, Number] = {}
     for text in given:
         name, _, value = text.rpartition("=")
         if name in numbers:
-            raise SGPEError(f"{option} {text!r}: {name!r} has a number already")
+            raise SGPEError(f"{option} {text!r}: {name!r} already has a number: give it once")
         try:
             numbers[name] = number(value if name else "")
         except ValueError:
-            raise SGPEError(f"{option} {text!r}: write {form}") from None
+            raise SGPEError(f"{option} {text!r}: expected {form}") from None
     return numbers

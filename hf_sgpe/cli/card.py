@@ -1,4 +1,4 @@
-"""``card``: the card of a tokenizer or a model."""
+"""``card``: write the card of a tokenizer or a model."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class CardOptions:
-    """What a card is about, what is measured for it, and what else its reader is told."""
+    """The subject of a card, the measurements on it, and its metadata."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = option_list(
-        "Held-out text to measure on: FILE whose name tells the language, as ntrex_si.txt does, or NAME=FILE with a "
-        "language such as si for NAME (repeatable). English, if it is among them, is what parity compares with: the same "
-        "lines in each language.",
+        "Held-out text to measure on: FILE with the language in its name, such as ntrex_si.txt, or NAME=FILE with a "
+        "language code as NAME, such as si (repeatable). Parity compares each text with the English one, which must have "
+        "the same lines.",
         "--eval",
     )
     baseline: list[str] = baseline_option()
-    name: str | None = option("user/name, as the card's code loads it (default: the tokenizer's folder).")
-    license: str | None = option("Licence, such as apache-2.0.")
+    name: str | None = option("Name in the card's code example, user/name (default: the name of the tokenizer's folder).")
+    license: str | None = option("Licence for the card's metadata, such as apache-2.0.")
     language: list[str] = option_list(
-        "Language it is for, such as si (repeatable; default: those measured that do not fall back to bytes)."
+        "Language for the card's metadata, such as si (repeatable; default: those of --eval without fallback to bytes)."
     )
-    dataset: list[str] = option_list("Dataset it was trained on (repeatable).")
-    base_model: str | None = option("For a model: its base model, user/name (default: the one it was made from).")
-    tag: list[str] = option_list("Further tag on the Hub (repeatable).")
-    out: str | None = option("Folder to write to (default: the tokenizer's).", None, "-o")
+    dataset: list[str] = option_list("Training dataset for the card's metadata (repeatable).")
+    base_model: str | None = option("For a model: the base model, user/name (default: the one the model was made from).")
+    tag: list[str] = option_list("Additional tag on the Hub (repeatable).")
+    out: str | None = option("Folder to write the card to (default: the tokenizer's).", None, "-o")
     overwrite: bool = option(
-        "Replace a README.md or a page that somebody wrote or changed.", False, "--overwrite", "--replace"
+        "Replace a README.md or an index.html that was written or edited by hand.", False, "--overwrite", "--replace"
     )
     text_field: str = text_field_option()
 
 
 @command(epilog="Example: hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf")
 def card(given: CardOptions, as_json: Json = False) -> None:
-    """Write the card of a tokenizer: README.md, the same as one page, index.html, and pictures.
+    """Write the card of a tokenizer: README.md, the same content as index.html, and charts.
 
-    In the folder of a model, write the model's card: README.md with base model, licence and languages, and with the
-    measurements that hf-sgpe transplant --eval made.
+    For the folder of a model, write the model's card: README.md with base model, licence, languages and the measurements of
+    hf-sgpe transplant --eval.
     """
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.evaluation.comparison import compare, texts_of
@@ -56,11 +56,11 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
-        raise SGPEError(f"{given.tokenizer}: no folder to write a card to: give one by --out")
+        raise SGPEError(f"{given.tokenizer}: not a folder that can hold a card: name one with --out")
     if given.baseline and not given.text:
-        raise SGPEError("--baseline needs text to measure on: give --eval")
+        raise SGPEError("--baseline needs text to measure on: add --eval")
     folder = given.out or given.tokenizer
-    known: dict[str, Any] = {
+    card_settings: dict[str, Any] = {
         "license": given.license,
         "languages": given.language,
         "datasets": given.dataset,
@@ -70,14 +70,14 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     if holds_model(Path(folder)):
         if given.text:
             raise SGPEError(
-                f"{folder}: holds a model, and --eval is for the card of a tokenizer: give --out for that card; "
-                "hf-sgpe transplant --eval and hf-sgpe evaluate --model measure models"
+                f"{folder} contains a model, and --eval is for the card of a tokenizer: write that card to another folder "
+                "with --out, or measure the model with hf-sgpe transplant --eval or hf-sgpe evaluate --model"
             )
-        written = write_model_card(folder, name=given.name, base_model=given.base_model, **known)
+        written = write_model_card(folder, name=given.name, base_model=given.base_model, **card_settings)
         report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
         return
     if given.base_model:
-        raise SGPEError(f"--base-model is for the card of a model, and {folder} holds none")
+        raise SGPEError(f"--base-model is for the card of a model, and {folder} contains none: leave it out")
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     name = given.name
     if name is None:
@@ -85,7 +85,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         name = split_name(given.tokenizer)[0] if not path.exists() else path.name if path.is_dir() else path.parent.name
     else:
         check_name(name)
-    # What cannot be written should be known before minutes of measuring, not after.
+    # Fail before minutes of measuring if the card cannot be written.
     check_card(folder, loaded, measured=bool(given.text), replace=given.overwrite)
     check_metadata(given.license, given.language)
     evaluations = None
@@ -94,5 +94,5 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         warn_of_zawgyi(*texts.values())
         baselines = {name: load(source) for name, source in named_tokenizers((), given.baseline).items()}
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
-    written = write_card(folder, loaded, name=name, evaluations=evaluations, **known)
+    written = write_card(folder, loaded, name=name, evaluations=evaluations, **card_settings)
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)

@@ -1,4 +1,4 @@
-"""``chat``: talking with a model."""
+"""``chat``: chat with a model."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from hf_sgpe.terminal.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions:
-    """What is said to the model."""
+    """The input of the model."""
 
-    prompt: str | None = option("Answer this, and end.", None, "-p", after="tokenizer")
+    prompt: str | None = option("Answer this prompt and exit.", None, "-p", after="tokenizer")
     json_lines: bool = option(
-        'Read lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and write one with "text" for each.',
+        'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and print a JSON line '
+        "with the "
+        'answer as "text" for each.',
         False,
         "--json",
         after="prompt",
     )
-    system: str | None = option("System prompt.")
+    system: str | None = option("System prompt of the conversation (default: none).")
     older_max_tokens: int | None = option("", None, "--max-tokens", hidden=True)
 
 
 @command(epilog="Examples: hf-sgpe chat my-model, hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx")
 def chat(model: ModelOptions, given: ChatOptions, options: GenerationOptions) -> None:
-    """Talk with a model, at the terminal or from scripts. Without a chat template it goes on from what you type."""
+    """Chat with a model, in the terminal or from scripts. A model without a chat template continues your text."""
     from hf_sgpe.cli import chat_session
 
     if given.prompt is not None and given.json_lines:
-        raise SGPEError("--prompt and --json: give one of them")
+        raise SGPEError("--prompt and --json exclude each other: use one of them")
     if given.older_max_tokens is not None:
         options = replace(options, max_new_tokens=given.older_max_tokens)
     template = model.read_template()

@@ -1,6 +1,6 @@
-"""Conversations at a terminal, and in JSON lines for scripts: what ``hf-sgpe chat`` does once a model is loaded.
+"""Conversations of ``hf-sgpe chat`` with a loaded model: in a terminal, and as JSON lines for scripts.
 
-A tokenizer without a chat template has no conversations: there the model continues what is typed.
+Without a chat template there are no conversations: the model continues each text.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.terminal.command import one_line
 
 HELP = """\
-/reset          forget what was said
-/system TEXT    another system prompt, from the beginning; without TEXT none
-/save FILE      write what was said as JSON
-/help           this
-/quit           end; so does Ctrl-D
-A line that ends in \\ goes on in the next. Ctrl-C breaks an answer off."""
+/reset          start a new conversation
+/system TEXT    start a new conversation with this system prompt, or with none
+/save FILE      save the conversation as JSON
+/help           show this help
+/quit           exit, like Ctrl-D
+A line that ends in \\ continues on the next line. Ctrl-C stops an answer."""
 
 
 class Conversation:
-    """A `Chat`, or without a template a model that continues text.
+    """A `Chat`, or a model that continues text if there is no chat template.
 
     Args:
-        template: As for `TextGenerator.chat`; None for the tokenizer's own, if it has one.
+        template: As for `TextGenerator.chat`; None for the tokenizer's own template, if any.
     """
 
     def __init__(
@@ -49,48 +49,48 @@ class Conversation:
         self.options = options
         has_template = template is not None or generator.tokenizer.chat_template is not None
         if system_prompt and not has_template:
-            raise SGPEError("a system prompt needs a chat template, and the tokenizer has none: name one by --template")
+            raise SGPEError("--system needs a chat template, and the tokenizer has none: name one with --template")
         if options.heal and has_template:
-            raise SGPEError("--heal is for going on from text, and this tokenizer has a chat template: leave it out")
+            raise SGPEError("--heal is for continuing text, and this tokenizer has a chat template: leave it out")
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
-        """Return the answer piece by piece."""
+        """Return an iterator over the pieces of the answer."""
         return self.chat.say(text, self.options) if self.chat else self.generator.stream(text, self.options)
 
     def speed(self) -> str:
-        """Return how fast the answer came, in a line."""
+        """Return a line about the length and speed of the last answer."""
         progress = self.generator.progress
         if progress is None or progress.first is None:
             return "no tokens"
         count = f"{progress.tokens:,} token{'s' * (progress.tokens != 1)}"
-        rate = f", {progress.tokens_per_second:,.1f} a second" if progress.tokens_per_second else ""
+        rate = f", {progress.tokens_per_second:,.1f} per second" if progress.tokens_per_second else ""
         return f"{count}{rate}; {progress.prompt_tokens:,} in the prompt, {progress.first:.2f} s to the first"
 
 
 def once(conversation: Conversation, prompt: str) -> None:
-    """Print the answer to one prompt as it comes."""
+    """Print the answer to one prompt as it is generated."""
     with closing(conversation.answer(prompt)) as pieces:  # type: ignore[type-var]
         for piece in pieces:
             print(piece.translate(_CONTROLS) if sys.stdout.isatty() else piece, end="", flush=True)
     print()
 
 
-# A terminal would obey them, whatever the model meant.
+# A terminal would execute these control characters.
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _CONTROLS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 
 
 def interact(conversation: Conversation, read: Callable[[str], str] = input) -> None:
-    """Talk until the user ends it.
+    """Run a conversation until the user exits.
 
     Args:
-        read: Shows a prompt and gives a line; raises EOFError at the end.
+        read: A function that shows a prompt and returns a line; it raises EOFError at the end.
     """
     with suppress(ImportError):
-        import readline  # noqa: F401 - lets one edit lines and go back to earlier ones
-    how = "" if conversation.chat else "; without a chat template, it goes on from what you type"
-    print(f"{conversation.generator.engine.name}{how}; /help shows what else there is", file=sys.stderr)
+        import readline  # noqa: F401 - gives `input` line editing and a history
+    mode = "" if conversation.chat else "; without a chat template, the model continues your text"
+    print(f"{conversation.generator.engine.name}{mode}; /help lists commands", file=sys.stderr)
     while True:
         try:
             line = _read(read)
@@ -111,7 +111,7 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
             print(f"({conversation.speed()})", file=sys.stderr)
         except (SGPEError, OSError) as error:
             is_full = "fills the context" in str(error) and conversation.chat and conversation.chat.messages
-            print(f"error: {one_line(error)}{', or /reset what was said' if is_full else ''}", file=sys.stderr)
+            print(f"error: {one_line(error)}{', or type /reset' if is_full else ''}", file=sys.stderr)
 
 
 def _read(read: Callable[[str], str]) -> str:
@@ -119,11 +119,11 @@ def _read(read: Callable[[str], str]) -> str:
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
         lines.append(read("… "))
-    return well_formed("\n".join(lines))  # bytes that are no text come as lone surrogates
+    return well_formed("\n".join(lines))  # `input` returns invalid bytes as lone surrogates
 
 
 def _command(conversation: Conversation, line: str) -> bool:
-    """Obey a line with a slash, and return whether the conversation continues."""
+    """Run a slash command, and return whether the conversation continues."""
     name, _, rest = line.partition(" ")
     chat = conversation.chat
     if name in ("/quit", "/exit"):
@@ -131,12 +131,12 @@ def _command(conversation: Conversation, line: str) -> bool:
     if name == "/help":
         print(HELP, file=sys.stderr)
     elif name not in ("/reset", "/system", "/save"):
-        print(f"unknown: {name}; /help shows what there is", file=sys.stderr)
+        print(f"unknown command {name}: /help lists all commands", file=sys.stderr)
     elif chat is None:
-        print(f"{name} is for conversations, and the tokenizer has no chat template", file=sys.stderr)
+        print(f"{name} needs a chat template, and the tokenizer has none", file=sys.stderr)
     elif name == "/save":
         if not rest.strip():
-            raise SGPEError("/save: name a file")
+            raise SGPEError("/save needs a file name: type /save FILE")
         system = [{"role": "system", "content": chat.system_prompt}] if chat.system_prompt else []
         with atomic_file(Path(rest.strip())) as file:
             file.write_text(
@@ -151,15 +151,15 @@ def _command(conversation: Conversation, line: str) -> bool:
 
 
 def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str]:
-    """Return for each line, an object with ``prompt`` or ``messages``, one with ``text``, ``tokens``, ``prompt_tokens``
-    and ``seconds``.
+    """Answer JSON lines: for each object with ``prompt`` or ``messages``, yield one with ``text``, ``tokens``,
+    ``prompt_tokens`` and ``seconds``.
 
-    A line may also have options by the names of `GenerationOptions`. Of other lines nothing is remembered.
+    A line may also set fields of `GenerationOptions`. Each line is a conversation of its own.
 
     Raises:
-        SGPEError: a line is no such object; the message has its number.
+        SGPEError: a line is not such an object; the message has its number.
     """
-    known = {field.name for field in fields(GenerationOptions)}
+    option_names = {field.name for field in fields(GenerationOptions)}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -169,9 +169,9 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
                 raise SGPEError('expected an object with "prompt" or "messages"')
             if not isinstance(record.get("prompt", ""), str) or not isinstance(record.get("messages", []), list):
                 raise SGPEError('"prompt" must be a text, "messages" a list of objects with "role" and "content"')
-            if unknown := record.keys() - known - {"prompt", "messages"}:
-                raise SGPEError(f"unknown: {', '.join(sorted(unknown))}")
-            options = replace(conversation.options, **{name: record[name] for name in known & record.keys()})
+            if unknown := record.keys() - option_names - {"prompt", "messages"}:
+                raise SGPEError(f"unknown field: {', '.join(sorted(unknown))}")
+            options = replace(conversation.options, **{name: record[name] for name in option_names & record.keys()})
             text = "".join(_answer(conversation, record, options))
         except (ValueError, RecursionError) as error:
             reason = f"not JSON ({error})" if isinstance(error, json.JSONDecodeError) else str(error)
@@ -191,6 +191,6 @@ def _answer(conversation: Conversation, record: dict[str, Any], options: Generat
     if "prompt" in record and conversation.chat is None:
         return conversation.generator.stream(record["prompt"], options)
     if conversation.chat is None:
-        raise SGPEError("messages need a chat template, and the tokenizer has none: name one by --template")
+        raise SGPEError("messages need a chat template, and the tokenizer has none: name one with --template")
     messages = record["messages"] if "messages" in record else [{"role": "user", "content": record["prompt"]}]
     return conversation.chat.answer(messages, options)

@@ -1,4 +1,4 @@
-"""``check``: where a tokenizer runs."""
+"""``check``: find the runtimes with the same ids as a tokenizer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """The tokenizer, and the text that it is tried on."""
+    """The tokenizer, and the text to test it on."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
-    text: list[str] = arguments("Files to try it on, line by line (default: some lines of all scripts).")
+    text: list[str] = arguments("Files of text to test it on, line by line (default: sample lines in all scripts).")
     text_field: str = text_field_option()
 
 
 @command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
 def check(given: CheckOptions, as_json: Json = False) -> None:
-    """Show which runtimes give a tokenizer's ids: tried on text where they are installed, else by what is known of them."""
+    """Show which runtimes produce the same ids as a tokenizer: tested if installed, else by their known behaviour."""
     from hf_sgpe.corpora.text_files import read_lines
     from hf_sgpe.evaluation.runtimes import check_runtimes
     from hf_sgpe.tokenizer import BPETokenizer
@@ -31,7 +31,7 @@ def check(given: CheckOptions, as_json: Json = False) -> None:
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     lines = [line for file in find_files(given.text) for line in read_lines(file, text_field=given.text_field)]
     if given.text and not any(map(str.strip, lines)):
-        raise SGPEError(f"{', '.join(given.text)}: no text to try it on")
+        raise SGPEError(f"{', '.join(given.text)}: no text to test on")
     checks = list(check_runtimes(loaded, lines if given.text else None))
     if as_json:
         print_json([one.to_dict() for one in checks])

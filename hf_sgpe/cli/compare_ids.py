@@ -1,10 +1,11 @@
-"""``compare-ids``: which text has the same ids by two tokenizers."""
+"""``compare-ids``: compare the ids of a text in two tokenizers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.corpus_options import CORPUS_HELP
 from hf_sgpe.cli.tokenizer_options import text_field_option
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument
@@ -15,15 +16,15 @@ from hf_sgpe.terminal.printing import print_json
 class CompareOptions:
     """Two tokenizers and some text."""
 
-    old: str = argument("A tokenizer: folder, tokenizer.json or Hub repository.")
-    new: str = argument("Another, for example an extended one.")
-    files: list[str] = argument("Text, in the formats that train takes.")
+    old: str = argument("The first tokenizer: a folder, a tokenizer.json or a Hub repository.")
+    new: str = argument("The second tokenizer, such as an extension of the first.")
+    files: list[str] = argument(CORPUS_HELP)
     text_field: str = text_field_option()
 
 
 @command("compare-ids", epilog="Example: hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt")
 def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
-    """Say which share of a text's lines has the same ids by two tokenizers, and show where the first other line differs."""
+    """Count the lines of a text that have the same ids in two tokenizers, and show the first difference."""
     from hf_sgpe.evaluation.metrics import load
     from hf_sgpe.evaluation.same_ids import compare_ids as compare
     from trainers import find_files, read_lines
@@ -32,7 +33,7 @@ def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
     tokenizers = load(given.old), load(given.new)
     results = {}
     for path in paths:
-        # As they are: ids may differ in text that is not in NFC.
+        # Not normalized: the ids of text outside NFC may differ.
         lines = (line for line in read_lines(path, text_field=given.text_field) if line.strip())
         results[path] = compare(*tokenizers, lines)
         if not results[path].lines:
@@ -44,6 +45,6 @@ def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
         share = f"{result.same:,} of {result.lines:,} lines have the same ids"
         print(f"{path}: {share} ({result.old_tokens:,} tokens by {given.old}, {result.new_tokens:,} by {given.new})")
         if difference := result.difference:
-            print(f"  line {difference.line} is the first that differs, after {difference.place} tokens:")
+            print(f"  line {difference.line} is the first with other ids, after {difference.place} equal tokens:")
             for name, tokens in ((given.old, difference.old), (given.new, difference.new)):
                 print(f"    {name}: {' '.join(f'{text!r}={id}' for text, id in tokens)}")

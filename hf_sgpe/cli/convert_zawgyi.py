@@ -1,4 +1,4 @@
-"""``convert-zawgyi``: Burmese in Zawgyi into Unicode."""
+"""``convert-zawgyi``: convert Burmese from Zawgyi to Unicode."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions:
-    """The file, and which of its lines are converted."""
+    """The file, and the lines to convert."""
 
-    file: str = argument("Text or JSON Lines: .txt, .jsonl, plain or .gz .xz .zst .bz2.")
-    out: str = option("File to write, of the same kind.", ..., "-o")
+    file: str = argument("Text or JSON Lines: .txt or .jsonl, also with .gz, .xz, .zst or .bz2.")
+    out: str = option("File to write, in the same format.", ..., "-o")
     overwrite: bool = overwrite_option()
-    text_field: str = option("Field with the text in .jsonl; lines without it stay.", "text")
-    convert_all: bool = option("Convert every line with letters of Burmese.", False, "--all")
+    text_field: str = option("Field with the text in .jsonl; lines without it stay unchanged.", "text")
+    convert_all: bool = option("Convert every line with Burmese letters, whatever its encoding seems to be.", False, "--all")
 
 
 @command("convert-zawgyi", epilog="Example: hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz")
 def convert_zawgyi(given: ConvertOptions, as_json: Json = False) -> None:
-    """Convert Burmese in Zawgyi to Unicode, line by line. Lines that are not in Zawgyi stay as they are.
+    """Convert Burmese from the Zawgyi encoding to Unicode, line by line. Other lines stay unchanged.
 
-    Where a line can be in either, most other lines of the file decide, and a warning names such lines.
+    If a line fits both encodings, the majority of the file's other lines decides. A warning lists these lines.
     """
     from hf_sgpe.corpora.zawgyi_files import convert_zawgyi as convert
     from hf_sgpe.files.overwriting import check_new_file
 
-    if Path(given.out).resolve() != Path(given.file).resolve():  # which is refused whatever is said
+    if Path(given.out).resolve() != Path(given.file).resolve():  # refused later, with or without --overwrite
         check_new_file(given.out, overwrite=given.overwrite)
     done = convert(given.file, given.out, text_field=given.text_field, convert_all=given.convert_all)
     report(

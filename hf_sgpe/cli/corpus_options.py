@@ -1,4 +1,4 @@
-"""The corpus that ``count``, ``train`` and ``extend`` read, and how its text is cut into words."""
+"""Options of ``count``, ``train`` and ``extend`` for the corpus and for splitting it into words."""
 
 from __future__ import annotations
 
@@ -17,56 +17,64 @@ from hf_sgpe.terminal.options import arguments, option, option_list
 if TYPE_CHECKING:
     from trainers import Corpus
 
-CORPUS_HELP = "Files, folders or globs: .txt, .jsonl, .parquet, plain or .gz .xz .zst .bz2."
+CORPUS_HELP = "Files, folders or globs of text: .txt, .jsonl or .parquet; .txt and .jsonl also with .gz, .xz, .zst or .bz2."
 RECIPES_HELP = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
-PATTERN_HELP = f"Split pattern for everything else: {', '.join(SPLIT_PATTERNS)}, or a regex"
+PATTERN_HELP = f"Split pattern of the pre-tokenizer: {', '.join(SPLIT_PATTERNS)}, or a regex"
+
+WORKERS_HELP = "Number of threads that count words, or of processes without native kernels (default: one per core)."
 
 script_option = partial(
     option_list,
-    "Scripts whose syllables stay whole, such as sinhala,tamil, or all that hf-sgpe info lists; by the characters that a "
-    "reader sees, any other that Unicode names, such as ethiopic, hebrew, arabic or hangul, and emoji; or languages such as "
-    "si,hi (repeatable; default: auto, those of at least 1 % of the text).",
+    "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi; all takes every script that hf-sgpe "
+    "info lists. Of other Unicode scripts, such as ethiopic, arabic or hangul, and of emoji, grapheme clusters stay whole "
+    "(repeatable; default: auto, the scripts with at least 1 % of the text).",
 )
 runs_in_option = partial(
     option_list,
-    "Runtimes that must give the same ids, whatever that costs: llama.cpp, tiktoken, tokenizers-1.0, gigatoken and others "
-    "(repeatable, or with commas between).",
+    "Runtimes that must produce the same ids, even if text then takes more tokens: llama.cpp, tiktoken, tokenizers-1.0, "
+    "gigatoken and others (repeatable or comma-separated).",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
-    """Text in files and datasets."""
+    """A corpus in files and datasets."""
 
     corpus: list[str] = arguments(CORPUS_HELP)
     text_field: str = option(
-        "Field or column with the text in .jsonl, .parquet and the dataset.", "text", "--text-field", "--text-column"
+        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "text",
+        "--text-field",
+        "--text-column",
     )
     dataset: list[str] = option_list(
-        "Dataset on the Hub or in a folder, besides any corpus: NAME or NAME:CONFIG (repeatable)."
+        "Dataset on the Hub or in a folder, added to the files: NAME or NAME:CONFIG (repeatable)."
     )
-    split: str | None = option("Split of the dataset (default: train).")
-    streaming: bool = option("Read the dataset while it is downloaded, and keep no copy.", False)
-    workers: int | None = option("Threads that count words; processes without native kernels (default: one a core).")
+    split: str | None = option("Split of the dataset to read (default: train).")
+    streaming: bool = option("Read the dataset while it downloads, and keep no copy on disk.", False)
+    workers: int | None = option(WORKERS_HELP)
 
     def read(self, counts: Iterable[Path] = (), weight: Iterable[str] = ()) -> Corpus:
         """Return the corpus.
 
         Args:
-            counts: Files of words that were counted before, which are part of it.
-            weight: How much files count, as ``--weight`` has it.
+            counts: Files of word counts to include.
+            weight: Values of ``--weight``.
 
         Raises:
-            SGPEError: options for a dataset come without one, weights without files, or as `find_files` and `read_dataset`.
+            SGPEError: dataset options have no dataset, weights have no files, or `find_files` or `read_dataset` raises one.
         """
         from trainers import Corpus, find_files, read_dataset
 
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
             if is_given and not self.dataset:
-                raise SGPEError(f"{name} is for a dataset: name one by --dataset")
+                raise SGPEError(f"{name} needs a dataset: name one with --dataset")
         counts, split, field = tuple(counts), self.split or "train", self.text_field
         if weight and not self.corpus and not counts:
-            raise SGPEError("--weight is for files: a dataset counts once")
+            raise SGPEError(
+                "--weight applies to files, and there are none: leave it out, or count the dataset into a file with "
+                "hf-sgpe count"
+            )
         weights = named_numbers(weight, "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)
         datasets = (read_dataset(name, split=split, text_column=field, streaming=self.streaming) for name in self.dataset)
         return Corpus(tuple(find_files(self.corpus)), tuple(datasets), counts, weights, field)

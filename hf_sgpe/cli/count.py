@@ -1,4 +1,4 @@
-"""``count``: words to train on."""
+"""``count``: count words for training."""
 
 from __future__ import annotations
 
@@ -21,40 +21,43 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class CountOptions:
-    """Where the counts are written, and how words are cut."""
+    """The output file, and the splitting of text into words."""
 
-    out: Path = option("File to write (Parquet).", ..., "-o")
+    out: Path = option("Parquet file to write the counts to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"{RECIPES_HELP}. Words are cut now, and train --counts takes the recipe from the counts, so there is no auto.",
+        f"How text is cut into words. {RECIPES_HELP}. train --counts uses the recipe of the counts, so there is no auto.",
         "hybrid",
         choices=RECIPES,
     )
     script: list[str] = script_option()
     pattern: str = option(f"{PATTERN_HELP}.", "o200k")
-    normalization: str | None = option("nfc or none (default: nfc for hybrid, else none).")
+    normalization: str | None = option("Unicode normalization: nfc or none (default: nfc for hybrid, else none).")
     special_token: list[str] = option_list(
-        "Special token (repeatable; default: <|endoftext|>, or the five of SGPE for sgpe)."
+        "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK])."
     )
     chat_template: str | None = option(
-        "llama3, chatml, alpaca or a .jinja file; the special tokens of a named one come along."
+        "Chat template of the tokenizer to train: llama3, chatml, alpaca or a .jinja file. The special tokens of a named "
+        "one are added."
     )
     memory_limit: str | None = option(
-        "Memory to take at the most, such as 500MB or 8GB; what has no room goes to disk, beside --out (default: half of "
-        "what is free).",
+        "Maximum memory, such as 500MB or 8GB; further counts go to disk, in the folder of --out (default: half of the free "
+        "memory).",
         after="streaming",
     )
-    min_count: int = option("Leave out words that occur less often in all of the text; says what that can change.", 1)
-    source_format: str = option("With --on spark: Spark's name for the format of the text.", "parquet")
+    min_count: int = option(
+        "Leave out words that occur less often than this in the whole text, and print what that can change.", 1
+    )
+    source_format: str = option("With --on spark: Spark's name of the text's format.", "parquet")
 
 
 @command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")
 def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Json = False) -> None:
-    """Count the words of text into a file to train on by train --counts, in bounded memory.
+    """Count the words of text, in bounded memory, and write them to a file for train --counts.
 
-    How words are cut must be the same as for training: give the same recipe, scripts, pattern, normalization and special
-    tokens. Count each language into a file of its own: weights apply when a tokenizer is trained. In tasks, datasets are
-    streamed, --workers is how many tasks run at the same time, and --memory-limit is that of each (default: 2GB).
+    Use the recipe, scripts, pattern, normalization and special tokens of the tokenizer to train. Count each language into a
+    file of its own, so that training can weight it. With --tasks or --on, datasets are streamed, --workers is the number of
+    tasks that run at the same time, and --memory-limit applies to each task (default: 2GB).
     """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
@@ -66,7 +69,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     from trainers.tokenizers.recipes import find_scripts
 
     if not text.corpus and not text.dataset:
-        raise SGPEError("nothing to count: give text, or a dataset by --dataset")
+        raise SGPEError("nothing to count: name files of text, or use --dataset")
     room: dict[str, Any] = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
     script = given.script
     if plan.on == "spark":
@@ -77,15 +80,15 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
 
         plan.check()
         corpus = corpus_apart_from_work(replace(text, streaming=bool(text.dataset)).read(), given.out, plan)
-        # The tasks are to read datasets, forked from a process that has read nothing of them.
+        # Do not read datasets here: the tasks are forked from this process and read them.
         warn_of_zawgyi(replace(corpus, streams=()))
     else:
         corpus = text.read()
         warn_of_zawgyi(corpus)
-    how = find_scripts(corpus, script, given.recipe)
+    script_settings = find_scripts(corpus, script, given.recipe)
     if given.special_token:
-        how["special_tokens"] = given.special_token
-    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **how)
+        script_settings["special_tokens"] = given.special_token
+    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **script_settings)
     if given.chat_template:
         extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
         splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
@@ -103,7 +106,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
         counted = count_in_tasks(corpus, given.out, splitting, plan, workers=text.workers, **least, **room)
         if counted is None:
             work = plan.work_for(given.out)
-            done = f"submitted: when the last job is done, {given.out} is complete and {work} can be removed"
+            done = f"submitted: after the last job, {given.out} is complete and {work} can be removed"
             report(done, {"out": str(given.out), "work": str(work)}, as_json)
             return
         info = counted
@@ -114,13 +117,13 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes of a size as people write it.
+    """Parse a size in bytes.
 
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)
     """
     size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT])(i?)B?", text.strip())
     if size is None:
-        raise SGPEError(f"--memory-limit {text!r}: write a number and a unit, such as 500MB or 8GB")
+        raise SGPEError(f"--memory-limit {text!r}: expected a number and a unit, such as 500MB or 8GB")
     number, unit, is_binary = size.groups()
     return int(float(number) * (1024 if is_binary else 1000) ** " kMGT".index(unit.replace("K", "k")))

@@ -1,4 +1,4 @@
-"""``counts add`` and ``counts info``: files of counted words."""
+"""``counts add`` and ``counts info``: files of word counts."""
 
 from __future__ import annotations
 
@@ -13,56 +13,63 @@ from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.printing import print_facts, print_json, report
 
 _COUNTS = typer.Typer(
-    cls=Group, help="Add up and describe files of counted words.", no_args_is_help=True, rich_markup_mode=None
+    cls=Group,
+    help="Add up or describe files of word counts, which hf-sgpe count writes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(_COUNTS, name="counts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddOptions:
-    """Files of counts, and the one that they become."""
+    """Files of word counts, and the output file."""
 
-    files: list[Path] = argument("Files of counts.")
-    out: Path = option("File to write.", ..., "-o")
+    files: list[Path] = argument("Files of word counts.")
+    out: Path = option("File to write the sum to.", ..., "-o")
     overwrite: bool = overwrite_option()
-    min_count: int = option("Leave out words that occur less often in all files together; says what that can change.", 1)
+    min_count: int = option(
+        "Leave out words that occur less often than this in all files together, and print what that can change.", 1
+    )
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
 def add(given: AddOptions, as_json: Json = False) -> None:
-    """Add files of counts up into one, in little memory. Counts of different settings are refused."""
+    """Add up files of word counts into one, in little memory. All files must have the same settings."""
     from hf_sgpe.files.overwriting import check_new_file
     from trainers import add_files
 
     check_new_file(given.out, overwrite=given.overwrite)
-    done = add_files(given.files, given.out, min_count=given.min_count)
-    report(f"{given.out}: {done.summary()}", {"out": str(given.out), **done.to_dict()}, as_json)
+    added = add_files(given.files, given.out, min_count=given.min_count)
+    report(f"{given.out}: {added.summary()}", {"out": str(given.out), **added.to_dict()}, as_json)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountsInfoOptions:
-    """A file of counts."""
+    """A file of word counts."""
 
-    file: Path = argument("File of counts.")
+    file: Path = argument("File of word counts.")
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts info si.parquet")
 def info(given: CountsInfoOptions, as_json: Json = False) -> None:
-    """Show what a file of counts holds and how its words were cut."""
+    """Show the contents of a file of word counts: words, sources and splitting."""
     from hf_sgpe.counts.count_files import read_info
 
-    holds = read_info(given.file)
+    contents = read_info(given.file)
     if as_json:
-        print_json(holds.to_dict())
+        print_json(contents.to_dict())
         return
-    cut = {name.replace("_", " "): value for name, value in holds.splitting.to_dict().items() if name != "patterns"}
+    cut = {name.replace("_", " "): value for name, value in contents.splitting.to_dict().items() if name != "patterns"}
     facts = [
         ("file", str(given.file)),
-        ("words", f"{holds.total:,} ({holds.distinct:,} distinct)"),
-        ("SHA-256", holds.digest),
+        ("words", f"{contents.total:,} ({contents.distinct:,} distinct)"),
+        ("SHA-256", contents.digest),
         *cut.items(),
-        ("versions", holds.versions),
-        *([("dropped", holds.loss())] if holds.dropped else []),
+        ("versions", contents.versions),
+        *([("dropped", contents.loss())] if contents.dropped else []),
     ]
-    sources = [("" if number else "sources", ", ".join(map(str, one.values()))) for number, one in enumerate(holds.sources)]
+    sources = [
+        ("" if number else "sources", ", ".join(map(str, one.values()))) for number, one in enumerate(contents.sources)
+    ]
     print_facts([*facts, *sources])

@@ -1,4 +1,4 @@
-"""``decode``: token ids into text."""
+"""``decode``: decode token ids to text."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from hf_sgpe.terminal.options import arguments, option, option_list
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeOptions(TokenizerFirst):
-    """The ids, and what is left out of their text."""
+    """The ids to decode."""
 
-    ids: list[str] = arguments("Token ids; none to read lines from stdin.")
+    ids: list[str] = arguments("Token ids (default: read lines from stdin).")
     older_ids: list[str] = option_list("", "--ids", hidden=True, metavar=SEVERAL)
-    skip_special_tokens: bool = option("Leave special tokens out.", False)
+    skip_special_tokens: bool = option("Leave special tokens out of the text.", False)
 
 
 @command(epilog="Example: echo 'hello' | hf-sgpe encode my-tokenizer | hf-sgpe decode my-tokenizer")
 def decode(given: DecodeOptions, as_json: Json = False) -> None:
-    """Turn token ids into text. A line is ids with spaces or commas between, a JSON list, or a JSON object with "ids".
+    """Decode token ids to text.
 
-    With --json each line of the output is an object with "ids" and "text".
+    A line has ids separated by spaces or commas, a JSON list of ids, or a JSON object with "ids". With --json, each line of
+    output is an object with "ids" and "text".
     """
     from hf_sgpe.tokenizer import BPETokenizer
 
-    name, written, others = given.tokenizer_and_rest(given.ids)
+    name, written, further = given.tokenizer_and_rest(given.ids)
     written = [*written, *given.older_ids]
-    if others:
-        raise SGPEError("--tokenizer is given several times: decode takes one")
+    if further:
+        raise SGPEError("--tokenizer is given more than once: decode takes one")
     loaded = BPETokenizer.from_pretrained(name)
     for number, line in enumerate([" ".join(written)] if written else stdin_lines(), 1):
         try:

@@ -1,4 +1,4 @@
-"""``encode``: text into token ids."""
+"""``encode``: encode text to token ids."""
 
 from __future__ import annotations
 
@@ -17,44 +17,47 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions(TokenizerFirst):
-    """The texts, and how their tokens are shown."""
+    """The texts, and the form of the output."""
 
-    text: list[str] = arguments("Texts; none to read lines from stdin.")
+    text: list[str] = arguments("Texts (default: read lines from stdin).")
     older_text: str | None = option("", None, "--text", hidden=True)
-    file: Path | None = option("Encode this file in UTF-8, as one text.")
-    show_tokens: bool = option("Put the tokens, as the vocabulary writes them, in a line below the ids.", False)
+    file: Path | None = option("Encode this UTF-8 file as one text.")
+    show_tokens: bool = option("Print the tokens, as spelled in the vocabulary, in a line below the ids.", False)
     html: Path | None = option(
-        "Write a page to this file instead that shows the tokens and syllables of the texts; stdin is one text."
+        "Instead of ids, write an HTML page to this file that shows tokens and syllables; stdin is then one text."
     )
     overwrite: bool = overwrite_option()
     baseline: list[str] = baseline_option()
     special: str = option(
-        "Whether special tokens written in the text count as such.", "none", choices=("none", "all"), metavar="none|all"
+        "Special tokens written in the text: none encodes them as ordinary text, all as special tokens.",
+        "none",
+        choices=("none", "all"),
+        metavar="none|all",
     )
-    add_special_tokens: bool = option("Put the tokenizer's template around each text.", False)
+    add_special_tokens: bool = option("Add the tokenizer's special tokens around each text, such as BOS.", False)
 
 
 @command(epilog="Example: echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer")
 def encode(given: EncodeOptions, as_json: Json = False) -> None:
-    """Turn text into token ids, one line of ids for each line of text; with --json its text, ids and tokens.
+    """Encode text to token ids: one line of ids for each line of text, or with --json its text, ids and tokens.
 
-    --baseline is for --html, and shows the tokens of other tokenizers below.
+    --baseline needs --html, and adds the tokens of other tokenizers to the page.
     """
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.tokenizer import BPETokenizer
 
-    name, texts, others = given.tokenizer_and_rest(given.text)
+    name, texts, further = given.tokenizer_and_rest(given.text)
     texts = [*texts, *([] if given.older_text is None else [given.older_text])]
     if given.file and (texts or given.html):
-        raise SGPEError("--file: the file is the text: leave out --html and other texts")
+        raise SGPEError("--file replaces other input: leave out --html and the texts")
     if given.html:
         if given.special != "none" or given.add_special_tokens:
-            raise SGPEError("--html shows the text's own tokens: leave out --special and --add-special-tokens")
+            raise SGPEError("--html shows only the tokens of the text: leave out --special and --add-special-tokens")
         check_new_file(given.html, overwrite=given.overwrite)
-        _write_page(given.html, texts, named_tokenizers((name, *others), given.baseline), as_json)
+        _write_page(given.html, texts, named_tokenizers((name, *further), given.baseline), as_json)
         return
-    if others or given.baseline:
-        raise SGPEError("one tokenizer at a time: only --html shows several")
+    if further or given.baseline:
+        raise SGPEError("more than one tokenizer: only --html takes several, so add --html FILE")
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
@@ -68,7 +71,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """Return the text of a file, with its own line ends."""
+    """Read a UTF-8 file without changing its line ends."""
     content = file.read_bytes()
     if reason := why_not_text(content):
         raise SGPEError(f"{file}: {reason}")

@@ -1,4 +1,4 @@
-"""``engines``: what can run models here."""
+"""``engines``: list the engines that can run models here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @command(epilog="Example: hf-sgpe engines --json")
 def engines(as_json: Json = False) -> None:
-    """Show what can run models here: engines, versions, devices, and what is missing."""
+    """List the engines that run models, with versions and devices, and how to install missing ones."""
     from hf_sgpe.generation import available_engines
 
     infos = available_engines()

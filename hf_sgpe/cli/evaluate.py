@@ -1,4 +1,4 @@
-"""``evaluate``: measuring tokenizers side by side."""
+"""``evaluate``: measure tokenizers on text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(TokenizerFirst):
-    """The tokenizers, and the text that they are measured on."""
+    """The tokenizers, and the text to measure them on."""
 
-    files: list[str] = arguments("Held-out text, in the formats that train takes.")
+    files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
-        "Causal model, folder or Hub repository, to measure bits per byte of: MODEL with the tokenizer, or NAME=MODEL with "
-        "the one that is called so (repeatable)."
+        "Causal language model to measure in bits per byte, a folder or a Hub repository: MODEL for the first tokenizer, or "
+        "NAME=MODEL for the one of --baseline NAME=TOKENIZER (repeatable)."
     )
     text_field: str = text_field_option()
 
@@ -34,11 +34,11 @@ class EvaluateOptions(TokenizerFirst):
 def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables, letters, clusters; more as JSON.
 
-    A cluster is what a reader sees as one character, in any script. Where words have no spaces between them, tokens are
-    counted per character. Parity compares a text with the English one, if a file's name says so (en.txt) and both have
-    equally many lines. Bits per byte by --model can be compared between models with different tokenizers; each token of a
-    text is predicted once. All of it is measured after NFC, tokens line by line, without line ends, and bits per byte on
-    whole texts.
+    Clusters are grapheme clusters: a reader sees each as one character. For languages without spaces between words, tokens
+    are counted per character. Parity is the ratio of a text's tokens to those of its English translation, a file such as
+    en.txt with the same number of lines. Bits per byte (--model) can be compared between models with different tokenizers;
+    each token is predicted once. Text is normalized to NFC. Tokens are counted line by line, without line ends; bits per
+    byte are measured on whole texts.
     """
     from tqdm import tqdm
 
@@ -49,13 +49,13 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     from hf_sgpe.evaluation.metrics import evaluate as measure, load_measurable
     from hf_sgpe.terminal.progress import somebody_watches
 
-    first, corpus, others = given.tokenizer_and_rest(given.files)
+    first, corpus, further = given.tokenizer_and_rest(given.files)
     if not corpus:
-        raise SGPEError("name the tokenizer and then the text to measure it on: see --help")
+        raise SGPEError("no text to measure on: name files of text after the tokenizer")
     held_out = HeldOut.of(corpus, text_field=given.text_field)
     warn_of_zawgyi(held_out)
     texts = {file: replace(held_out, files=(file,)) for file in held_out.files}
-    names = named_tokenizers((first, *others), given.baseline)
+    names = named_tokenizers((first, *further), given.baseline)
     models = _models_of(names, first, given.model)
     measured = {name: load_measurable(source) for name, source in names.items()}
     evaluations = {}
@@ -81,15 +81,15 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Return name of a tokenizer → the model that is measured with it."""
+    """Map names of tokenizers to the models of ``--model``."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
         name, path = (name, path) if equals else (first, text)
         if name not in names:
-            raise SGPEError(f"--model {text!r}: no tokenizer is called {name!r}: there are {', '.join(names)}")
+            raise SGPEError(f"--model {text!r}: no tokenizer is named {name!r}: use one of {', '.join(names)}")
         if name in models:
-            raise SGPEError(f"--model {text!r}: {name} has a model already: write NAME=MODEL for another tokenizer")
+            raise SGPEError(f"--model {text!r}: {name} already has a model: write NAME=MODEL for another tokenizer")
         models[name] = path
     if models:
         from trainers.language_models.training_runs import require_pytorch
@@ -101,7 +101,7 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut]
 ) -> dict[tuple[str, str], float]:
-    """Return file and name of a tokenizer → bits per byte of its model."""
+    """Map pairs of a file and a tokenizer's name to bits per byte of the tokenizer's model."""
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer

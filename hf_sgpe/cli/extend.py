@@ -1,4 +1,4 @@
-"""``extend``: words of more scripts for a tokenizer that exists."""
+"""``extend``: add tokens for a script to an existing tokenizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import CorpusOptions, runs_in_option, script_option
-from hf_sgpe.cli.tokenizer_options import overwrite_option
+from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig, cut_scripts
 from hf_sgpe.splitting.scripts.script_registry import names_of
@@ -27,27 +27,30 @@ _UNITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendOptions:
-    """The tokenizer, the scripts that it is given words of, and where the result is written."""
+    """The tokenizer, the scripts to add, and the output folder."""
 
-    base: str = argument("The tokenizer: folder, tokenizer.json or Hub repository.")
-    out: str = option("Folder to write to.", ..., "-o")
+    base: str = argument(TOKENIZER_HELP)
+    out: str = option("Folder to write the extended tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     script: list[str] = script_option()
     runs_in: list[str] = runs_in_option(after="own_split")
     evaluate: list[str] = option_list(
-        "Held-out text to draw tokens per word of, by new tokens: FILE whose name tells the language, as ntrex_si.txt does, "
-        "or NAME=FILE with a language such as si for NAME (repeatable).",
+        "Held-out text on which to plot tokens per word against the number of new tokens: FILE with the language in its "
+        "name, such as ntrex_si.txt, or NAME=FILE with a language code as NAME, such as si (repeatable).",
         "--eval",
         after="reuse_ids",
     )
-    counts: list[Path] = option_list("Learn from words counted before by hf-sgpe count (repeatable).", after="workers")
+    counts: list[Path] = option_list(
+        "File of word counts from hf-sgpe count to learn from, in place of text (repeatable).", after="workers"
+    )
 
 
 @command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
 def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusOptions, as_json: Json = False) -> None:
-    """Give the tokenizer of a model that exists a language: all old tokens keep their ids, and so does all other text.
+    """Add tokens for a language to the tokenizer of an existing model; old tokens and other text keep their ids.
 
-    The result is a folder that plain AutoTokenizer loads. The model needs rows for the new tokens before it can use them.
+    The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
+    for them: see hf-sgpe transplant.
     """
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import atomic_directory
@@ -59,13 +62,13 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     from trainers.tokenizers.tokenizer_extender import cost_of, extended_folder
 
     if not text.corpus and not given.counts and not text.dataset:
-        raise SGPEError("nothing to learn from: give text, a dataset, or words counted before by --counts")
+        raise SGPEError("nothing to learn from: name files of text, or use --dataset or --counts")
     if settings["new_tokens"] != AUTO:
         if not settings["new_tokens"].isdecimal():
             raise SGPEError(f"--new-tokens {settings['new_tokens']}: give a number, or {AUTO}")
         settings["new_tokens"] = int(settings["new_tokens"])
     if text.corpus and given.counts:
-        raise SGPEError("give text, or words counted before by --counts, not both: count the text, too")
+        raise SGPEError("text and --counts cannot be combined: count the text with hf-sgpe count")
     texts = {}
     if given.evaluate:
         from hf_sgpe.evaluation.comparison import texts_of
@@ -74,13 +77,13 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     folder = TokenizerFolder.read(given.base)
     out, base = Path(given.out), Path(given.base).resolve()
     if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
-        raise SGPEError(f"--out {given.out} is the tokenizer that is extended: give another folder")
+        raise SGPEError(f"--out {given.out} is the tokenizer to extend: name another folder")
     check_new_folder(out, overwrite=given.overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if texts else [])
     check_folder(given.out, with_chat_template=folder.data.chat_template is not None)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
-    found = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
-    config = choose_split(folder.data, ExtensionConfig(**settings, **found, weights=corpus.weights), given.runs_in)
+    script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    config = choose_split(folder.data, ExtensionConfig(**settings, **script_settings, weights=corpus.weights), given.runs_in)
     extender = TokenizerExtender(config, workers=text.workers)
     with atomic_directory(given.out) as temporary:
         extension = extender.learn(folder, extender.count(folder, files=corpus))
@@ -109,16 +112,16 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
     if is_own:
-        how = "a split for their words stands in front"
+        split = "A new split in front keeps their words whole"
     elif cut := cut_scripts(data.splitting, config.scripts):
-        how = f"the split is the old one, which cuts words of {names_of(cut)}"
-        how += "" if given.runs_in else ": --own-split keeps them whole"
+        split = f"The split is unchanged and cuts words of {names_of(cut)}"
+        split += "" if given.runs_in else ": --own-split keeps them whole"
     else:
-        how = "the split is the old one, which keeps their words whole"
+        split = "The split is unchanged and keeps their words whole"
     report(
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}, {extension.unit_tokens:,} of them for "
-        f"letters and syllables of {names_of(config.scripts)}, whose {_UNITS[cost.unit]} have {cost.after:.2f} tokens now, "
-        f"and had {cost.before:.2f}; {how}. Text without a character of these scripts has its old ids.\n"
+        f"letters and syllables of {names_of(config.scripts)}. Their {_UNITS[cost.unit]} take {cost.after:.2f} tokens on "
+        f"average instead of {cost.before:.2f}. {split}. Text without a character of these scripts keeps its ids.\n"
         f"{runs}",
         facts | ({"curve": curve.to_dict()} if texts else {}),
         as_json,

@@ -1,6 +1,6 @@
-"""Writes the help of a command as plain text, in which options are whole at any width of the terminal.
+"""Plain-text help of commands, with whole option names at any terminal width.
 
-Tables of the library cut names of options that are too long for their column, and name types that nobody types.
+The tables of Typer cut long option names and show Python types.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_HYPHEN = "\u2011"  # one at which no line is broken
+_HYPHEN = "\u2011"  # non-breaking
 _TYPE = re.compile(r" <(?:list\[)?([\w|]+)\]?>")
 _TYPES = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "path": "PATH"}
-_OLDER_TYPE = re.compile(r" (?:INTEGER|FLOAT)\b")  # of Typer before 0.26
+_OLDER_TYPE = re.compile(r" (?:INTEGER|FLOAT)\b")  # Typer before 0.26
 
 
 class PlainHelp:
-    """The help of a command, or of a group of commands, of Typer."""
+    """A mixin for Typer commands and groups that formats their help."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help, as wide as the terminal of the context, and at most as its ``max_content_width``."""
+        """Return the help, formatted to the width of the terminal, or ``max_content_width`` if that is smaller."""
         formatter = ctx.make_formatter()
         write_paragraph, write_rows = formatter.write_text, formatter.write_dl
         formatter.write_text = lambda text: write_paragraph(_unbroken(text))
@@ -28,7 +28,7 @@ class PlainHelp:
         return written.replace(_HYPHEN, "-").rstrip()
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the first sentence, whole whatever the limit, for a list of commands."""
+        """Return the whole first sentence, regardless of the limit, for the list of commands."""
         short: str = super().get_short_help_str(limit=1000)  # type: ignore[misc]
         return short
 
@@ -38,7 +38,7 @@ def _unbroken(text: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the names of an option or argument, and for an option what it takes.
+    """Return the names of an option or argument, with the placeholder of an option's value.
 
     >>> _named("--script <list[str]>"), _named("--special <none|all>"), _named("tokenizer <str>")
     ('--script TEXT', '--special none|all', 'tokenizer')

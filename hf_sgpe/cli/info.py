@@ -1,4 +1,4 @@
-"""``info``: what a tokenizer is made of."""
+"""``info``: describe a tokenizer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from hf_sgpe.terminal.printing import print_facts, print_json
 
 @dataclass(frozen=True, kw_only=True)
 class InfoOptions(TokenizerFirst):
-    """The tokenizer, and a text to try it on."""
+    """The tokenizer, and a sample text."""
 
-    sample_text: str | None = option("Show the tokens of this text, too, and whether it comes back.")
+    sample_text: str | None = option("Also show the tokens of this text, and whether they decode to the same text.")
 
 
 @command(epilog="Example: hf-sgpe info my-tokenizer")
 def info(given: InfoOptions, as_json: Json = False) -> None:
-    """Show what a tokenizer is made of and how it was trained; without one, versions and scripts."""
+    """Describe a tokenizer: vocabulary, splitting and training; without one, show versions and scripts."""
     names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.older]
     if len(names) > 1:
-        raise SGPEError("one tokenizer at a time")
+        raise SGPEError("more than one tokenizer: info takes one")
     if given.sample_text is not None and not names:
-        raise SGPEError("--sample-text is for a tokenizer: name one: a folder, a tokenizer.json or a Hub repository")
+        raise SGPEError("--sample-text needs a tokenizer: name a folder, a tokenizer.json or a Hub repository first")
     facts = _facts(names[0], given.sample_text) if names else _versions()
     if as_json:
         print_json(facts)
@@ -66,7 +66,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         "normalization": loaded.normalization,
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
-    # In splitting, portable is bpe, whose words it has.
+    # The splitting of portable is that of bpe.
     recipe = "portable" if training.get("recipe") == "portable" and splitting.recipe == "bpe" else splitting.recipe
     scripts = list(training.get("scripts", ())) if recipe == "portable" else list(splitting.scripts)
     facts |= {"recipe": recipe, "scripts": scripts}

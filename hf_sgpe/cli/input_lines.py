@@ -1,4 +1,4 @@
-"""The texts that commands are given: as arguments, or as lines of stdin."""
+"""The input texts of commands: arguments or lines of stdin."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from hf_sgpe.terminal.progress import somebody_watches
 
 
 def well_formed(texts: list[str]) -> list[str]:
-    """Return the texts.
+    """Return the texts if their encoding is valid.
 
     Raises:
-        SGPEError: one of them was typed in another encoding than the locale's.
+        SGPEError: a text is not in the encoding of the locale.
     """
     for number, text in enumerate(texts, 1):
         if normalization.well_formed(text) != text:
-            raise SGPEError(f"text {number} is not valid in this locale's encoding: set a UTF-8 locale, or use stdin")
+            raise SGPEError(f"text {number} is not in the encoding of this locale: set a UTF-8 locale, or use stdin")
     return texts
 
 
 def stdin_lines() -> Iterator[str]:
-    """Return the lines of stdin.
+    """Yield the lines of stdin.
 
     Raises:
         SGPEError: there is no stdin, or a line is not UTF-8.
     """
     if sys.stdin is None:
-        raise SGPEError("there is no stdin to read from: give the input as arguments")
+        raise SGPEError("stdin is closed: pass the input as arguments")
     if sys.stdin.isatty() and somebody_watches():
         print("reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):

@@ -1,4 +1,4 @@
-"""The model that generates, and the engine that runs it."""
+"""Options for the model and the engine that runs it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which model is loaded, how it is run, and how it is spoken to."""
+    """The model, its engine, and its chat template."""
 
-    model: str = argument("Folder of a model of transformers, OpenVINO or MLX, GGUF file or Hub repository.")
-    tokenizer: str | None = option(f"{TOKENIZER_HELP} (default: the model's)", None, "-t")
-    engine: str | None = option("One of those that hf-sgpe engines shows (default: the best one here).")
-    device: str | None = option("cpu, cuda and others of transformers; CPU, GPU, NPU, AUTO of OpenVINO.")
-    n_ctx: int | None = option("Tokens in the context of llama.cpp (default: the model's, up to 8192).")
-    n_gpu_layers: int | None = option("Layers of llama.cpp on a GPU (default: -1, all).")
-    exact: bool = option("Compute in 32 bits, the same tokens on every engine.", False)
-    template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file.")
+    model: str = argument("The model: a folder for transformers, OpenVINO or MLX, a GGUF file, or a Hub repository.")
+    tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's).", None, "-t")
+    engine: str | None = option(
+        "Engine that runs the model, one that hf-sgpe engines lists (default: the best one installed)."
+    )
+    device: str | None = option(
+        "Device that runs the model: cpu, cuda or another PyTorch device for transformers; CPU, GPU, NPU or AUTO for "
+        "OpenVINO."
+    )
+    n_ctx: int | None = option("With llama.cpp: context length in tokens (default: the model's, up to 8192).")
+    n_gpu_layers: int | None = option("With llama.cpp: number of layers on the GPU (default: -1, all).")
+    exact: bool = option("Compute in 32-bit floating point, so that all engines generate the same tokens.", False)
+    template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
 
     def load(self) -> TextGenerator:
-        """Return the model and its tokenizer. Each engine has settings of its own, and refuses others."""
+        """Load the model and its tokenizer. An engine raises an error for settings that it does not have."""
         from hf_sgpe.generation import TextGenerator
 
         settings = {
@@ -38,12 +43,12 @@ class ModelOptions:
         return TextGenerator.load(self.model, self.engine, tokenizer=self.tokenizer, exact=self.exact, **settings)
 
     def read_template(self) -> str | None:
-        """Return the chat template that ``--template`` names."""
+        """Return the chat template of ``--template``, if any."""
         return self.template and read_chat_template(self.template, "--template")
 
 
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
-    """Return what an option names: a template of ours, or the content of a file."""
+    """Return the template of an option: the name of a built-in template, or the content of a file."""
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:
@@ -51,7 +56,7 @@ def read_chat_template(name: str, option: str = "--chat-template") -> str:
     try:
         template = read_utf8(Path(name))
     except FileNotFoundError:
-        raise SGPEError(f"{option} {name}: no such file, and not one of {', '.join(SPECIAL_TOKENS)}") from None
+        raise SGPEError(f"{option} {name}: no such file: name a .jinja file or one of {', '.join(SPECIAL_TOKENS)}") from None
     except SGPEError as error:
         raise SGPEError(f"{option} {error}") from None
     try:

@@ -1,4 +1,4 @@
-"""``playground``: a page where one types and sees tokens."""
+"""``playground``: write a web page that shows the tokens of typed text."""
 
 from __future__ import annotations
 
@@ -14,34 +14,33 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class PlaygroundOptions:
-    """The tokenizers of a page, and what is written on it."""
+    """The tokenizers and texts of a page."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
-    out: str = option("Folder to write to.", ..., "-o")
+    out: str = option("Folder to write the page to.", ..., "-o")
     baseline: list[str] = baseline_option()
-    name: str | None = option("What the page calls it (default: the name of its folder or repository).")
+    name: str | None = option("Name of the tokenizer on the page (default: the name of its folder or repository).")
     title: str = option("Title of the page.", "Tokens as you type")
-    text: str | None = option("Text that stands there at first (default: a few words in its script).")
+    text: str | None = option("Initial text in the input field (default: a few words in the tokenizer's script).")
 
 
 @command(epilog="Example: hf-sgpe playground my-tokenizer --baseline llama3=llama3-hf --out site")
 def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
-    """Write a page where one types and sees the tokens of several tokenizers side by side, in any browser.
+    """Write a web page that shows the tokens of typed text in several tokenizers side by side.
 
-    It is a folder of files that ask nothing of others: any web server can serve it, and so can a Space of the Hub. To look
-    at it: python -m http.server --directory site, and then http://localhost:8000 in a browser.
+    The page is a folder of static files without external dependencies, for any web server or a static Space on the Hub. To
+    try it, run python -m http.server --directory site and open http://localhost:8000 in a browser.
     """
     from hub_cards.playground.playground_site import write_playground
 
     sources = named_tokenizers([given.tokenizer], given.baseline)
-    # Nobody else should see where the files lie.
+    # Do not publish local paths.
     names = [
-        Path(known).resolve().name if known == source and Path(source).exists() else known
-        for known, source in sources.items()
+        Path(name).resolve().name if name == source and Path(source).exists() else name for name, source in sources.items()
     ]
     names[0] = given.name or names[0]
     if len(set(names)) < len(names):
-        raise SGPEError("two tokenizers would have one name on the page: name them by --name and --baseline NAME=TOKENIZER")
+        raise SGPEError("two tokenizers have the same name on the page: name them with --name and --baseline NAME=TOKENIZER")
     tokenizers = dict(zip(names, sources.values(), strict=True))
     written = write_playground(given.out, tokenizers, title=given.title, text=given.text)
     report(f"{given.out}: {', '.join(written)}", {"out": given.out, "files": written}, as_json)

@@ -1,4 +1,4 @@
-"""``push``: tokenizers and models to the Hub."""
+"""``push``: upload tokenizers and models to the Hub."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PushOptions:
-    """What is uploaded, and where."""
+    """The folder, the repository and the commit of an upload."""
 
     folder: str = argument("Folder with a tokenizer, or a model and its tokenizer.")
-    repository: str = argument("user/name; created if need be.")
-    private: bool = option("Make the repository private, if it is created here.", False)
-    revision: str | None = option("Branch; a new one starts where main is (default: main).")
-    pull_request: bool = option("Propose it as a pull request.", False)
+    repository: str = argument("Repository on the Hub, user/name; it is created if it does not exist.")
+    private: bool = option("If the repository is created, make it private.", False)
+    revision: str | None = option("Branch to push to; a new one starts at main (default: main).")
+    pull_request: bool = option("Open a pull request instead of committing to the branch.", False)
     token: str | None = option(
-        "Token with write access. Others can see it in the list of processes and your history: better to log in once by "
+        "Hub token with write access. Process lists and your shell history show it: it is safer to log in once with "
         "'hf auth login', or to set HF_TOKEN."
     )
-    message: str | None = option("Message of the commit (default: one that names what is uploaded).", None, "-m")
+    message: str | None = option("Commit message (default: one that names the upload).", None, "-m")
     space: str | None = option(
-        "Folder that hf-sgpe playground wrote: it goes along, as a static Space of the same name (branch main).",
+        "Folder written by hf-sgpe playground: also upload it as a static Space of the same name (branch main).",
         None,
         "--playground",
     )
-    dry_run: bool = option("Only look at what is there and show what would go; nothing is sent.", False)
-    replace_card: bool = option("Let a generated card replace a README.md that somebody wrote or changed.", False)
+    dry_run: bool = option("Compare with the repository and show what would be uploaded; send nothing.", False)
+    replace_card: bool = option(
+        "Let a generated card replace a README.md on the Hub that was written or edited by hand.", False
+    )
 
 
 @command(epilog="Example: hf-sgpe push my-tokenizer user/name --dry-run")
 def push(given: PushOptions, as_json: Json = False) -> None:
-    """Upload a tokenizer, or a model with its tokenizer, to the Hugging Face Hub: with card and pictures, in one commit."""
+    """Upload a tokenizer, or a model with its tokenizer, to the Hugging Face Hub in one commit, with card and charts."""
     import warnings
     from shlex import quote
 
@@ -50,7 +52,7 @@ def push(given: PushOptions, as_json: Json = False) -> None:
     from hub_cards.playground.playground_site import playground_files, push_playground
     from hub_cards.publishing.uploading import push as upload
 
-    # A folder without one should be known before anything is sent.
+    # Fail before anything is sent if the folder has no playground.
     files = playground_files(given.space) if given.space else []
     with warnings.catch_warnings(record=True) as remarks:
         pushed = upload(
@@ -72,14 +74,14 @@ def push(given: PushOptions, as_json: Json = False) -> None:
         )
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
     if pushed.unreachable:
-        done = f"nothing was sent, and what is there could not be looked at ({pushed.unreachable})"
+        done = f"nothing was sent, and the repository could not be read ({pushed.unreachable})"
     elif given.dry_run:
-        # A private repository looks like a missing one without the right to see it.
+        # Without read access, a private repository looks like a missing one.
         done = "nothing was sent" + ("; you see no such repository, so it would be created" if pushed.created else "")
     elif pushed.created:
         done = "created and pushed"
     else:
-        done = "pushed" if changed else "the branch was created; nothing else has changed"
+        done = "pushed" if changed else "the branch was created; no file has changed"
         if not changed and not pushed.new_branch:
             done = "nothing has changed"
     lines = [*_lines(pushed), f"{pushed.url}: {done}"]
@@ -103,11 +105,11 @@ def push(given: PushOptions, as_json: Json = False) -> None:
 
 
 def _lines(pushed: Pushed) -> Iterator[str]:
-    """Return what became of each file, in lines for people."""
+    """Yield a line of text about each file."""
     width = max(len(file.path) for file in pushed.files)
     for file in pushed.files:
         large = ", as a large file (LFS)" if file.large else ""
-        kept = ": the one on the Hub was written or changed by somebody, or measured; --replace-card puts this there"
+        kept = ": the card on the Hub was edited by hand or has measurements; --replace-card replaces it"
         change = file.change + kept if file.change == "kept" else file.change
         yield f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}"
     if pushed.left_out:

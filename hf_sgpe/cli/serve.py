@@ -1,4 +1,4 @@
-"""``serve``: a model for others."""
+"""``serve``: serve a model over HTTP."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hf_sgpe.terminal.progress import is_quiet
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Where a model is served, and to whom."""
+    """The address of the server, and access to it."""
 
-    name: str | None = option("What clients call the model (default: the last part of MODEL).")
-    host: str = option("Address to listen at; 0.0.0.0 for all that this machine has.", "127.0.0.1")
-    port: int = option("Port to listen at; 0 for one that is free.", 8000)
+    name: str | None = option("Name of the model in the API (default: the last part of MODEL).")
+    host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
+    port: int = option("Port to listen on; 0 for any free port.", 8000)
     api_key: str | None = option(
-        "What clients must send as Authorization: Bearer KEY (default: nothing). Others on this machine can see it here, "
-        "and not in the variable.",
+        "Key that clients must send as Authorization: Bearer KEY (default: none). Other users of this machine can see it on "
+        "the command line, but not in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
 
@@ -34,7 +34,7 @@ class ServeOptions:
     "--engine llama.cpp --host 0.0.0.0 --port 8080"
 )
 def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Json = False) -> None:
-    """Serve a model with the routes of OpenAI's API: completions, chats, streams. Ctrl-C ends it."""
+    """Serve a model over an API compatible with OpenAI's: completions, chat, streaming. Ctrl-C stops the server."""
     try:
         from hf_sgpe.serving import server
         from hf_sgpe.serving.routes import create_app
@@ -47,18 +47,21 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
         has_template = template or generator.tokenizer.chat_template
         chat = generator.chat(template=template) if has_template else None
         if chat and template:
-            chat.encode([{"role": "user", "content": "?"}])  # what the template lacks is said now, and not to each client
+            chat.encode([{"role": "user", "content": "?"}])  # fail now if the template has an error, not in each request
         called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
         url = server.url_of(bound)
         if server.is_open_to_others(bound) and not given.api_key:
-            print(f"warning: whoever reaches {url} can use this model: set HF_SGPE_API_KEY", file=sys.stderr)
+            print(
+                f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key",
+                file=sys.stderr,
+            )
 
         def say_where() -> None:
             if as_json:
                 print_json({"model": called, "engine": generator.engine.name, "url": url})
                 sys.stdout.flush()
             elif not is_quiet():
-                print(f"{called} on {generator.engine.name} at {url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+                print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
 
         app = create_app(Served(called, generator, chat, limits), api_key=given.api_key or None)
         server.server_of(app, say_where).run([bound])

@@ -1,4 +1,4 @@
-"""``tokenize``: text into files of token ids, to train models on."""
+"""``tokenize``: encode a corpus to files of token ids for training."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ _FORMATS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizeOptions:
-    """The text, and the form that its ids are written in."""
+    """The text, and the format of its ids."""
 
     corpus: list[str] = arguments(CORPUS_HELP)
     tokenizer: str = option(TOKENIZER_HELP, ..., "-t")
-    out: str = option("Folder to write: shards, and manifest.json.", ..., "-o")
+    out: str = option("Folder to write shards and manifest.json to.", ..., "-o")
     form: str = option(_FORMATS, "nanogpt", "--format")
-    end_token: str | None = option("Special token that ends each document (default: the tokenizer's eos token).")
-    no_end_token: bool = option("End documents by no token, where the format keeps their ends.", False)
-    lines: bool = option("Each line of a text file is a document, and not the whole file.", False)
+    end_token: str | None = option("Special token after each document (default: the tokenizer's EOS token).")
+    no_end_token: bool = option("Put no token after documents; only for formats that store where documents end.", False)
+    lines: bool = option("Treat each line of a text file as a document, instead of the whole file.", False)
     text_field: str = option(
-        "Field or column with the text in .jsonl and .parquet.", "text", "--text-field", "--text-column"
+        "Field or column with the text in .jsonl and .parquet files.", "text", "--text-field", "--text-column"
     )
-    shard_tokens: int = option("After so many tokens a shard ends with the next document.", 100_000_000)
-    workers: int | None = option("Cores to use (default: all).")
+    shard_tokens: int = option("End a shard at the first document end after this number of tokens.", 100_000_000)
+    workers: int | None = option("Number of cores to use (default: all).")
 
 
 @command(epilog="Example: hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens")
 def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
-    """Turn a corpus into token ids on disk, with all cores and in bounded memory, to train a model on.
+    """Encode a corpus to token ids on disk for training a model, on all cores and in bounded memory.
 
-    A text file is one document, like each line of .jsonl and each row of .parquet. Their ids are those of encode: special
-    tokens written in the text are ordinary text. Interrupted and started again with the same options, it goes on, and the
-    result is the same, with any number of workers.
+    A document is a text file, a line of .jsonl or a row of .parquet. The ids are those of encode: special tokens written in
+    the text are ordinary text. After an interruption, the same command continues. The result is the same for any number of
+    workers.
     """
     from trainers import tokenize_corpus
 
     if not given.corpus:
-        raise SGPEError("nothing to tokenize: give text")
+        raise SGPEError("nothing to tokenize: name files of text")
     if given.end_token is not None and given.no_end_token:
-        raise SGPEError("--end-token and --no-end-token: give one of them")
+        raise SGPEError("--end-token and --no-end-token exclude each other: use one of them")
     if given.shard_tokens < 1:
         raise SGPEError(f"--shard-tokens must be at least 1, not {given.shard_tokens}")
     done = tokenize_corpus(
@@ -74,9 +74,9 @@ def _sentence(done: Tokenized) -> str:
     def several(count: int, thing: str) -> str:
         return f"{count:,} {thing}{'s' * (count != 1)}"
 
-    speed = f"{done.new_text_bytes / 1e6 / done.seconds:,.1f} MB/s" if done.new_text_bytes else "all was there already"
+    speed = f"{done.new_text_bytes / 1e6 / done.seconds:,.1f} MB/s" if done.new_text_bytes else "all shards existed already"
     return (
         f"{done.out}: {several(done.documents, 'document')}, {several(done.tokens, 'token')} as {done.dtype} in "
         f"{several(done.shards, 'shard')} ({done.format}), "
-        f"{done.text_bytes / max(done.tokens, 1):.2f} bytes a token, {speed}"
+        f"{done.text_bytes / max(done.tokens, 1):.2f} bytes per token, {speed}"
     )

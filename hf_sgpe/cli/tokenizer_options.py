@@ -1,4 +1,4 @@
-"""The tokenizers that a command is about, and options that several commands have."""
+"""The tokenizer arguments of commands, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option, option_list
 
-TOKENIZER_HELP = "Folder, tokenizer.json or Hub repository."
+TOKENIZER_HELP = "The tokenizer: a folder, a tokenizer.json or a Hub repository."
 
-overwrite_option = partial(option, "Replace a tokenizer, a model or files of these names that are in --out already.", False)
-text_field_option = partial(option, "Field with the text in .jsonl and .parquet.", "text")
-baseline_option = partial(option_list, "Another tokenizer beside it: TOKENIZER or NAME=TOKENIZER (repeatable).")
+overwrite_option = partial(option, "Replace existing output: a tokenizer, a model or files of the same names.", False)
+text_field_option = partial(option, "Field or column with the text in .jsonl and .parquet files.", "text")
+baseline_option = partial(option_list, "Another tokenizer to compare with: TOKENIZER or NAME=TOKENIZER (repeatable).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFirst:
-    """The arguments of a command whose first one names the tokenizer; in earlier versions ``--tokenizer`` did."""
+    """The arguments of a command whose first argument is the tokenizer; in earlier versions it was ``--tokenizer``."""
 
     tokenizer: str | None = argument(TOKENIZER_HELP, None)
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the tokenizer, the rest of the arguments, and further tokenizers.
+        """Return the tokenizer, the other arguments, and further tokenizers of ``--tokenizer``.
 
         Args:
             rest: The arguments after the first.
@@ -33,19 +33,21 @@ class TokenizerFirst:
         if self.older:
             return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
         if self.tokenizer is None:
-            raise SGPEError("name the tokenizer first: a folder, a tokenizer.json or a Hub repository: see --help")
+            raise SGPEError(
+                "the first argument must be a tokenizer: a folder, a tokenizer.json or a Hub repository: see --help"
+            )
         return self.tokenizer, rest, []
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Return name → tokenizer: the first ones, called as they are written, and those of ``--baseline llama3=llama3-hf``.
+    """Map names to tokenizers: ``first`` under the names as typed, then ``--baseline`` values such as ``llama3=llama3-hf``.
 
     Raises:
-        SGPEError: a part is empty, or a name comes twice.
+        SGPEError: a name or a tokenizer is empty, or a name occurs twice.
     """
     tokenizers = {name: name for name in first}
     for text in given:
-        # A path may have an equals sign, too.
+        # A path may contain an equals sign.
         name, equals, tokenizer = (text, "", "") if Path(text).exists() else text.partition("=")
         if not name or (equals and not tokenizer):
             raise SGPEError(f"--baseline {text!r}: write TOKENIZER or NAME=TOKENIZER")

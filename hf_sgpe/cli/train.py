@@ -1,4 +1,4 @@
-"""``train``: tokenizers from text."""
+"""``train``: train a tokenizer on text."""
 
 from __future__ import annotations
 
@@ -25,56 +25,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Where the tokenizer is written, and how words are cut."""
+    """The output folder and the splitting of text into words."""
 
     out: str = option("Folder to write the tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"{RECIPES_HELP}; auto: portable where llama.cpp gives its ids and the text has at most 0.5 % more tokens and 0.1 % "
-        "more syllables cut by it, else hybrid.",
+        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp then produces the same ids, and if that "
+        "costs at most 0.5 % more tokens and 0.1 % more cut syllables, else hybrid.",
         "auto",
         choices=("auto", *RECIPES),
         after="vocab_size",
     )
     script: list[str] = script_option(after="recipe")
     pattern: str | None = option(
-        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if with it --recipe auto finds portable to cost "
-        "that little).",
+        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if --recipe auto can then choose portable).",
         after="script",
     )
     runs_in: list[str] = runs_in_option(after="pattern")
     counts: list[Path] = option_list(
-        "Train on words counted before by hf-sgpe count (repeatable; added up), besides any text.", after="workers"
+        "File of word counts from hf-sgpe count to train on, in addition to any text (repeatable).", after="workers"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceOptions:
-    """How a tokenizer is made fair to languages."""
+    """Options that make a tokenizer fair to all languages."""
 
     balance: list[str] = option_list(
-        "Held-out text of each language, best translations of each other: finds weights that are fair to all. Takes all "
-        "names up to the next option.",
+        "Held-out text of each language, ideally translations of one text: choose weights with which all languages need "
+        "similar numbers of tokens. Takes all names up to the next option.",
         metavar=SEVERAL,
     )
-    balance_price: float | None = option("Share of more tokens that fairness may cost (default: 0.005).")
+    balance_price: float | None = option("Increase in tokens that --balance may cost, as a share (default: 0.005).")
     balance_parity: float | None = option(
-        "In place of a price: the fewest tokens with which no language costs more than so many times another."
+        "Instead of --balance-price: the largest ratio between the tokens of two languages; reach it with the fewest tokens."
     )
-    balance_by: str | None = option("weights, or merges: Parity-aware BPE (default: weights).")
+    balance_by: str | None = option(
+        "What --balance chooses: weights of the files, or merges by Parity-aware BPE (default: weights)."
+    )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that there is held-out text where something is to be balanced.
+        """Check that the balancing options have held-out text.
 
         Raises:
-            SGPEError: there is none, or the text is of a dataset.
+            SGPEError: there is no held-out text, or the corpus is a dataset.
         """
         for name in ("price", "parity", "by"):
             if getattr(self, f"balance_{name}") is not None and not self.balance:
-                raise SGPEError(f"--balance-{name} is for --balance: name held-out text of each language there")
+                raise SGPEError(f"--balance-{name} needs --balance with held-out text of each language")
         if self.balance and dataset:
             raise SGPEError(
-                "--balance is for files of text and of counts: count a dataset first, by hf-sgpe count --dataset"
+                "--balance takes files of text or of counts, not a dataset: count it first with hf-sgpe count --dataset"
             )
 
 
@@ -94,15 +95,15 @@ def train(
 
     if not text.corpus and not given.counts and not text.dataset:
         hint = "; --balance takes all names up to the next option, so name the text first" if fair.balance else ""
-        raise SGPEError(f"nothing to train on: give text, a dataset, or words counted before by --counts{hint}")
+        raise SGPEError(f"nothing to train on: name files of text, or use --dataset or --counts{hint}")
     fair.check(text.dataset)
-    # A folder that cannot be written should be refused before an hour of training, not after.
+    # Refuse a bad output folder before an hour of training.
     check_new_folder(given.out, overwrite=given.overwrite)
     check_folder(given.out, with_chat_template="chat_template" in settings)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     held_out = Corpus.of(fair.balance, text_field=text.text_field)
     warn_of_zawgyi(corpus, held_out)
-    how, choice = find_recipe(
+    recipe, choice = find_recipe(
         corpus,
         given.recipe,
         given.script,
@@ -112,11 +113,11 @@ def train(
     )
     if template := settings.get("chat_template"):
         settings["chat_template"] = read_chat_template(template)
-    config = TrainingConfig(**settings, **how, weights=corpus.weights)
-    found = None
+    config = TrainingConfig(**settings, **recipe, weights=corpus.weights)
+    balanced = None
     with atomic_directory(given.out) as folder:
         if fair.balance:
-            found = balance_corpus(
+            balanced = balance_corpus(
                 corpus,
                 held_out,
                 config,
@@ -125,7 +126,7 @@ def train(
                 parity=fair.balance_parity,
                 workers=text.workers,
             )
-            words, tokenizer = found.words, found.tokenizer
+            words, tokenizer = balanced.words, balanced.tokenizer
         else:
             trainer = TokenizerTrainer(config, workers=text.workers)
             words = trainer.count(files=corpus)
@@ -144,7 +145,7 @@ def train(
             [
                 f"{given.out}: {learned}{whole}",
                 *([str(choice)] if choice else []),
-                *(_what_balance_did(found) if found else ()),
+                *(_balance_lines(balanced) if balanced else ()),
             ]
         ),
         {
@@ -156,30 +157,30 @@ def train(
             "distinct_words": len(words),
             "scripts": scripts,
             "where_it_runs": str(choice) if choice else None,
-            **(_facts_of_balance(found) if found else {}),
+            **(_balance_facts(balanced) if balanced else {}),
         },
         as_json,
     )
 
 
-def _facts_of_balance(found: Balanced) -> dict[str, Any]:
-    before, after = found.trials[0], found.best
+def _balance_facts(balanced: Balanced) -> dict[str, Any]:
+    before, after = balanced.trials[0], balanced.best
     texts = {
         text: {"corpora": corpora, "tokens_before": before.tokens[text], "tokens": after.tokens[text]}
-        for text, corpora in found.languages.items()
+        for text, corpora in balanced.languages.items()
     }
-    return {"balance": found.tokenizer.metadata["balance"], "texts": texts, "weights": after.weights}
+    return {"balance": balanced.tokenizer.metadata["balance"], "texts": texts, "weights": after.weights}
 
 
-def _what_balance_did(found: Balanced) -> Iterator[str]:
-    before, after = found.trials[0], found.best
+def _balance_lines(balanced: Balanced) -> Iterator[str]:
+    before, after = balanced.trials[0], balanced.best
     yield (
         f"balanced: {after.total / before.total - 1:+.2%} tokens; Gini {before.gini:.4f} → {after.gini:.4f}; "
         f"the dearest text takes {before.parity:.2f} → {after.parity:.2f} times the cheapest"
     )
-    for text, corpora in found.languages.items():
+    for text, corpora in balanced.languages.items():
         yield f"  {text}: {before.tokens[text]:,} → {after.tokens[text]:,} tokens (for {', '.join(corpora)})"
     if after.weights != before.weights:
-        yield "the same without balancing: " + " ".join(
+        yield "the same result without balancing: " + " ".join(
             f"--weight {quote(f'{name}={weight:g}')}" for name, weight in after.weights.items() if weight != 1
         )

@@ -1,4 +1,4 @@
-"""``train-sgpe``: the training of the SGPE document."""
+"""``train-sgpe``: train by the algorithm of the SGPE document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hf_sgpe.cli.application import Json, command
+from hf_sgpe.cli.corpus_options import CORPUS_HELP, WORKERS_HELP
 from hf_sgpe.cli.tokenizer_options import overwrite_option, text_field_option
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import report
@@ -14,32 +15,32 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSGPEOptions:
-    """The text, and the settings that the document has."""
+    """The text, and the settings of the SGPE document."""
 
-    corpus: list[str] = argument("As for train; the document's are .jsonl.")
+    corpus: list[str] = argument(CORPUS_HELP)
     out: str = option("Folder to write to.", ..., "-o")
     overwrite: bool = overwrite_option()
-    vocab_size: int = option("Number of tokens to aim for, special tokens included.", 100_000)
-    prune_freq: int = option("Syllables that occur less often become [UNK].", 100)
-    min_freq: int = option("Never merge a pair that occurs less often.", 2)
-    checkpoint_every: int = option("Merges between checkpoints.", 20_000)
-    resume: bool = option("Go on from the last checkpoint in --out, if there is one.", False)
-    script: list[str] = option_list("As for train (default: sinhala, the document's).")
+    vocab_size: int = option("Number of tokens to aim for, including special tokens.", 100_000)
+    prune_freq: int = option("Replace syllables that occur less often than this by [UNK].", 100)
+    min_freq: int = option("Merge no pair that occurs less often than this.", 2)
+    checkpoint_every: int = option("Number of merges between checkpoints.", 20_000)
+    resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
+    script: list[str] = option_list("Script whose syllables are units, such as tamil (repeatable; default: sinhala).")
     text_field: str = text_field_option()
-    workers: int | None = option("As for train.")
-    verbose: bool = option("Log the first ten merges and every thousandth.", False, "-v")
+    workers: int | None = option(WORKERS_HELP)
+    verbose: bool = option("Log the first ten merges and then every thousandth.", False, "-v")
 
 
 @command("train-sgpe", epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20")
 def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
-    """Train as the SGPE document does: vocab.json, checkpoints, and a lossless tokenizer.json of the same tokens."""
+    """Train by the algorithm of the SGPE document, and write vocab.json, checkpoints and a lossless tokenizer.json."""
     from hf_sgpe.files.overwriting import check_new_folder
     from trainers import SGPETrainer
     from trainers.tokenizers.sgpe_trainer import checkpoints
 
     if given.verbose:
         logging.getLogger("trainers").setLevel(logging.INFO)
-    if not checkpoints(Path(given.out)):  # the trainer resumes from those, or refuses to begin another run there
+    if not checkpoints(Path(given.out)):  # With checkpoints, the trainer resumes, or refuses to start another run.
         check_new_folder(given.out, overwrite=given.overwrite)
     trainer = SGPETrainer(
         vocab_size=given.vocab_size,
@@ -54,7 +55,7 @@ def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
     lossless = vocabulary.to_data().vocab_size
     report(
         f"{given.out}: {tokens:,} tokens, {merges:,} merges\n"
-        f"tokenizer.json has {lossless - tokens:,} more, to spell what vocab.json cannot",
+        f"tokenizer.json has {lossless - tokens:,} more, for text that vocab.json maps to [UNK]",
         {"out": given.out, "tokens": tokens, "merges": merges, "tokens_in_tokenizer_json": lossless},
         as_json,
     )

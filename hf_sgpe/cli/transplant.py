@@ -1,4 +1,4 @@
-"""``transplant``: models for other tokenizers."""
+"""``transplant``: fit a model to another tokenizer."""
 
 from __future__ import annotations
 
@@ -20,53 +20,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions:
-    """A model, its new tokenizer, and where new rows begin."""
+    """A model, its new tokenizer, and the initial values of new rows."""
 
-    model: str = argument("The model: folder or Hub repository.")
-    tokenizer: str = option("The new tokenizer: folder or Hub repository.", ..., "-t")
-    out: str = option("Folder to write to, new or empty.", ..., "-o")
+    model: str = argument("The model: a folder or a Hub repository.")
+    tokenizer: str = option("The new tokenizer: a folder or a Hub repository.", ..., "-t")
+    out: str = option("Folder to write the new model to.", ..., "-o")
     overwrite: bool = overwrite_option()
     init: str = option(
-        "Where a new token's row begins: mean of the rows of the pieces that the old tokenizer cuts it into; weighted: "
-        "later pieces count for more; omp: a sum of rows as in --donor, a model that knows the language; distil: learned "
-        "from --text, so that the model's states after a token are those after its pieces.",
+        "Initial embedding of a new token. mean: mean of the embeddings of its pieces, the old tokens that spell it; "
+        "weighted: the same with more weight on later pieces; omp: a combination of embeddings, found in a --donor model; "
+        "distil: learned on --text, so that the hidden states after the token match those after its pieces.",
         "mean",
         choices=("mean", "weighted", "omp", "distil"),
     )
-    donor: str | None = option("For --init omp: a model with its tokenizer, folder or Hub.")
-    text: list[str] = option_list("For --init distil: text in the new language (repeatable).")
-    distil_steps: int | None = option("For --init distil: steps of eight pieces of text (default: 300).")
-    pad_to_multiple: int = option(
-        "Add rows up to the next multiple of it, such as 64, which is faster on GPUs; at most 4096.", 1
+    donor: str | None = option(
+        "With --init omp: a model that knows the language, with its tokenizer; a folder or a Hub repository."
     )
-    model_tokenizer: str | None = option("The model's own tokenizer, if it does not lie beside it.")
+    text: list[str] = option_list("With --init distil: text in the new language (repeatable).")
+    distil_steps: int | None = option(
+        "With --init distil: number of training steps, each on eight pieces of text (default: 300)."
+    )
+    pad_to_multiple: int = option(
+        "Pad the number of rows to a multiple of this, such as 64, for speed on GPUs; at most 4096.", 1
+    )
+    model_tokenizer: str | None = option("The model's own tokenizer (default: the one in its folder).")
     evaluate: list[str] = option_list(
-        "Held-out text to measure both models on: FILE or NAME=FILE, folder or glob (repeatable).", "--eval"
+        "Held-out text on which to measure both models: a file, folder or glob, or NAME=FILE (repeatable).", "--eval"
     )
     text_field: str = text_field_option()
 
     def check(self) -> None:
-        """Check that ``--init`` has the options that it needs, and no others.
+        """Check that the other options match ``--init``.
 
         Raises:
-            SGPEError: it does not.
+            SGPEError: an option is missing, or belongs to another method.
         """
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):
-                wrong = f"give {name}, too" if self.init == needed else f"{name} is for --init {needed}"
-                raise SGPEError(f"--init {self.init}: {wrong}")
+                wrong = f"needs {name}" if self.init == needed else f"has no {name}, which is for --init {needed}"
+                raise SGPEError(f"--init {self.init} {wrong}")
         if self.distil_steps is not None and self.init != "distil":
-            raise SGPEError(f"--init {self.init}: --distil-steps is for --init distil")
+            raise SGPEError(f"--init {self.init} has no --distil-steps, which is for --init distil")
         if self.distil_steps is not None and self.distil_steps < 1:
             raise SGPEError(f"--distil-steps must be at least 1, not {self.distil_steps}")
 
 
 @command(epilog="Example: hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model")
 def transplant(given: TransplantOptions, as_json: Json = False) -> None:
-    """Give a model the rows that another tokenizer needs, such as one that was extended; all else stays bit for bit.
+    """Give a model the embedding rows for another tokenizer, such as an extended one; all other weights stay bit for bit.
 
-    The result is a folder with model, tokenizer and a card, which transformers loads as it loads the old one. The model
-    runs at once, and should go on training on text in the new language: with few new tokens it is worse until then.
+    The result is a folder with model, tokenizer and card, which transformers loads like the original. The model runs at
+    once. Train it further on text in the new language: with a few hundred new tokens, it can predict worse until then.
     """
     from trainers.language_models.training_runs import require_pytorch
 
@@ -78,7 +82,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     from trainers.model_rows.token_tables import MOST_MULTIPLE
     from trainers.model_rows.transplanting import check_is_new, transplant as write
 
-    # Before models are measured, which takes longest.
+    # Check before measuring the models, which takes longest.
     check_is_new(given.out, given.model, given.tokenizer, overwrite=given.overwrite)
     if not 1 <= given.pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {given.pad_to_multiple:,}")
@@ -99,7 +103,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         multiple=given.pad_to_multiple,
         model_tokenizer=given.model_tokenizer,
         describe=describe,
-        **_how(given),
+        **_new_row_options(given),
     )
     lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
     report(
@@ -114,8 +118,8 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         print_table(heading, rows, texts=1)
 
 
-def _how(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
-    """Return the ways to make rows that `trainers.model_rows.transplanting.transplant` takes."""
+def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
+    """Return the keyword arguments of `trainers.model_rows.transplanting.transplant` that make new rows."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit
@@ -133,7 +137,7 @@ def _how(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
         corpus = Corpus.of(given.text, text_field=given.text_field)
         texts = [line for line in corpus.read_lines() if line.strip()]
         if not texts:
-            raise SGPEError(f"--text {', '.join(given.text)}: holds no text")
+            raise SGPEError(f"--text {', '.join(given.text)}: the files contain no text")
         tokenizers = {
             "tokenizer": load_tokenizer(given.tokenizer),
             "old": load_tokenizer(given.model_tokenizer or given.model),

@@ -18,17 +18,17 @@ class TaskPlan:
     """The number of counting tasks, and where they run. A plan with only default values means no tasks."""
 
     on: str | None = option(
-        "Count in tasks: local, slurm or ray. Repeating the same command does not repeat finished tasks. Or spark, for text "
-        "that Spark reads.",
+        "Divide the counting into tasks, and run them on this machine (local), on Slurm (slurm) or on Ray (ray). To "
+        "continue after an interruption, repeat the command. spark counts text that Spark reads.",
         None,
         "--on",
         "--executor",
         choices=EXECUTORS,
     )
-    tasks: int | None = option("Number of counting tasks, at most one for each file (default with --on: 16).")
+    tasks: int | None = option("Number of tasks that count, at most one per file (default with --on: 16).")
     adding_tasks: int = option("Number of tasks that add up the counts.", 4)
     work: Path | None = option("Folder for the results of finished tasks (default: --out plus .work).")
-    partition: str | None = option("Slurm partition.")
+    partition: str | None = option("Slurm partition, required by --on slurm.")
     time: str = option("Time limit of a Slurm task.", "24:00:00")
 
     @property

@@ -86,85 +86,104 @@ class TrainingConfig:
     """
 
     vocab_size: int = field(
-        metadata=as_option("Number of tokens, special tokens included (of sgpe: the document's).", default=32_000)
+        metadata=as_option(
+            "Number of tokens, including special tokens; with recipe sgpe, tokens for bytes and rare characters are added.",
+            default=32_000,
+        )
     )
     recipe: str = "hybrid"
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
-    min_frequency: int = field(default=2, metadata=as_option("Never merge a pair that occurs less often."))
+    min_frequency: int = field(default=2, metadata=as_option("Merge no pair that occurs less often than this."))
     letter_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Share of running letters that get a token at any cost. Without --cut-cost, only coverage decides."
+            "Give the most frequent letters a token each until they cover this share of all letters in the text, from 0 to "
+            "1. Without --cut-cost, this share alone decides."
         ),
     )
     syllable_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Share of running syllables that get a token at any cost. Without --cut-cost, only coverage decides."
+            "Give the most frequent syllables a token each until they cover this share of all syllables in the text."
         ),
     )
     min_unit_frequency: int | None = field(
-        default=None, metadata=as_option("Instead of both coverages: least count of a letter or syllable that gets a token.")
+        default=None,
+        metadata=as_option(
+            "Instead of the two coverages: give a token to each letter and syllable that occurs at least this often."
+        ),
     )
     tie_break: str = field(
-        default="smallest-pair-id", metadata=as_option(f"{', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}.")
+        default="smallest-pair-id",
+        metadata=as_option(
+            f"Which of equally frequent pairs is merged first: {', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}."
+        ),
     )
-    normalization: str | None = field(default=None, metadata=as_option("nfc or none (default: nfc for hybrid, else none)."))
+    normalization: str | None = field(
+        default=None, metadata=as_option("Unicode normalization: nfc or none (default: nfc for hybrid, else none).")
+    )
     special_tokens: Sequence[str] | Mapping[str, int] | None = field(
         default=None,
         hash=False,
         metadata=as_option(
-            "Special token (repeatable; default: <|endoftext|>, or the five of SGPE for sgpe).",
+            "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK]).",
             "--special-token",
             type=list[str],
         ),
     )
     special_tokens_position: str | None = field(
-        default=None, metadata=as_option("end, start or after-bytes (default: end, or start for sgpe).")
+        default=None,
+        metadata=as_option("Place of the special tokens' ids: end, start or after-bytes (default: end, or start for sgpe)."),
     )
     chat_template: str | None = field(
         default=None,
-        metadata=as_option("llama3, chatml, alpaca or a .jinja file; a named template adds its special tokens."),
+        metadata=as_option(
+            "Chat template to save: llama3, chatml, alpaca or a .jinja file. The special tokens of a named one are added."
+        ),
     )
-    bos_token: str | None = field(default=None, kw_only=True, metadata=as_option("Special token that begins texts."))
+    bos_token: str | None = field(
+        default=None, kw_only=True, metadata=as_option("Special token that begins a text (default: the chat template's).")
+    )
     eos_token: str | None = field(
         default=None,
         kw_only=True,
-        metadata=as_option("Special token that ends texts or turns (default: the chat template's)."),
+        metadata=as_option("Special token that ends a text or a turn (default: the chat template's)."),
     )
     pad_token: str | None = field(
         default=None,
         kw_only=True,
-        metadata=as_option("Special token that pads rows (default: the token that ends texts)."),
+        metadata=as_option("Special token for padding (default: the token that ends a text)."),
     )
     add_bos_token: bool = field(
         default=False,
         kw_only=True,
-        metadata=as_option("Put the token that begins texts before each text if special tokens are added."),
+        metadata=as_option("Put the BOS token before each text when special tokens are added."),
     )
     add_eos_token: bool = field(
         default=False,
         kw_only=True,
-        metadata=as_option("Put the token that ends texts after each text if special tokens are added."),
+        metadata=as_option("Put the EOS token after each text when special tokens are added."),
     )
     cut_cost: float | None = field(
         default=None,
         kw_only=True,
         metadata=as_option(
-            "Cost of a cut letter or syllable, in tokens: more gives fewer cuts and longer text "
-            f"(default: {CUT_COST:g}; extend has its own scale).",
+            "Cost, in tokens, of a letter or syllable that a token boundary cuts: a higher cost gives fewer cuts but more "
+            f"tokens (default: {CUT_COST:g}; extend has its own scale).",
             after="min_frequency",
         ),
     )
     model_max_length: int | None = field(
-        default=None, kw_only=True, metadata=as_option("Number of tokens that a model accepts (default: no limit).")
+        default=None,
+        kw_only=True,
+        metadata=as_option("Length, in tokens, to which transformers truncates text (default: no limit)."),
     )
     weights: Mapping[str, float] = field(
         default_factory=dict,
         hash=False,
         metadata=as_option(
-            "Weight of a file's words: NAME-OR-GLOB=NUMBER (repeatable; the first match is used).",
+            "Weight of the words of a file: NAME-OR-GLOB=NUMBER, such as 'si*=2.5' (repeatable; the first match applies).",
             "--weight",
             type=list[str],
         ),

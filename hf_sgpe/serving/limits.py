@@ -25,8 +25,10 @@ class Limits:
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))
     max_choices: int = field(default=16, metadata=as_option("Maximum number of answers to one request."))
-    max_waiting: int = field(default=128, metadata=as_option("Maximum number of waiting requests."))
-    max_body: int = field(default=4 << 20, metadata=as_option("Maximum size of a request's body in bytes."))
+    max_waiting: int = field(
+        default=128, metadata=as_option("Maximum number of requests that wait while another is answered.")
+    )
+    max_body: int = field(default=4 << 20, metadata=as_option("Maximum size of a request's body, in bytes."))
 
     def __post_init__(self) -> None:
         for name, least in (("max_body", 1), ("max_new_tokens", 1), ("max_choices", 1), ("max_waiting", 0)):

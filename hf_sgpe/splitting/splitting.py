@@ -50,15 +50,17 @@ SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 RECIPES = {
-    "hybrid": Recipe("words of the scripts by syllable, everything else by a split pattern", normalization="nfc"),
-    "portable": Recipe("all words by a split pattern that other runtimes know, whole syllables inside them", words_of="bpe"),
+    "hybrid": Recipe("words of the scripts by syllable, other text by a split pattern", normalization="nfc"),
+    "portable": Recipe(
+        "all text by a split pattern that other runtimes know, with whole syllables inside its words", words_of="bpe"
+    ),
     "sgpe": Recipe(
-        "the SGPE document's words: runs of the scripts, every other character alone",
+        "as in the SGPE document, runs of the scripts as words and every other character alone",
         uses_pattern=False,
         special_tokens=SGPE_SPECIAL_TOKENS,
         special_tokens_position="start",
     ),
-    "bpe": Recipe("words by a split pattern only", uses_scripts=False),
+    "bpe": Recipe("all text by a split pattern", uses_scripts=False),
 }
 """Name → recipe."""
 

@@ -21,4 +21,4 @@ def test_the_sweep_shows_what_whole_syllables_cost(tmp_path, sample):
     assert re.search(r"^plain BPE +[\d,]+ +\+0\.00%", done.stdout, re.MULTILINE)
     assert (tmp_path / "sweep" / "cut-cost.png").read_bytes().startswith(b"\x89PNG")
     done = benchmark("cut_cost.py", *files, "--weight", "x", cwd=tmp_path, code=2)
-    assert done.stderr == "error: --weight 'x': write NAME-OR-GLOB=NUMBER\n"
+    assert done.stderr == "error: --weight 'x': expected NAME-OR-GLOB=NUMBER\n"

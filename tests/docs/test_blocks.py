@@ -139,7 +139,7 @@ def test_the_page_on_extending_goes_from_a_corpus_to_a_model_that_knows_its_new_
     assert "200 started from their pieces" in transplanted
     assert re.search(r"^en\.txt +[\d.]+ → [\d.]+ ", transplanted, re.MULTILINE)
     assert "700 rows kept" in trained
-    assert "20.0% of the rows are those of --keep" in trained
+    assert "20.0% of the rows come from --keep" in trained
     assert "held-out.txt" in trained
     for name in ("my-base-si", "my-sinhala-model"):
         assert len(LlamaForCausalLM.from_pretrained(here / name).get_input_embeddings().weight) == 700

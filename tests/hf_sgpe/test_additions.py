@@ -29,8 +29,8 @@ add_script(
 add_pattern(SplitPattern("no-spaces", r"[^ \\t\\r\\n]+"))  # leaves white space between its matches
 def write(tokenizer, out):
     out.write_text("".join(f"{name}\\n" for name in tokenizer.get_vocab()), encoding="utf-8", newline="\\n")
-    return Written("one token a line", {"lines": len(tokenizer)})
-add_format(Format("lines", ".lines", "its tokens, one a line", write=write))
+    return Written("one token per line", {"lines": len(tokenizer)})
+add_format(Format("lines", ".lines", "its tokens, one per line", write=write))
 """
 TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue045\ue003 hello world\nතව ලංකාව "
 
@@ -83,7 +83,7 @@ def test_they_are_listed_written_and_on_cards(there, tmp_path):
 import json
 assert '"tengwar"' in hf_sgpe("info")
 assert "no-spaces" in hf_sgpe("train --help")
-assert "lines: its tokens, one a line" in hf_sgpe("export --help")
+assert "lines: its tokens, one per line" in hf_sgpe("export --help")
 hf_sgpe("train jv.txt --out t --script Teng --vocab-size 420")
 print(json.loads(hf_sgpe("export t --format lines --out t.lines --json"))["lines"])
 hf_sgpe("card t")

@@ -311,7 +311,7 @@ def test_files_are_encoded_as_one_text(tokenizer, folder):
     )
     for arguments, message in (
         (("--file", "latin1.txt"), "latin1.txt: not UTF-8 at byte offset 3"),
-        (("--file", "document.txt", "x"), "--file: the file is the text: leave out --html and other texts"),
+        (("--file", "document.txt", "x"), "--file replaces other input: leave out --html and the texts"),
         (("--file", "none.txt"), "none.txt"),
     ):
         done = hf_sgpe("encode", "tok", *arguments, cwd=folder, code=2)
@@ -325,7 +325,7 @@ def test_info_shows_a_sample(tokenizer, folder):
     assert facts["sample tokens"] == tokenizer.tokenize("caf\u00e9")
     assert facts["sample comes back"] is False  # NFC writes it otherwise
     done = hf_sgpe("info", "--sample-text", "x", cwd=folder, code=2)
-    assert done.stderr.startswith("error: --sample-text is for a tokenizer")
+    assert done.stderr.startswith("error: --sample-text needs a tokenizer")
 
 
 def test_the_most_tokens_of_an_answer_have_two_names(folder):

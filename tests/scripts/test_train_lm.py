@@ -64,7 +64,7 @@ def test_parts_of_a_model_go_on_training_and_all_else_stays(parts, folder):
     options = ["30-si.txt", "--model", "model of bare", "--tokenizer", "padding", "--parts", parts, "--keep", "30-en.txt"]
     options += ["--keep-share", 0.4, "--rows-learning-rate", 0.01, "--length", 16, "--batch-size", 2, "--steps", 4]
     done = script("train_lm.py", *options, "--save-every", 2, "--out", f"lm {parts}", cwd=folder)
-    (share,) = re.findall(r"^([\d.]+)% of the rows are those of --keep$", done.stdout, re.M)
+    (share,) = re.findall(r"^([\d.]+)% of the rows come from --keep$", done.stdout, re.M)
     assert float(share) == pytest.approx(40, abs=1)
     before, after = (AutoModelForCausalLM.from_pretrained(folder / name) for name in ("model of bare", f"lm {parts}"))
     rest = {name: tensor for name, tensor in before.state_dict().items() if "embed" not in name and "lm_head" not in name}
@@ -108,12 +108,12 @@ def test_an_unknown_option_ends_in_one_line(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tokenizer", "bare"], "give text to train on"),
+        (["--tokenizer", "bare"], "training needs text"),
         (["si.txt"], "give a tokenizer"),
         (["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
         (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
-        (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: fills no row"),
+        (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: too little text for a row"),
         (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt: holds no text to measure"),
         (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, and --model bare has"),
         (
@@ -132,12 +132,12 @@ def test_an_unknown_option_ends_in_one_line(folder):
             ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],
             "the new tokenizer (words) is not byte-level BPE",
         ),
-        (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split is for a dataset"),
+        (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split needs a dataset"),
         (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
         (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),
         (["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
-        (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share is of the text of --keep"),
+        (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share needs --keep FILE"),
         (
             ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
             "--rows-learning-rate must be above 0, not -1.0",

@@ -63,10 +63,13 @@ def test_an_unknown_option_ends_in_one_line(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none: has no pad token"),
-        (["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out 30 of 30 pairs"),
+        (["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none: has no padding token"),
+        (
+            ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"],
+            "--held-out must be from 1 to 29 for 30 pairs, not 30",
+        ),
         (["si.txt", "30-en.txt", "--tokenizer", "padding"], "must be aligned"),
-        (["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: not two columns"),
+        (["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: expected two columns"),
         (["a", "b", "c", "--tokenizer", "padding"], "not 3 files"),
     ],
 )

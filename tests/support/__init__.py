@@ -1,1 +1,1 @@
-"""What tests share: where the data lies, nasty text, and slow readable twins to compare with."""
+"""Helpers of the tests: paths to data, difficult text, and slow, readable twins to compare with."""

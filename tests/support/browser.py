@@ -1,4 +1,4 @@
-"""Pages in a browser, where one is installed: sizes and places of what they show, in CSS pixels."""
+"""Pages in a browser, if one is installed: sizes and positions of their elements, in CSS pixels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ onload = () => {
 
 
 def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
-    """Lay out a page in windows of some widths; ``folder`` is for what the browser needs."""
+    """Lay out a page in windows of different widths; ``folder`` is for files of the browser."""
     frames = folder / "frames.html"
     frames.write_text(_PAGE.replace("WIDTHS", json.dumps(widths)).replace("PAGE", page.resolve().as_uri()), encoding="utf-8")
     result: list[dict[str, Any]] = _result(frames.as_uri(), folder, "--allow-file-access-from-files")
@@ -88,10 +88,10 @@ def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
 
 
 def ask_page(folder: Path, script: str, *options: str) -> tuple[Any, list[str]]:
-    """Run a module among a page's files, and return its answer and the paths that the browser asked a server for.
+    """Run a module with the files of a page, and return its answer and the paths that the browser requested.
 
     Args:
-        script: JavaScript that calls ``answer`` with a JSON value; it can import the modules in ``folder``.
+        script: JavaScript that calls ``answer`` with a JSON value; it can import modules in ``folder``.
     """
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What tests read in the files of a card: tables of Markdown, and pages of HTML."""
+"""Readers for the files of cards: Markdown tables and HTML pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tables(markdown: str) -> list[list[list[str]]]:
 
 
 class Checker(HTMLParser):
-    """Make sure that elements are closed in order and that nothing from elsewhere is asked for."""
+    """A parser that checks that elements are closed in order and that no external resources are loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Checker(HTMLParser):
 
 
 def check_html(page: str) -> str:
-    """Check a page, and return its text."""
+    """Check an HTML page, and return its text."""
     checker = Checker()
     checker.feed(page)
     checker.close()

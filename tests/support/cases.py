@@ -1,4 +1,4 @@
-"""How many of thousands of cases a test tries, each for every text, field and value there is."""
+"""The number of cases that a test tries, of thousands of combinations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Case = TypeVar("Case")
 
 
 def is_long() -> bool:
-    """Return true for the profiles of many examples, ``ci`` and ``nightly``."""
+    """Return whether the profile has many examples (``ci`` and ``nightly``)."""
     return settings.default.max_examples >= 300
 
 
 def some(cases: Sequence[Case], turn: int = 0, of: int = 7) -> Sequence[Case]:
-    """All cases where the profile is a long one, and by default those of one turn of several."""
+    """Return all cases in a long profile, otherwise every seventh, starting at ``turn``."""
     return cases if is_long() else cases[turn::of]

@@ -1,7 +1,7 @@
-"""The command line and the scripts, run in this process or in one of their own.
+"""Functions that run the command line and the scripts, in this process or in a new one.
 
-A process takes seconds to start, so tests run commands in this one: with streams, folder, environment and warnings of
-their own. What only a process shows is tested in one: signals, terminals, pipes, memory, and once each command.
+A new process takes seconds to start, so most tests run commands in their own process, with separate streams, folder,
+environment and warnings. Signals, terminals, pipes and memory are tested in new processes, and each command once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from support.paths import ROOT
 
 SCRIPTS, TOOLS = ROOT / "scripts", ROOT / "tests" / "tools"
 COMMAND = [sys.executable, "-m", "hf_sgpe"]
-"""The start of a command line that runs ``hf-sgpe`` in a process of its own."""
+"""The beginning of a command line that runs ``hf-sgpe`` in a new process."""
 
 
 def hf_sgpe(
@@ -31,10 +31,10 @@ def hf_sgpe(
     """Run ``hf-sgpe`` in this process.
 
     Args:
-        *arguments: Those of the command line.
+        *arguments: The arguments of the command line.
         cwd: The folder to run in.
         stdin: The standard input.
-        code: The exit code that is expected; None accepts any.
+        code: The expected exit code; None accepts any.
         **environment: Variables to set.
     """
     from hf_sgpe.cli import main
@@ -50,7 +50,7 @@ def script(
     code: int | None = 0,
     **environment: str,
 ) -> CompletedProcess[str]:
-    """Run a script of ``scripts/``, or of any path, in this process. The arguments are those of `hf_sgpe`."""
+    """Run a script in ``scripts/``, or at any path, in this process, with the arguments of `hf_sgpe`."""
     path = SCRIPTS / name
 
     def work() -> None:
@@ -61,14 +61,14 @@ def script(
 
 
 def benchmark(name: str, *arguments: object, cwd: Path | None = None, code: int | None = 0) -> CompletedProcess[str]:
-    """Run a script of ``benchmarks/`` in this process. The arguments are those of `hf_sgpe`."""
+    """Run a script in ``benchmarks/`` in this process, with the arguments of `hf_sgpe`."""
     return script(str(ROOT / "benchmarks" / name), *arguments, cwd=cwd, code=code)
 
 
 def process(
     *command: object, cwd: Path | None = None, stdin: str = "", code: int | None = 0, **environment: str
 ) -> CompletedProcess[str]:
-    """Run a command in a process of its own. The arguments are those of `hf_sgpe`."""
+    """Run a command in a new process, with the arguments of `hf_sgpe`."""
     done = run(
         list(map(str, command)), input=stdin, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
     )
@@ -106,7 +106,7 @@ def _run_here(
 
 @contextmanager
 def _streams(files: list[IO[bytes]]) -> Iterator[None]:
-    """Put files in the place of the standard streams, for Python, for native code and for child processes."""
+    """Replace the standard streams by files, for Python, native code and child processes."""
     names = ("stdin", "stdout", "stderr")
     before = [getattr(sys, name) for name in names]
     kept = [os.dup(number) for number in range(3)]
@@ -128,7 +128,7 @@ def _streams(files: list[IO[bytes]]) -> Iterator[None]:
 
 @contextmanager
 def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) -> Iterator[None]:
-    """Set what a process is started with, and give back what a command changes in the process that it has to itself."""
+    """Set the folder, environment and arguments of a command, and afterwards restore all that it changes in the process."""
     import signal
 
     from hf_sgpe import kernels
@@ -162,7 +162,7 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
 
 @contextmanager
 def _log_on_stderr() -> Iterator[None]:
-    """Let the command set up logging, which it leaves alone where there are handlers."""
+    """Remove the handlers of logging, so that the command sets it up, and restore them."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -175,7 +175,7 @@ def _log_on_stderr() -> Iterator[None]:
 
 @contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
-    """Print warnings as Python does by default. The tests' own filters make errors of them."""
+    """Print warnings as Python does by default; the filters of the tests turn them into errors."""
     with warnings.catch_warnings():
         warnings.resetwarnings()
         for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):

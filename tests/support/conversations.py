@@ -1,6 +1,6 @@
 """Conversations and templates for tests of the chat templates of SGPETokenizerFast.
 
-The templates in ``styles/`` do what those of published models do.
+The templates in ``styles/`` behave like those of published models.
 """
 
 import json
@@ -57,7 +57,7 @@ OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
 def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
-    """Save a tokenizer with special tokens, and others that are not special, to a folder."""
+    """Save a tokenizer with special and with other added tokens to a folder."""
     trained = BPETokenizer.train_from_iterator(sample.values(), 700, special_tokens=special, normalization="nfc")
     tokenizer = BPETokenizer(
         trained.vocab,
@@ -71,7 +71,7 @@ def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
 
 
 def bytes_with(special, others=(), **more):
-    """A tokenizer of bytes with special and other added tokens, of both classes."""
+    """Return a byte-level tokenizer with special and other added tokens, as both classes."""
     ids = {token: 256 + place for place, token in enumerate([*special, *others])}
     added = {token: ids[token] for token in others}
     tokenizer = BPETokenizer(BYTES, [], special_tokens={token: ids[token] for token in special}, added_tokens=added, **more)
@@ -79,7 +79,7 @@ def bytes_with(special, others=(), **more):
 
 
 def chatml_ids(tokenizer, content):
-    """The ids of one message."""
+    """Return the ids of one message."""
     chat = [{"role": "user", "content": content}]
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer.apply_chat_template(chat, "chatml", add_generation_prompt=False)
@@ -90,13 +90,13 @@ def chatml_ids(tokenizer, content):
 
 
 def listed(values):
-    """Arrays and tensors as lists, also where the rows of an array are arrays of different lengths."""
+    """Convert arrays and tensors to lists, including arrays whose rows differ in length."""
     values = values.tolist() if hasattr(values, "tolist") else values
     return [*map(listed, values)] if isinstance(values, list) else values
 
 
 def fields(tokenizer, chat, **options):
-    """All that a call gives, or the kind of its error."""
+    """Return all fields of a call's result, or the name of its error."""
     try:
         result = tokenizer.apply_chat_template(chat, **options)
     except BaseException as error:
@@ -128,7 +128,7 @@ HELLO = {"role": "user", "content": "Hi"}
 
 
 def said(content, role="user", **more):
-    """A conversation of one message."""
+    """Return a conversation of one message."""
     return [{"role": role, "content": content, **more}]
 
 
@@ -162,7 +162,7 @@ SCHEMA = {
 
 
 def function_with(text):
-    """A tool with a text in its docstring's description and in a parameter's."""
+    """Return a tool with a text in the descriptions of its docstring and of a parameter."""
 
     def tool(place: str) -> str:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Real text from outside of the project. Tests that need it are skipped where it is absent."""
+"""Real text from outside the project; tests that need it are skipped if it is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_data = pytest.mark.skipif(
 
 @cache
 def corpus(language: str, characters: int) -> str:
-    """Return the first ``characters`` of a corpus, whole lines."""
+    """Return about the first ``characters`` of a corpus, in whole lines."""
     with lzma.open(DATA / "corpora" / f"{language}.txt.xz", "rt", encoding="utf-8", newline="") as file:
         text = file.read(characters)
     return text[: text.rindex("\n") + 1]
@@ -27,6 +27,6 @@ def corpus(language: str, characters: int) -> str:
 
 @cache
 def sinhala_words() -> list[str]:
-    """Return the words of the list of Sinhala words with conjuncts."""
+    """Return a list of Sinhala words with conjuncts."""
     lines = (DATA / "wordlists" / "si_conjunct_words.tsv").read_text(encoding="utf-8").splitlines()
     return [line.split("\t")[1] for line in lines[1:]]

@@ -1,4 +1,4 @@
-"""The running example of the documents that the package implements, and what their pseudocode has in common."""
+"""The running example of the documents that the package implements, and common parts of their pseudocode."""
 
 from hf_sgpe.bpe.trainer import learn_merges
 from support.naive import merged
@@ -8,7 +8,7 @@ CORPUS = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 
 
 def learned(words, **options):
-    """Pairs of byte strings in the order they merge, each with its count."""
+    """Return pairs of byte strings in the order of their merges, each with its count."""
     tokens, steps = list(BYTES), []
     merges = learn_merges(
         [list(word.encode()) for word in words],
@@ -25,5 +25,5 @@ def learned(words, **options):
 
 
 def merge_in(word, pair):
-    """A word of byte strings or texts in which a pair is one token."""
+    """Merge a pair in a word of byte strings or texts."""
     return tuple(merged(word, pair, pair[0] + pair[1]))

@@ -1,4 +1,4 @@
-"""The environments of people without this package, which scripts/ecosystems.sh sets up, and questions to them."""
+"""The environments without this package, which scripts/ecosystems.sh sets up, and questions to their processes."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ every_transformers = pytest.mark.parametrize(
 
 
 def ask(python: str, *questions: dict[str, Any]) -> list[Any]:
-    """The answers of support/stranger.py in an environment, as if this package were not in it."""
+    """Return the answers of support/stranger.py in an environment, with this package hidden."""
     return _stranger(python, str(Path(__file__).with_name("stranger.py")), cwd=ROOT).ask(questions)
 
 
 def ask_node(*questions: dict[str, Any]) -> list[Any]:
-    """The answers of transformers.js."""
+    """Return the answers of transformers.js."""
     return _stranger("node", str(ROOT / "tests" / "ecosystems" / "transformers_js.mjs"), cwd=NODE).ask(questions)
 
 
 class _Stranger:
-    """A process that answers line by line, since starting it takes longer than most answers."""
+    """A process that answers line by line, because its start takes longer than most answers."""
 
     def __init__(self, *command: str, cwd: Path) -> None:
         self._errors = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - as long as the process
@@ -87,7 +87,7 @@ _strangers: dict[tuple[str, ...], _Stranger] = {}
 
 
 def _stranger(*command: str, cwd: Path) -> _Stranger:
-    """The one that runs, or a new one."""
+    """Return the running process of a command, or start one."""
     if command not in _strangers or not _strangers[command].runs:
         _strangers[command] = _Stranger(*command, cwd=cwd)
     return _strangers[command]

@@ -1,4 +1,4 @@
-"""Engines that need no package: a small model that is exact, and one whose tokens are given."""
+"""Engines that need no package: a small exact model, and one with fixed tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from support.sampling import distribution
 
 
 class Bigram(Engine):
-    """A language model whose next token depends on the last one alone.
+    """A language model whose next token depends only on the last one.
 
-    Logits are random numbers unless given; ``asked`` keeps the prompts.
+    The logits are random by default; ``asked`` keeps the prompts.
     """
 
     name = "bigram"
@@ -53,13 +53,13 @@ class Bigram(Engine):
 
 
 class Parrot(Engine):
-    """Generates given ids after every prompt.
+    """An engine that generates fixed ids after every prompt.
 
     Args:
         ids: The ids.
-        is_endless: Whether they begin again after the last.
-        error: What it raises after them.
-        pause: Seconds before each.
+        is_endless: Whether to repeat the ids forever.
+        error: An error to raise after the ids.
+        pause: Seconds to wait before each id.
     """
 
     name = "parrot"

@@ -1,4 +1,4 @@
-"""How many examples a property test tries: 25 by default, 200 by ``--hypothesis-profile ci``, 5,000 by ``nightly``."""
+"""The number of examples of a property test: 25 by default, 200 with ``--hypothesis-profile ci``, 5,000 with ``nightly``."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ settings.register_profile("nightly", max_examples=5000, deadline=None)
 
 
 def few_examples(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Try a tenth of the profile's examples, for tests that take a second for a dozen."""
+    """Run a tenth of the profile's examples, for tests that take a second for a dozen."""
     return settings(max_examples=max(settings.default.max_examples // 10, 5))(test)

@@ -1,4 +1,4 @@
-"""Packed files, by the suffix of their names."""
+"""Compressed files, by the suffix of their names."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A Hub for tests: enough of the real one's HTTP interface to create, push to and load from repositories of models.
+"""A Hub for tests, with the part of the HTTP interface that creates, writes and reads repositories of models.
 
-Those of datasets, which are called ``datasets/user/name`` here, can be read, and Spaces, ``spaces/user/name``, pushed to.
+Repositories of datasets, named ``datasets/user/name`` here, can be read, and Spaces, ``spaces/user/name``, can be pushed to.
 
-It keeps what the real one keeps: commits, branches and pull requests, private repositories, tokens that read or write, large
-files outside of git (LFS), and it answers errors with the same codes. It can also be made to fail.
+Like the real Hub, it has commits, branches and pull requests, private repositories, tokens for reading or writing, large
+files outside of git (LFS), and the same error codes. Tests can make requests fail.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOKENS = {WRITE: ("me", "write"), READ: ("me", "read"), STRANGER: ("you", "write
 
 @dataclass
 class Commit:
-    """The content of a repository at one point: path → content, and which paths are large files."""
+    """The content of a repository at a commit: path → content, and the paths of large files."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     large: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Commit:
         return hashlib.sha1("\n".join(parts).encode()).hexdigest()
 
     def entry(self, path: str) -> dict[str, Any]:
-        """Return a file as listings of the real Hub show it."""
+        """Return the entry of a file in a listing, as on the real Hub."""
         content = self.files[path]
         if path not in self.large:
             return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
@@ -62,7 +62,7 @@ class Commit:
 
 @dataclass
 class Repository:
-    """A repository: its commits by sha, oldest first, and where its branches and pull requests point."""
+    """A repository: its commits by SHA, oldest first, and the commits of its branches and pull requests."""
 
     private: bool = False
     commits: dict[str, Commit] = field(default_factory=dict)
@@ -79,17 +79,17 @@ class Repository:
 
 @dataclass
 class Fault:
-    """A fault of requests whose "METHOD /path" the pattern finds: a status, or a connection that drops."""
+    """A fault of requests whose "METHOD /path" matches a pattern: an error status, or a dropped connection."""
 
     pattern: str
     status: int | None = None
-    sent: int | None = None  # bytes of the answer before the drop; none: it drops while the request comes in
+    sent: int | None = None  # bytes of the answer before the drop; None: drop during the request
     times: int = 1_000_000
 
 
 @dataclass
 class Hub:
-    """The server's state, for tests to look at and to change; ``requests`` are all that came, as "METHOD /path"."""
+    """The state of the server, for tests to read and change; ``requests`` are all received requests, as "METHOD /path"."""
 
     address: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """Add a repository with one commit, in place of what there was."""
+        """Add a repository with one commit, or replace an existing one."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
@@ -108,45 +108,45 @@ class Hub:
         return repository
 
     def files(self, name: str = "me/tok", revision: str = "main") -> dict[str, bytes]:
-        """Return what a repository holds, but for what the real Hub itself puts there."""
+        """Return the content of a repository, except files that the real Hub adds."""
         commit = self.repositories[name].at(revision)
         assert commit
         return {path: content for path, content in commit.files.items() if path != ".gitattributes"}
 
     def writes(self) -> list[str]:
-        """Return the requests that can change something."""
+        """Return the requests that can change the Hub."""
         return [one for one in self.requests if not one.startswith(("GET", "HEAD")) and "/paths-info/" not in one]
 
     def fail(self, pattern: str, **how: int) -> None:
         self.faults.append(Fault(pattern, **how))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return the environment variables that send `huggingface_hub` here, with a token that may write."""
+        """Return environment variables that direct `huggingface_hub` to this Hub, with a write token."""
         found = {"HF_ENDPOINT": self.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": WRITE}
         found |= {"HF_HOME": str(self.home)} | dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         return {**os.environ, **found, **more}
 
     def hf_sgpe(self, *arguments: object, **more: str) -> CompletedProcess[str]:
-        """Run the command line in this process against this Hub, without the pauses between attempts.
+        """Run the command line in this process against this Hub, without pauses between retries.
 
         Args:
-            *arguments: Those of the command line.
+            *arguments: The arguments of the command line.
             **more: Environment variables.
         """
         with pytest.MonkeyPatch.context() as patch:
             self.patch(patch, **more)
             patch.setattr("time.sleep", lambda seconds: None)
-            # In a process of its own, the command sets variables that silence the client when it is imported.
+            # In a new process, the command sets variables that silence the client at import.
             for name, value in (("handlers", [logging.NullHandler()]), ("propagate", False)):
                 patch.setattr(logging.getLogger("huggingface_hub"), name, value)
             return hf_sgpe(*arguments, code=None)
 
     def patch(self, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
-        """Send `huggingface_hub`, and what is built on it, in this process here.
+        """Direct `huggingface_hub`, and the libraries built on it, in this process to this Hub.
 
         Args:
-            monkeypatch: What takes it back.
-            **more: Environment variables, whose effects on a new process are repeated in this one.
+            monkeypatch: The fixture that undoes the changes.
+            **more: Environment variables; their effects on a new process are applied to this one.
         """
         from huggingface_hub import close_session
 
@@ -180,7 +180,7 @@ class Hub:
 
 @contextmanager
 def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """Serve folders as repositories: name → folder. Give the address to put into ``HF_ENDPOINT``."""
+    """Serve folders as repositories (name → folder), and yield the address for ``HF_ENDPOINT``."""
     with running() as hub:
         for name, folder in repositories.items():
             hub.add(name, contents(folder))
@@ -189,7 +189,7 @@ def serve(repositories: dict[str, Path]) -> Iterator[str]:
 
 @contextmanager
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
-    """Run an empty Hub, whose clients keep their cache in ``home``."""
+    """Run an empty Hub, and yield it; its clients keep their cache in ``home``."""
     hub = Hub(home=home)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
@@ -204,12 +204,12 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return path → content of the files in a folder."""
+    """Map the paths of the files in a folder to their content."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def changes(pushed: Any) -> dict[str, str]:
-    """Return path → what a push did with it."""
+    """Map the paths of a push to the kind of change."""
     return {file.path: file.change for file in pushed.files}
 
 
@@ -222,7 +222,7 @@ def sha256(content: bytes) -> str:
 
 
 class _Refused(Exception):
-    """An answer that is an error: status, code and message as the real Hub has them."""
+    """An error response, with status, code and message as on the real Hub."""
 
 
 class _Dropped(Exception):
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.body = self._read()
             if self.fault and self.fault.status:
                 raise _Refused(self.fault.status, "", "out of order")
-            # Datasets and Spaces have the addresses of models but for the beginning, which is part of the name here.
+            # Paths of datasets and Spaces differ from those of models in a prefix, which is part of the name here.
             path = re.sub("^/api/(datasets|spaces)/", r"/api/models/\1/", url.path)
             for methods, pattern, action in _ROUTES:
                 if self.command in methods and (match := re.fullmatch(pattern, path)):
@@ -288,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
     # ------------------------------------------------------------ who may do what
 
     def _user(self) -> tuple[str, str]:
-        """Return who asks, and what the token allows; nobody without a token."""
+        """Return the user of a request and the rights of the token; empty without a token."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and token not in TOKENS:
             raise _Refused(401, "", "Invalid credentials in Authorization header")

@@ -10,4 +10,4 @@ from hf_sgpe.splitting.scripts.script_tables import TEN
 needs_native = pytest.mark.skipif(not kernels.is_native(), reason=f"compares the native kernels: {kernels.describe()}")
 
 EVERY_KIND = (*(script.name for script in TEN), "myanmar", "khmer", "thai", "tibetan", "hebrew", "hangul", "emoji")
-"""Scripts of every kind that the kernels treat in a way of its own."""
+"""A script of each kind that the kernels treat differently."""

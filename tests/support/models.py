@@ -1,4 +1,4 @@
-"""Small Llamas, trained for a minute on real text, which say something by greedy decoding, and random models of any type."""
+"""Small Llamas, trained for a minute on real text for greedy decoding, and random models of any type."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trainers.language_models.language_model import pack
 
 
 def train_llama(folder: Path, tokenizer: BPETokenizer, texts: list[str], *, steps: int, **config: Any) -> Path:
-    """Trains a Llama and saves it with its tokenizer.
+    """Train a Llama and save it with its tokenizer.
 
     Args:
-        config: Of `LlamaConfig`; ``vocab_size`` is that of the tokenizer unless given.
+        config: Fields of `LlamaConfig`; ``vocab_size`` is that of the tokenizer by default.
     """
     fast = SGPETokenizerFast.from_bpe(tokenizer)
     torch.manual_seed(1)
@@ -93,16 +93,16 @@ _FORMS: dict[str, dict[Any, dict[str, Any]]] = {
 
 
 def variants(row: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Configurations in which each value of each field of a row of a table of `hf_sgpe.weights.model_config` occurs."""
+    """Return configurations that cover each value of each field in a row of a table of `hf_sgpe.weights.model_config`."""
     number = max(map(len, row.values()))
     return [{name: values[place % len(values)] for name, values in row.items()} for place in range(number)]
 
 
 def random_model(folder: Path, model_type: str, row: Mapping[str, Any], **config: Any) -> Path:
-    """Saves a model with random weights, biases and norms.
+    """Save a model with random weights, biases and norms.
 
     Args:
-        row: One of `variants`.
+        row: A result of `variants`.
         config: Further fields of the configuration.
     """
     known = AutoConfig.for_model(model_type).to_dict()
@@ -126,7 +126,7 @@ def random_model(folder: Path, model_type: str, row: Mapping[str, Any], **config
 
 
 def permuted(tokenizer: SGPETokenizerFast, *, seed: int = 1) -> SGPETokenizerFast:
-    """The same tokenizer with its ids shuffled, special ones included."""
+    """Return a tokenizer with shuffled ids, including those of special tokens."""
     bpe = tokenizer.to_bpe()
     ids = sorted(bpe.get_vocab().values())
     new_id = dict(zip(ids, random.Random(seed).sample(ids, len(ids)), strict=True))

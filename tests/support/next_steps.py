@@ -1,4 +1,4 @@
-"""The commands that a quickstart ends with."""
+"""The commands that a quickstart prints at its end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from support.command import hf_sgpe
 
 
 def next_steps(printed: str) -> list[str]:
-    """Return the commands that are printed as what to type next."""
+    """Return the commands that a quickstart suggests."""
     return re.findall(r"^  [^:]+: +(.+)$", printed.partition("What to type next")[2], re.MULTILINE)
 
 
 def typed(command: str, folder: Path) -> str:
-    """Return what ``hf-sgpe …``, or ``echo … | hf-sgpe …``, prints in a folder."""
+    """Run ``hf-sgpe …`` or ``echo … | hf-sgpe …`` in a folder, and return its output."""
     echo, _, command = command.rpartition(" | ")
     program, *words = shlex.split(command)
     assert Path(program).name == "hf-sgpe" and (shutil.which(program) or (folder / program).exists())

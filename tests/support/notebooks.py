@@ -1,4 +1,4 @@
-"""Run a notebook of examples/ as a reader would, but for its first line, which installs this package."""
+"""Functions that run a notebook in examples/ like a reader, except for its first line, which installs this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[Any]:
-    """Return the outputs of a notebook's cells with code, run in a folder one after another.
+    """Run the code cells of a notebook in a folder, in order, and return their outputs.
 
     Args:
         replaced: Patterns, and the code that takes their places: a model that is here, smaller numbers. Each must be there.
@@ -33,5 +33,5 @@ def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[An
 
 
 def printed(outputs: list[Any]) -> str:
-    """Return the text that a notebook wrote to stdout."""
+    """Return the text that a notebook printed to stdout."""
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")

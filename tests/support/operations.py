@@ -1,10 +1,10 @@
-"""How much work something is, counted instead of timed: the same on any machine, however busy."""
+"""A measure of work that counts calls instead of time: the same on every machine, under any load."""
 
 import sys
 
 
 def calls_in(work):
-    """How many functions, of Python and of C, ``work()`` calls."""
+    """Return the number of Python and C functions that ``work()`` calls."""
     calls = 0
 
     def count(frame, event, function):

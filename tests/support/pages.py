@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the blocks of code in them."""
+"""The pages of the documentation, and their code blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 class Block(NamedTuple):
-    """A block of code.
+    """A code block.
 
     Attributes:
         remark: The comment of HTML before it; empty if there is none.
@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 
 def blocks() -> Iterator[Block]:
-    """Yield the blocks of Python and of commands, page by page."""
+    """Yield the blocks of Python and of shell commands, page by page."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         pattern = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"

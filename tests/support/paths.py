@@ -1,4 +1,4 @@
-"""Where the project is."""
+"""The folders of the project."""
 
 from pathlib import Path
 

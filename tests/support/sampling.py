@@ -1,4 +1,4 @@
-"""How the next token is chosen, in the words of `GenerationOptions`."""
+"""A readable twin of the choice of the next token, as `GenerationOptions` describes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hf_sgpe.generation import GenerationOptions
 
 
 def distribution(logits: NDArray[np.float64], seen: set[int], options: GenerationOptions) -> NDArray[np.float64]:
-    """The probability of each token to come next, after the tokens in ``seen``."""
+    """Return the probability of each next token, after the tokens in ``seen``."""
     logits = logits.astype(np.float64).copy()
     for id in seen:
         logits[id] *= options.repetition_penalty if logits[id] < 0 else 1 / options.repetition_penalty

@@ -1,4 +1,4 @@
-"""A server in a thread of the test's own process, on a port of its own."""
+"""A server in a thread of the test process, on a free port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.serving.requests import Served
 
 
 class Running:
-    """A server that runs, until `stop`."""
+    """A running server, until `stop`."""
 
     def __init__(self, served: Served, **settings: Any) -> None:
         from hf_sgpe.serving import server
@@ -44,7 +44,7 @@ class Running:
 
 @contextmanager
 def serving(served: Served, **settings: Any) -> Iterator[Running]:
-    """A block in which a server runs."""
+    """Run a server during a block, and yield it."""
     running = Running(served, **settings)
     try:
         yield running
@@ -53,7 +53,7 @@ def serving(served: Served, **settings: Any) -> Iterator[Running]:
 
 
 def wait_until(holds: Any, seconds: float = 60) -> None:
-    """Waits until something holds, which is an error if it never does."""
+    """Wait until a condition holds; fail after a timeout."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

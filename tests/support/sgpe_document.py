@@ -1,4 +1,4 @@
-"""The SGPE document's trainer and encoder, slowly and on strings: recount after every merge, rescan for every token."""
+"""Slow twins of the SGPE document's trainer and encoder, on strings: recount after every merge, rescan for every token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_boundary_token(token: str) -> bool:
 
 
 def train(texts: Iterable[str], *, vocab_size: int, prune_freq: int, min_freq: int) -> dict:
-    """The content of ``vocab.json`` (sections 3.2 to 3.7); syllables are symbols in sorted order."""
+    """Return the content of ``vocab.json`` (sections 3.2 to 3.7); syllables are symbols in sorted order."""
     word_counter: Counter[tuple[str, ...]] = Counter()
     for text in texts:
         for word in segment_into_words(LinguisTrie().tokenize(text, leading_space=True)):
@@ -59,7 +59,7 @@ def train(texts: Iterable[str], *, vocab_size: int, prune_freq: int, min_freq: i
 
 
 def tokenize(text: str, vocab: dict[str, int], merges: list[tuple[str, str]]) -> list[str]:
-    """Section 4.2 and 4.3."""
+    """Encode a text (sections 4.2 and 4.3)."""
     ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
     result = []
     for word in segment_into_words(LinguisTrie().tokenize(text, leading_space=True)):

@@ -39,7 +39,7 @@ from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 
 def make_llama(tokenizer: SGPETokenizerFast, *, seed: int = 1, **options: Any) -> LlamaForCausalLM:
-    """Return a Llama of two layers; ``options`` are those of its configuration."""
+    """Return a Llama of two layers; ``options`` go to its configuration."""
     torch.manual_seed(seed)
     config = small_llama(embedding_rows(tokenizer), layers=2, width=16, heads=2, length=64)
     for name, value in {"initializer_range": 0.5, **options}.items():  # so that predictions differ
@@ -80,14 +80,14 @@ KINDS = {
 
 
 def saved_model(kind: str, tokenizer: Path, folder: Path, *, rows: int = 512, **options: Any) -> Path:
-    """Save a model of half the precision, whose numbers are all different, with its tokenizer.
+    """Save a half-precision model with distinct weights, and its tokenizer.
 
     Args:
         kind: One of `KINDS`.
-        tokenizer: Its folder.
-        folder: The one to write.
-        rows: How many tokens the model has rows for.
-        **options: Those of ``save_pretrained``.
+        tokenizer: The folder of the tokenizer.
+        folder: The folder to write.
+        rows: The number of embedding rows.
+        **options: Options of ``save_pretrained``.
     """
     torch.manual_seed(1)
     end = SGPETokenizerFast.from_pretrained(tokenizer).eos_token_id
@@ -101,7 +101,7 @@ def saved_model(kind: str, tokenizer: Path, folder: Path, *, rows: int = 512, **
 
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
-    """Return name → tensor of a model in a folder."""
+    """Map the names of the tensors of a saved model to the tensors."""
     tensors: dict[str, torch.Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as opened:
@@ -121,7 +121,7 @@ def bits(tensor: torch.Tensor) -> bytes:
 
 
 def fitted(extended: Any) -> tuple[Any, list[int]]:
-    """Return the model of a fixture ``extended``, with rows for its new tokens, and their ids."""
+    """Return the model of the fixture ``extended``, with rows for the new tokens, and the ids of these tokens."""
     folder, new, old = extended
     model = load(folder).float()
     row_map = fit_embeddings(model, new, old, multiple=1)

@@ -9,10 +9,10 @@ SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>"]
 
 
 def with_specials(names, **parts):
-    """The bytes, and special tokens after them."""
+    """Return a byte-level tokenizer with special tokens after the bytes."""
     return BPETokenizer(BYTES, [], special_tokens={name: 256 + place for place, name in enumerate(names)}, **parts)
 
 
 def with_parts(tokenizer, **parts):
-    """The same tokenizer with other parts."""
+    """Return a copy of a tokenizer with some parts replaced."""
     return BPETokenizer.of(replace(tokenizer.data, **parts))

@@ -1,8 +1,8 @@
-"""What somebody without this package does with a saved tokenizer.
+"""A program that uses a saved tokenizer without this package.
 
-Runs as a program wherever there is transformers, 4.57 or 5, and needs nothing else. Each line of its input is a list of
-questions, and each line of its output ``{"answers": […]}`` or ``{"error": …}``. A question is ``{"ask": NAME, …}``: the name
-of one of `QUESTIONS`, and the arguments of that function.
+It needs only transformers, 4.57 or 5. Each line of its input is a list of questions, and each line of its output
+``{"answers": […]}`` or ``{"error": …}``. A question is ``{"ask": NAME, …}``: the name of one of `QUESTIONS`, and the
+arguments of that function.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 BATCH = 1000
-"""How many texts to encode at a time: the offsets of all lines that there are would fill the memory."""
+"""Number of texts to encode at a time; the offsets of all lines would not fit in memory."""
 
 
 def digest(row: Any) -> str:
-    """What a text was turned into, short: comparing millions of ids takes no more than this.
+    """Return a short digest of the result for a text, enough to compare millions of ids.
 
     >>> digest([[1, 2], "a"])
     'f939fa5d6a263f2a'
@@ -33,7 +33,7 @@ def digest(row: Any) -> str:
 
 
 def encode(folder: str, texts: list[str], *, short: bool = False, **options: Any) -> list[Any]:
-    """Ids, offsets and decoded text of each text; their digest if ``short``."""
+    """Return the ids, offsets and decoded text of each text, or their digests if ``short``."""
     tokenizer = _load(folder, **options)
     rows: list[Any] = []
     for start in range(0, len(texts), BATCH):
@@ -45,7 +45,7 @@ def encode(folder: str, texts: list[str], *, short: bool = False, **options: Any
 
 
 def encode_by_tokenizers(folder: str, texts: list[str]) -> list[Any]:
-    """The same by the library that is underneath, without transformers."""
+    """Return the same as `encode`, by tokenizers without transformers."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_file(f"{folder}/tokenizer.json")
@@ -54,7 +54,7 @@ def encode_by_tokenizers(folder: str, texts: list[str]) -> list[Any]:
 
 
 def use(folder: str, texts: list[str], **options: Any) -> dict[str, Any]:
-    """What else people do with a tokenizer, by name."""
+    """Return the results of other uses of a tokenizer, by name."""
     return uses(_load(folder, **options), texts)
 
 
@@ -83,10 +83,10 @@ def uses(tokenizer: Any, texts: list[str]) -> dict[str, Any]:
 
 
 def save(folder: str, to: str, **options: Any) -> list[str]:
-    """Saves it again, as a Trainer does with every checkpoint.
+    """Load a tokenizer and save it again, as a Trainer does with every checkpoint.
 
     Returns:
-        The name of its class, and of the files.
+        The names of its class and of the files.
     """
     tokenizer = _load(folder, **options)
     tokenizer.save_pretrained(to)
@@ -96,10 +96,10 @@ def save(folder: str, to: str, **options: Any) -> list[str]:
 def encode_beside_models(
     folder: str, texts: list[str], *, model_types: list[str] | None = None, **options: Any
 ) -> dict[str, dict[str, str]]:
-    """What it does beside the ``config.json`` of each type of model, all that there are by default.
+    """Encode with a tokenizer next to the ``config.json`` of each model type, by default of all model types.
 
     Returns:
-        model_type → the ``digest``, or the ``error``, or why there can be ``no_model`` of defaults even without tokenizer.
+        model_type → the ``digest``, the ``error``, or under ``no_model`` the reason why transformers has no default model.
     """
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
@@ -131,7 +131,7 @@ QUESTIONS = {function.__name__: function for function in (encode, encode_by_toke
 
 
 def serve() -> None:
-    """Answers each line in a child process: it need not import transformers again, and leaves no mark on the next one."""
+    """Answer each line of stdin in a forked process, which has transformers imported and does not affect later answers."""
     sys.path.remove(str(Path(__file__).parent))  # where transformers would find a module of another package's name
     lines, answers = sys.stdin, sys.stdout
     sys.stdout = sys.stderr  # whatever else is printed is no answer

@@ -1,4 +1,4 @@
-"""Nasty text: strategies that put together what split patterns, grammars and byte-level tokenizers trip over."""
+"""Strategies for text that is difficult for split patterns, grammars and byte-level tokenizers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COUNTED_WORDS = st.text(min_size=1, max_size=12).map(str.encode) | st.sampled_fr
     [b"a", b"ab", "ශ්‍රී".encode(), b"\0", b"\x7f" * 40]
 )
 COUNTS = st.dictionaries(COUNTED_WORDS, st.integers(1, 1 << 40), max_size=40)
-"""Word → how often it occurs."""
+"""Word → its frequency."""
 
 
 def chunked(data, cuts: Iterable[int]):
-    """A text or bytes, cut at some places."""
+    """Cut a text or bytes at some positions."""
     return [data[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(data)])]

@@ -1,4 +1,4 @@
-"""The unit-level encoder that the two tiers must equal: merges over syllables as the SGPE document describes them."""
+"""The unit-level encoder that the two tiers must equal: merges over syllables, as in the SGPE document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hf_sgpe import BPETokenizer
 
 
 class UnitLevelEncoder:
-    """Statistical merges applied to syllable strings, lowest rank first; knows nothing of bytes or the unit tier."""
+    """Apply statistical merges to syllable strings, lowest rank first, without bytes or the unit tier."""
 
     def __init__(self, tokenizer: BPETokenizer, units: set[str]) -> None:
         whole_clusters = tokenizer.splitting.recipe != "sgpe"

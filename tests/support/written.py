@@ -1,4 +1,4 @@
-"""Texts with marks, for tests of `hf_sgpe.chat.marked_text`: strategies, and what to compare the marks with."""
+"""Strategies for texts with marks, for tests of `hf_sgpe.chat.marked_text`, and references to compare with."""
 
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ either = plain_texts | written
 
 
 def check(made, twin):
-    """Nested in lists or not: the same characters with the same marks, and a text that keeps them."""
+    """Check that results, nested in lists or not, have the same characters and marks, and are marked texts."""
     if isinstance(made, (list, tuple)):
         assert len(made) == len(twin)
         for one, other in zip(made, twin, strict=True):

@@ -226,7 +226,7 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (folder, tmp_path / "out", "--on", "moon"): r"--on moon: known are local, slurm, ray, spark",
         (folder, tmp_path / "out", "--on", "spark"): r"--tasks is not for --on spark: use Spark's own settings",
         (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
-        (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': write a number and a unit, .*",
+        (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': expected a number and a unit, .*",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
         (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",

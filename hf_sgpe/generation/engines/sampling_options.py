@@ -58,24 +58,31 @@ class GenerationOptions:
     """
 
     max_new_tokens: int = field(default=512, metadata=as_option("Maximum number of tokens in an answer."))
-    temperature: float = field(default=0.7, metadata=as_option("0 for always the most probable token."))
-    top_p: float = field(
-        default=0.9, metadata=as_option("Draw from the most probable tokens that together have this probability.")
+    temperature: float = field(
+        default=0.7, metadata=as_option("Randomness of the answer; 0 takes the most probable token each time.")
     )
-    top_k: int = field(default=0, metadata=as_option("Draw from this number of the most probable tokens; 0 for all."))
+    top_p: float = field(
+        default=0.9,
+        metadata=as_option("Draw from the fewest most probable tokens that together have this probability; 1 for all."),
+    )
+    top_k: int = field(default=0, metadata=as_option("Draw from this many of the most probable tokens; 0 for all."))
     min_p: float = field(
-        default=0.0, metadata=as_option("Draw from tokens with at least this fraction of the highest probability.")
+        default=0.0, metadata=as_option("Draw from tokens with at least this share of the highest probability; 0 for all.")
     )
     repetition_penalty: float = field(
-        default=1.0, metadata=as_option("Above 1: tokens that occurred before become less probable.")
+        default=1.0, metadata=as_option("A value above 1 makes tokens that have occurred less probable.")
     )
-    seed: int | None = field(default=None, metadata=as_option("Seed; the same seed gives the same answer."))
-    stop: tuple[str, ...] = field(default=(), metadata=as_option("Text that ends an answer (repeatable)."))
+    seed: int | None = field(
+        default=None, metadata=as_option("Random seed: the same seed gives the same answer (default: a new one each time).")
+    )
+    stop: tuple[str, ...] = field(
+        default=(), metadata=as_option("Text that ends an answer and is left out of it (repeatable).")
+    )
     stop_ids: tuple[int, ...] = ()
     whole_syllables: bool = field(
         default=False,
         metadata=as_option(
-            "Show a letter only when no further token can change it.",
+            "Hold a letter back until no further token can change it.",
             "--whole-syllables/--no-whole-syllables",
             default=True,
         ),
@@ -83,7 +90,9 @@ class GenerationOptions:
     heal: bool = field(
         default=False,
         metadata=as_option(
-            "Let the model complete the last word of a prompt with a longer token; not for conversations.", "--heal"
+            "If a prompt ends inside a word, let the model choose its last tokens again (token healing); not for "
+            "conversations.",
+            "--heal",
         ),
     )
 

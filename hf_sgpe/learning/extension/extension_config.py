@@ -54,7 +54,7 @@ class ExtensionConfig:
     new_tokens: int | str = field(
         default=16_000,
         metadata=as_option(
-            "Number of tokens to add, or auto: until a thousand more save less than --least-saving.",
+            "Number of tokens to add, or auto: stop when a thousand more would save less than --least-saving.",
             type=str,
             default="16000",
         ),
@@ -62,46 +62,56 @@ class ExtensionConfig:
     own_split: bool | None = field(
         default=None,
         metadata=as_option(
-            "Put a split for the scripts' words in front, or keep the split "
-            "(default: in front if the split would cut words of the scripts).",
+            "Add a split that keeps the words of the scripts whole before the tokenizer's own, or leave its split unchanged "
+            "(default: add one if the tokenizer would cut these words).",
             "--own-split/--base-split",
         ),
     )
     letter_coverage: float = field(
-        default=0.9999, metadata=as_option("Share of running letters that may get a token if they are worth it.")
+        default=0.9999,
+        metadata=as_option(
+            "Share, from 0 to 1, of all letters in the text: the most frequent letters up to this share may get a token."
+        ),
     )
     syllable_coverage: float = field(
-        default=0.999, metadata=as_option("Share of running syllables that may get a token if they are worth it.")
+        default=0.999,
+        metadata=as_option("The same share for syllables: the most frequent ones up to it may get a token."),
     )
     cut_cost: float = field(
         default=1.0,
         metadata=as_option(
-            "Cost of a cut syllable, in tokens; a cut letter costs four times as much. More gives fewer cuts and longer "
-            "text. Lower than that of train, where both cost the same, because each new token is a row of the model."
+            "Cost, in tokens, of a syllable that a token boundary cuts; a cut letter costs four times as much. A higher "
+            "cost gives fewer cuts but more tokens. Lower than that of train, because each new token adds a row to the "
+            "model."
         ),
     )
-    least_saving: float = field(default=0.005, metadata=as_option("For --new-tokens auto: share of the text's tokens."))
+    least_saving: float = field(
+        default=0.005,
+        metadata=as_option(
+            "With --new-tokens auto: the least that a thousand tokens must save, as a share of the text's tokens."
+        ),
+    )
     balance: float = field(
         default=0.4,
         metadata=as_option(
-            "A number, not files as for train: from 0 (all words count the same) to 1 (all scripts count the same, however "
-            "little text they have)."
+            "Weight of scripts with little text: from 0, where each word counts once, to 1, where all scripts count alike. "
+            "Unlike --balance of train, it takes a number."
         ),
     )
-    min_frequency: int = field(default=2, metadata=as_option("Never merge a pair that occurs less often."))
+    min_frequency: int = field(default=2, metadata=as_option("Merge no pair that occurs less often than this."))
     tie_break: str = "smallest-pair-id"
     weights: Mapping[str, float] = field(
         default_factory=dict,
         hash=False,
         metadata=as_option(
-            "Weight of a file's words: NAME-OR-GLOB=NUMBER (repeatable; the first match is used).",
+            "Weight of the words of a file: NAME-OR-GLOB=NUMBER, such as 'si*=2.5' (repeatable; the first match applies).",
             "--weight",
             type=list[str],
         ),
     )
     reuse_ids: bool = field(
         default=False,
-        metadata=as_option("First use ids that the model's config.json has rows for and no token uses."),
+        metadata=as_option("First use free ids: those below vocab_size in the model's config.json that no token has."),
     )
 
     def __post_init__(self) -> None:

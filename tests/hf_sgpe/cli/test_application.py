@@ -52,7 +52,7 @@ def test_spellings_of_earlier_versions_are_understood(workplace, now, before):
 def test_forms_other_than_json_are_refused(workplace):
     done = hf_sgpe("info", "tok", "--format", "xml", cwd=workplace, code=2)
     assert done.stderr.count("\n") == 1
-    assert "write --json for JSON" in done.stderr
+    assert "use --json for JSON" in done.stderr
     assert hf_sgpe("encode", "tok", "--", "--format", "json", cwd=workplace).stdout.count("\n") == 2  # these are texts
 
 

@@ -52,9 +52,9 @@ def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
     assert [message["content"] for message in json.loads(file.read_text())] == ["Be brief.", "Hello\nthere", "Yes."]
     assert talk.chat.messages[0]["content"] == "Hi"
     assert talk.chat.system_prompt == "Be kind."
-    assert "/reset          forget" in said.err
-    assert "unknown: /nothing" in said.err
-    assert "error: /save: name a file" in said.err
+    assert "/reset          start" in said.err
+    assert "unknown command /nothing" in said.err
+    assert "error: /save needs a file name" in said.err
     assert "tokens" in said.err
 
 
@@ -95,8 +95,8 @@ def test_without_a_template_it_goes_on_from_what_is_typed(tokenizer, capsys):
     assert capsys.readouterr().out == "lanka\n"
     assert talk.generator.engine.asked == [tokenizer.encode("sri ")]
     interact(talk, typed("/reset"))
-    assert "/reset is for conversations" in capsys.readouterr().err
-    with pytest.raises(SGPEError, match="a system prompt needs a chat template"):
+    assert "/reset needs a chat template" in capsys.readouterr().err
+    with pytest.raises(SGPEError, match="--system needs a chat template"):
         Conversation(talk.generator, GenerationOptions(), system_prompt="x")
 
 
@@ -128,7 +128,7 @@ def test_json_lines_each_stand_for_themselves(chatty):
         ('{"prompt": "a", "messages": []}', "expected an object"),
         ('{"prompt": 3}', '"prompt" must be a text'),
         ('{"messages": 3}', '"messages" a list'),
-        ('{"prompt": "a", "heat": 3}', "line 2: unknown: heat"),
+        ('{"prompt": "a", "heat": 3}', "line 2: unknown field: heat"),
         ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),
         ('{"messages": [{"role": "user"}]}', "has no text for 'content'"),
     ],

@@ -48,15 +48,15 @@ def test_names_that_are_no_utf8_can_be_written(workplace):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("count --out out", "nothing to count: give text, or a dataset by --dataset"),
+        ("count --out out", "nothing to count: name files of text, or use --dataset"),
         ("count good.txt --out tok", "tok is a folder"),
         ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
         ("count good.txt --out good.txt/x", r"good\.txt is a file"),
         ("count good.txt --out pipe", "pipe is not an ordinary file"),
         ("count latin1.txt --out new/counts", "not UTF-8"),
-        ("count good.txt --out out --memory-limit many", "--memory-limit 'many': write a number and a unit"),
+        ("count good.txt --out out --memory-limit many", "--memory-limit 'many': expected a number and a unit"),
         ("count good.txt --out out --memory-limit 1MB", "a memory limit of 1 MB is too small"),
-        ("count good.txt --out out --split train", "--split is for a dataset"),
+        ("count good.txt --out out --split train", "--split needs a dataset"),
         ("count good.txt --out out --recipe none", "--recipe none: known are hybrid, portable, sgpe, bpe$"),
     ],
 )

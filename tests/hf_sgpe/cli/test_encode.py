@@ -36,7 +36,7 @@ def test_a_file_to_encode_that_is_a_pointer_is_named(tmp_path, saved):
 def test_text_that_is_not_valid_in_the_locale(saved):
     done = hf_sgpe("encode", "-t", saved, os.fsdecode(b"caf\xe9"), code=2)
     assert done.stdout == ""
-    assert done.stderr.startswith("error: text 1 is not valid in this locale's encoding")
+    assert done.stderr.startswith("error: text 1 is not in the encoding of this locale")
 
 
 def test_stdin_that_is_not_utf8(saved):

@@ -16,7 +16,7 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
     before = source.read_bytes()
     for given in (source, source.parent):
         done = hf_sgpe("export", given, "--format", "tiktoken", "--out", source, code=2)
-        assert done.stderr == f"error: --out {source} is part of {given}: give another name\n"
+        assert done.stderr == f"error: --out {source} is part of {given}: choose another name\n"
     assert source.read_bytes() == before
 
 

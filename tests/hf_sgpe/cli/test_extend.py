@@ -26,10 +26,9 @@ def test_extend_and_compare_ids(tmp_path, sample):
     # Its --balance is a number, and what follows it a file.
     done = hf_sgpe("extend", base, "--balance", 0.4, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
     assert re.match(
-        r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala, "
-        r"whose words in this text have "
-        r"\d+\.\d\d tokens now, and had \d+\.\d\d; a split for their words stands in front\. Text without a character of "
-        r"these scripts has its old ids\.\n"
+        r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala\. "
+        r"Their words in this text take \d+\.\d\d tokens on average instead of \d+\.\d\d\. "
+        r"A new split in front keeps their words whole\. Text without a character of these scripts keeps its ids\.\n"
         r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs",
         done.stdout,
     )
@@ -45,7 +44,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
     lines = len([line for line in sample["en"].splitlines() if line.strip()])
     assert compared[0].startswith(f"{tmp_path / 'en.txt'}: {lines:,} of {lines:,} lines have the same ids")
     assert f"{corpus}: 0 of" in compared[1]
-    assert "is the first that differs, after 0 tokens" in compared[2]
+    assert "is the first with other ids, after 0 equal tokens" in compared[2]
     first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
     assert first["difference"]["new"][0][1] >= 601
 
@@ -55,17 +54,19 @@ def test_extend_and_compare_ids(tmp_path, sample):
     assert facts["new_tokens"] > 100
     hf_sgpe("count", corpus, "--script", "si", "--normalization", "none", "--out", tmp_path / "c.parquet")
     done = hf_sgpe("extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted")
-    assert re.search(r"sinhala, whose pieces, as the split cuts words, have \d\.\d\d tokens now, and had ", done.stdout)
+    assert re.search(
+        r"sinhala\. Their pieces, as the split cuts words, take \d\.\d\d tokens on average instead of ", done.stdout
+    )
     done = hf_sgpe("extend", base, corpus, "--base-split", "--new-tokens", 500, "--out", tmp_path / "cut")
-    assert "; the split is the old one, which cuts words of sinhala: --own-split keeps them whole. Text" in done.stdout
-    assert float(re.search(r"words in this text have (\d+\.\d\d) tokens now", done.stdout)[1]) > 2
+    assert ". The split is unchanged and cuts words of sinhala: --own-split keeps them whole. Text" in done.stdout
+    assert float(re.search(r"words in this text take (\d+\.\d\d) tokens on average", done.stdout)[1]) > 2
     assert hf_sgpe("compare-ids", tmp_path / "counted", out, tmp_path / "en.txt").stdout.count("same ids") == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "nothing to learn from: give text, a dataset, or words counted before by --counts"),
+        ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
         ("si.txt --new-tokens many", "--new-tokens many: give a number, or auto"),
         ("si.txt --new-tokens 0", "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
         ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
@@ -75,11 +76,11 @@ def test_extend_and_compare_ids(tmp_path, sample):
             ": name the scripts of the whole corpus by --script, or give text in a script to add$",
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
-        ("si.txt --out base", "--out base is the tokenizer that is extended: give another folder"),
+        ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
         ("si.txt --reuse-ids", r"base: has no config\.json with the model's number of rows: leave reuse_ids out"),
         ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
-        ("si.txt --split train", "--split is for a dataset: name one by --dataset"),
-        ("--dataset si --weight si=2", "--weight is for files: a dataset counts once"),
+        ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
+        ("--dataset si --weight si=2", "--weight applies to files, and there are none"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):

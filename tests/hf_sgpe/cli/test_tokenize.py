@@ -22,7 +22,8 @@ def test_a_corpus_becomes_a_folder_of_tokens(workplace, sample):
     tokenizer = BPETokenizer.from_pretrained(workplace / "tok")
     done = hf_sgpe("tokenize", "en.jsonl", "si.txt", "--tokenizer", "tok", "--out", "new/tokens", cwd=workplace)
     said = (
-        r"new/tokens: 2\d\d documents, [\d,]+ tokens as uint16 in 1 shard \(nanogpt\), \d\.\d\d bytes a token, [\d.]+ MB/s\n"
+        r"new/tokens: 2\d\d documents, [\d,]+ tokens as uint16 in 1 shard \(nanogpt\), "
+        r"\d\.\d\d bytes per token, [\d.]+ MB/s\n"
     )
     assert re.fullmatch(said.replace(r"2\d\d", r"[\d,]+"), done.stdout)
     assert done.stderr == ""
@@ -36,7 +37,7 @@ def test_a_corpus_becomes_a_folder_of_tokens(workplace, sample):
     facts = json.loads(again.stdout)
     assert (facts["out"], facts["tokens"], facts["new_text_bytes"]) == ("new/tokens", len(expected), 0)
     last = hf_sgpe("tokenize", "en.jsonl", "si.txt", "-t", "tok", "-o", "new/tokens", cwd=workplace)
-    assert last.stdout.endswith(" bytes a token, all was there already\n")
+    assert last.stdout.endswith(" bytes per token, all shards existed already\n")
     assert hf_sgpe("tokenize", "si.txt", "-t", "tok", "-o", "quiet", "--quiet", cwd=workplace).stdout == ""
 
 
@@ -53,7 +54,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--out out", "nothing to tokenize: give text"),
+        ("--out out", "nothing to tokenize: name files of text"),
         ("nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
         ("latin1.txt --out new/out", r"latin1\.txt: not UTF-8 at byte offset 3"),
         ("empty.txt --out out", r"empty\.txt: no text to tokenize"),
@@ -64,7 +65,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
         ("si.txt --out ''", "the folder to write to must have a name"),
         ("si.txt --out out --format x", "unknown format 'x': known are nanogpt, megatron, datatrove, parquet"),
         ("si.txt --out out --end-token x", "no special token 'x' to end documents"),
-        ("si.txt --out out --end-token x --no-end-token", "--end-token and --no-end-token: give one of them"),
+        ("si.txt --out out --end-token x --no-end-token", "--end-token and --no-end-token exclude each other: use one"),
         ("si.txt --out out --no-end-token", "the format nanogpt does not record the ends of documents"),
         ("si.txt --out out --shard-tokens 0", "--shard-tokens must be at least 1, not 0"),
         ("si.txt --out out --workers 0", "workers must be a number from 1 to 1024, not 0"),

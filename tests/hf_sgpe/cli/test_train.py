@@ -93,7 +93,7 @@ def test_weights_of_files(tmp_path):
     assert json.loads(hf_sgpe("info", tmp_path / "t", "--format", "json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
     for weight in ("a.txt", "=2", "a.txt=x"):
         done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, code=2, cwd=tmp_path)
-        assert done.stderr == f"error: --weight {weight!r}: write NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
+        assert done.stderr == f"error: --weight {weight!r}: expected NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_weights_of_files(tmp_path):
         ("good.txt --out out --pad-token x", "special token 'x' is written in tokenizer.json like the ordinary"),
         ("good.txt --out out --model-max-length 0", "model_max_length must be a whole number of at least 1, not 0"),
         (f"good.txt --out out --workers {10**20}", "workers must be a number from 1 to 1024"),
-        (r"good.txt --out out --weight good*=1 --weight good*=2", r"'good\*' has a number already"),
+        (r"good.txt --out out --weight good*=1 --weight good*=2", r"'good\*' already has a number"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

@@ -130,4 +130,4 @@ def test_the_command_line_shows_a_table(made, tmp_path):
     assert found["tiktoken"]["same"] == 1
     assert found["tiktoken"]["different"] == "\u0958"
     assert found["tokenizers 1.0"]["version"] is None
-    assert check("empty.txt", code=2) == "error: empty.txt: no text to try it on\n"
+    assert check("empty.txt", code=2) == "error: empty.txt: no text to test on\n"

@@ -41,7 +41,7 @@ def started(model, *options, **environment):
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_an_answer(model, ending):
     with started(model, "--name", "mine", HF_SGPE_API_KEY="secret") as (process, line, url):
-        assert re.fullmatch(r"mine on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C ends it\)\n", line)
+        assert re.fullmatch(r"mine on transformers at http://127\.0\.0\.1:\d+/v1 \(Ctrl-C stops it\)\n", line)
         with openai.OpenAI(base_url=url, api_key="wrong") as client, pytest.raises(openai.AuthenticationError):
             client.models.list()
         with openai.OpenAI(base_url=url, api_key="secret") as client:
@@ -85,8 +85,8 @@ def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monk
     serve = ("serve", model, "--engine", "transformers", "--port", 0)
     said = hf_sgpe(*serve, "--host", "0.0.0.0").stderr
     url = f"http://0.0.0.0:{ports.pop()}/v1"
-    warning = f"warning: whoever reaches {url} can use this model: set HF_SGPE_API_KEY\n"
-    assert said == f"{warning}my-model on transformers at {url} (Ctrl-C ends it)\n"
+    warning = f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key\n"
+    assert said == f"{warning}my-model on transformers at {url} (Ctrl-C stops it)\n"
     said = hf_sgpe(*serve, "--host", "0.0.0.0", "--json", HF_SGPE_API_KEY="secret")
     told = {"model": "my-model", "engine": "transformers", "url": f"http://0.0.0.0:{ports.pop()}/v1"}
     assert (json.loads(said.stdout), said.stderr) == (told, "")

@@ -73,7 +73,7 @@ def test_a_dry_run_needs_no_network(hub, folder, repository, environment):
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^tokenizer\.json .* not compared$", done.stdout, re.MULTILINE)
     assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
-    assert "nothing was sent, and what is there could not be looked at (" in done.stdout
+    assert "nothing was sent, and the repository could not be read (" in done.stdout
     done = hub.hf_sgpe("push", folder, repository, **environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 

@@ -56,10 +56,10 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
     ("arguments", "message"),
     [
         (["--init", "best"], "--init best: known are mean, weighted, omp, distil"),
-        (["--init", "omp"], "--init omp: give --donor, too"),
-        (["--text", "si.txt"], "--text is for --init distil"),
+        (["--init", "omp"], "--init omp needs --donor"),
+        (["--text", "si.txt"], "--init mean has no --text, which is for --init distil"),
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
-        (["--distil-steps", "5"], "--init mean: --distil-steps is for --init distil"),
+        (["--distil-steps", "5"], "--init mean has no --distil-steps, which is for --init distil"),
         (["--init", "distil", "--text", "si.txt", "--distil-steps", "0"], "--distil-steps must be at least 1, not 0"),
         (["--eval", "none.txt"], "none.txt"),
     ],
@@ -79,7 +79,7 @@ def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizer_f
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", extended[0], code=2)
     assert "give the tokenizer of the model" in done.stderr
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", f"other={extended[0]}", code=2)
-    assert "no tokenizer is called 'other'" in done.stderr
+    assert "no tokenizer is named 'other'" in done.stderr
 
 
 @pytest.mark.parametrize("harm", ["encoder", "class", "head", "nan", "blank"])

@@ -146,7 +146,7 @@ def test_on_the_command_line(tmp_path, lines):
     done = hf_sgpe("train", *corpora, "--balance", *texts, "--balance-price", "0.1", *size, "-o", "one", cwd=tmp_path)
     assert done.stderr == ""
     assert re.search(r"^balanced: [+-][\d.]+% tokens; Gini [\d.]+ → [\d.]+; ", done.stdout, re.MULTILINE)
-    weights = re.search(r"^the same without balancing: (.*)$", done.stdout, re.MULTILINE)[1].split()
+    weights = re.search(r"^the same result without balancing: (.*)$", done.stdout, re.MULTILINE)[1].split()
     hf_sgpe("train", *corpora, *weights, *size, "-o", "two", cwd=tmp_path)
     one, two = (json.loads((tmp_path / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
     assert one["model"] == two["model"]
@@ -159,10 +159,10 @@ def test_on_the_command_line(tmp_path, lines):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["si.txt", "--balance", "-o", "x"], "--balance needs names of files"),
-        (["si.txt", "-o", "x", "--balance"], "--balance needs names of files"),
-        (["si.txt", "--balance-by", "merges", "-o", "x"], "--balance-by is for --balance"),
-        (["--dataset", "d", "--balance", "a", "b", "-o", "x"], "--balance is for files"),
+        (["si.txt", "--balance", "-o", "x"], "--balance needs at least one file"),
+        (["si.txt", "-o", "x", "--balance"], "--balance needs at least one file"),
+        (["si.txt", "--balance-by", "merges", "-o", "x"], "--balance-by needs --balance"),
+        (["--dataset", "d", "--balance", "a", "b", "-o", "x"], "--balance takes files"),
         (["--balance", "a", "b", "si.txt", "-o", "x"], "nothing to train on"),
     ],
 )
