@@ -288,7 +288,7 @@ def ten_scripts(figures: Figures) -> str:
     codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
     named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
     rows = [[f"{title}, {size}", *figures.per_word(name, *codes)] for name, title, size in named]
-    rows.append(["tokens beside plain BPE", *(figures.more(ours, plain, [code]) for code in codes)])
+    rows.append(["tokens against plain BPE", *(figures.more(ours, plain, [code]) for code in codes)])
     rows += [[f"cut syllables, {title}", *figures.cut(name, *TEN), ""] for name, title, _ in named]
     rows.append(["cut letters, **hf_sgpe**", *figures.cut(ours, *TEN, what="letter"), ""])
     return (
@@ -350,7 +350,7 @@ def many_languages(figures: Figures) -> str:
         cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
         parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
         rows.append([language(code).english, took, *beside, *cut, *parity])
-    heading = ("", "tokens per word (per character)", "beside o200k", "plain BPE beside o200k", "cut clusters")
+    heading = ("", "tokens per word (per character)", "against o200k", "plain BPE against o200k", "cut clusters")
     totals = [in_words(figures.more(ours, name, codes)) for name in (other, plain)]
     total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."
     return f"{table((*heading, 'by plain BPE', 'by o200k', 'parity', 'o200k'), rows)}\n\n{total}"

@@ -2,6 +2,7 @@
 # make_environment FOLDER REQUIREMENT…: create a virtual environment with these requirements, unless it is up to date. Needs
 #     python3 (3.10 or later; PYTHON=… names another one) and pip, or uv, which is faster.
 # add_requirements FOLDER REQUIREMENT…: install more into such an environment.
+# show_help FILE ARGUMENT…: print the comment at the top of a script, and end it, if an argument asks for help.
 # skip REASON: end a part of scripts/test.sh that cannot run here.
 
 make_environment() {
@@ -54,4 +55,13 @@ skip() {
     echo "$1" >&2
     [ -z "${reports:-}" ] || echo "$1" >"$reports/$part.skipped"
     exit 77
+}
+
+show_help() { # FILE ARGUMENT…
+    case " ${*:2} " in
+    *" -h "* | *" --help "*)
+        sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "$1"
+        exit
+        ;;
+    esac
 }

@@ -14,10 +14,11 @@ kernels_are_built=$(command -v "${CXX:-c++}" || true)
 
 # Each part is a function that sets up its environment. It exits with 77 if it cannot run.
 
-lint() { # the linter, the formatter and types
+lint() { # the linter, the formatter, spelling and types
     test_environment
     ruff check .
     ruff format --check .
+    codespell
     # The build of the native kernels writes their types.
     [ -z "$kernels_are_built" ] || mypy
 }
@@ -105,10 +106,7 @@ while [ $# -gt 0 ]; do
         sed -n 's/^\([a-z]*\)() { # \(.*\)/\1: \2/p' "${BASH_SOURCE[0]}" | grep -v "^run_tests"
         exit
         ;;
-    -h | --help)
-        sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-        exit
-        ;;
+    -h | --help) show_help "${BASH_SOURCE[0]}" --help ;;
     *) arguments+=("$1") ;;
     esac
     shift

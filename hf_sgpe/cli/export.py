@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hf_sgpe.files.overwriting import check_new_file, check_new_folder
 from hf_sgpe.formats.format_registry import FORMATS, Format, format_of
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import report
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,9 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     loaded = reader.read(tokenizer, **reading)
     written = writer.write(loaded, Path(given.out), **writing)
     facts = {"out": given.out, "tokens": loaded.vocab_size, "special_tokens": loaded.special_tokens, **written.facts}
+    if "pattern" in reader.read_options and "pattern" not in reading:
+        pattern = loaded.splitting.pattern
+        logger.warning("%s has no split pattern, so %s was taken: name another one with --pattern", tokenizer, pattern)
     report(f"{given.out}: {written.remark}", facts, as_json)
 
 

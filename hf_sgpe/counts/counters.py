@@ -198,7 +198,7 @@ class NativeWordCounter(WordCounter):
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the words of several buckets at a time: (the first bucket, words, their counts, the end of each bucket among
         the words). Each thread works one part ahead."""
-        # A part is in memory twice, so many words are divided into several parts.
+        # A part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
         def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:

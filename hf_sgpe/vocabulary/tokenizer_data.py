@@ -118,6 +118,13 @@ class TokenizerData:
         for role, special in self.roles.items():
             if special not in self.special_tokens:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
+        if unknown := self.normalized_tokens - self.added_ids.keys():
+            raise SGPEError(f"normalized_tokens has {min(unknown)!r}, which is neither a special nor an added token")
+        if self.chat_template is not None and not isinstance(self.chat_template, str):
+            raise SGPEError(f"chat_template must be Jinja source, not {self.chat_template!r}")
+        length = self.model_max_length
+        if length is not None and (type(length) is not int or length < 0):
+            raise SGPEError(f"model_max_length must be a number of tokens, not {length!r}")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
         """Return whether two tokens may share an id: two special tokens, or an added token and the ordinary token of its

@@ -100,18 +100,21 @@ class TokenizerExtender:
         with learning_bars(self.progress, "Learning", total) as observer:
             return extend_from_counts(folder.data, counts, self.config, free_ids=free, observer=observer)
 
-    def extend(self, base: Base | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
+    def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Count a corpus (arguments as for `count`) and extend a tokenizer by it.
 
         Args:
-            base: As for `count`, or a tokenizer of transformers.
+            base: As for `count`, or a `BPETokenizer` or a tokenizer of transformers.
 
         Raises:
             SGPEError: as for `count` and `learn`.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
+        if isinstance(base, BPETokenizer):
+            base = SGPETokenizerFast.from_bpe(base)
         if not isinstance(base, (str, os.PathLike, TokenizerFolder)):
+            # Transformers itself converts between its tokenizers and their files, and does so on disk alone.
             with TemporaryDirectory() as directory:
                 base.save_pretrained(directory)
                 base = replace(TokenizerFolder.read(directory), name=str(base.name_or_path))
