@@ -437,7 +437,7 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
     kinds = {part["type"] for part in parts}
     if kinds - {"NFC"}:
-        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not one of: none, NFC")
+        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
     return "nfc" if kinds else "none"
 
 

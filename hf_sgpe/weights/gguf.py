@@ -84,7 +84,7 @@ def write(
         raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
     if not config_file.exists():
-        reason = why_no_model(folder) or ": give the folder of a model of transformers"
+        reason = why_no_model(folder) or ": give the folder of a transformers model"
         raise SGPEError(f"{folder}: holds no config.json{reason}")
     config = transformers_config(folder)
     if reason := why_not(config):
