@@ -73,7 +73,7 @@ def test_a_tokenizer_with_another_last_token_is_not_that_of_the_file(file, token
     *_, (last, id) = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
     specials = {token: its for token, its in tokenizer.special_tokens.items() if token != last}
     different = BPETokenizer(tokenizer.vocab, tokenizer.merges, special_tokens={**specials, "<|other|>": id})
-    with pytest.raises(SGPEError, match=f"token {id} is .* and in the tokenizer '<.other.>'"):
+    with pytest.raises(SGPEError, match=f"token {id} is .* but '<.other.>' in the tokenizer"):
         gguf_tokenizer.check_tokenizer(file, different)
 
 
