@@ -1,13 +1,13 @@
-"""The errors that bad input raises, and optional modules, whose absence is one."""
+"""Errors for bad input, and import of optional modules."""
 
 from importlib import import_module
 from typing import Any
 
 
 class SGPEError(ValueError):
-    """Bad input, described in one line that names the input and says what to do.
+    """Bad input. The message is one line that names the input and the remedy.
 
-    The command line prints the message and exits with code 2; anything else that escapes is a bug.
+    Commands print the message and exit with code 2. Any other uncaught error is a bug.
     """
 
 
@@ -16,13 +16,13 @@ class NotByteLevelError(SGPEError):
 
 
 class NotInstalledError(SGPEError, ImportError):
-    """A library is missing that is needed only for what was asked."""
+    """An optional library that the call needs, but that is not installed."""
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
     """Return the error for a missing optional package, with the command that installs it.
 
-    It names the package and not just our extra, so that the command works even if hf_sgpe is not on an index.
+    The command names the package instead of the extra, so that it works even if hf_sgpe is not on an index.
 
     Args:
         need: The feature and the package it needs.
@@ -36,14 +36,16 @@ def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledErr
 
 
 def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
-    """Import a module that need not be installed.
+    """Import and return an optional module.
 
     Args:
-        need: As for `not_installed`, as is ``extra``.
-        packages: The same; none for one that is called like the module.
+        module: Name of the module.
+        need: As for `not_installed`.
+        packages: Packages to install; by default the package with the name of the module.
+        extra: As for `not_installed`.
 
     Raises:
-        NotInstalledError: it is not installed.
+        NotInstalledError: the module is not installed.
     """
     try:
         return import_module(module)
@@ -52,7 +54,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
 
 
 def check_matplotlib() -> None:
-    """Make sure that a script can draw, before it takes an hour.
+    """Check that matplotlib is installed, before a script runs for an hour.
 
     Raises:
         NotInstalledError: matplotlib is not installed.

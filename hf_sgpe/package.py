@@ -1,4 +1,4 @@
-"""The package itself: its version, and names that are loaded when they are first used."""
+"""The version of the package, and lazy import of its public names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 
 try:
     __version__ = version("hf-sgpe")
-    """The tag of the repository that the package was built from."""
-except PackageNotFoundError:  # the source is imported where it is, without an installation
+    """The version, from the repository's tag at the build."""
+except PackageNotFoundError:  # the source is imported without an installation
     __version__ = "0+unknown"
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package.
+    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use.
 
     Args:
-        names: Module → its names that are public in the package, with spaces between.
+        package: Name of the package.
+        names: Module → its public names in the package, separated by spaces.
     """
     homes = {name: module for module, listed in names.items() for name in listed.split()}
 
@@ -32,12 +33,16 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 
 def named_above(name: str, caller: str) -> Callable[..., Any]:
-    """Return the function that an entry point of this package names.
+    """Return the function of an entry point of this package.
 
-    A module that must not import what is built on it, such as a tokenizer that offers to upload itself, finds it so.
+    With it, a module can call code of a higher layer without an import, such as the upload of a tokenizer.
+
+    Args:
+        name: Name of the entry point.
+        caller: Name of the calling function, for the error message.
 
     Raises:
-        NotInstalledError: the package is not installed, only its source is there.
+        NotInstalledError: only the source is available, not the installed package.
     """
     from importlib.metadata import entry_points
 

@@ -1,4 +1,4 @@
-"""Strings with a mark for each character that says whether the chat template wrote it."""
+"""Strings in which each character has a mark: whether the chat template wrote it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import regex
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 TEMPLATE, ANSWER = 1, 2
-"""Marks of a character, which can be added: written by the template itself; part of an answer of the assistant. A character
-without the first comes from a message, a tool or another variable, or its origin is unknown."""
+"""Marks of a character, which can be added: `TEMPLATE` for a character that the template wrote, `ANSWER` for a part of an
+answer of the assistant. A character without `TEMPLATE` is from a message, a tool, another variable or an unknown origin."""
 
 _TEMPLATE_MARKS = bytes([TEMPLATE, TEMPLATE | ANSWER])
 _BY_TEMPLATE = re.compile(b"[%b]+" % _TEMPLATE_MARKS)
@@ -32,10 +32,10 @@ _SPACE = regex.compile(r"\p{White_Space}*")
 
 
 class Written(str):
-    """A string with a mark for each character; the characters of any other string count as unmarked.
+    """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
-    The operations with which templates usually join and cut text keep the marks. All others give an ordinary string, and
-    `follow` works out its marks. Templates can call every public method, so no public method can set marks.
+    The usual operations of templates that join and cut text keep the marks. All other operations return an ordinary string,
+    whose marks `follow` works out. Templates can call every public method, so no public method sets marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -132,7 +132,12 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Add marks to pieces of this text, in order and ``between`` characters apart (0: none or white space)."""
+        """Return pieces of this text with their marks.
+
+        Args:
+            pieces: Pieces in the order of the text.
+            between: Number of characters between two pieces; 0 for none or white space.
+        """
         marked: list[str] = []
         place = 0
         for piece in pieces:
@@ -156,7 +161,7 @@ class Written(str):
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
-    """The result of the filters ``e`` and ``safe``, with marks; text that is joined to it is escaped."""
+    """The result of the filters ``e`` and ``safe``, with marks. Text that is joined to the result is escaped."""
 
     @classmethod
     def escape(cls, s: Any, /) -> Markup:
@@ -170,25 +175,25 @@ class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
 
 
 def by_template(text: str) -> Written:
-    """Return a text that the template wrote as a whole."""
+    """Return ``text`` with every character marked as written by the template."""
     return Written(text, bytes([TEMPLATE]) * len(text))
 
 
 def as_answer(text: str) -> Written:
-    """Return the same text, marked as part of an answer of the assistant."""
+    """Return ``text`` with every character also marked as part of an answer of the assistant."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
 def text_of(value: object) -> str:
-    """Return ``str(value)``, with the marks of the texts in it."""
+    """Return ``str(value)``, with the marks of the strings in ``value``."""
     return str(value) if isinstance(value, str) else spelled(value, str(value), repr)
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Add the marks of the strings in ``value`` to ``text``, which is its ``repr`` or JSON.
+    """Return ``text``, the ``repr`` or JSON of ``value``, with the marks of the strings in ``value``.
 
     Args:
-        spell: Gives the ``repr`` or JSON of a single string, with quotes.
+        spell: Function that returns the ``repr`` or JSON of a single string, with quotes.
         sort_keys: Whether dictionaries are sorted by key.
     """
     if _is_by_template(value):
@@ -203,7 +208,7 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
         place = text.find(literal, place)
         if place < 0:  # JSON of another form, from an encoder of the template's choice
             return Written(text)
-        # Each character is written independently of the others, except that repr chooses the quotes by the content.
+        # Each character is spelled independently, but repr chooses the quotes by the whole string.
         quote = '"' if literal[0] == "'" else ""
         start = place + 1
         for run in _RUN.finditer(marks_of(leaf)):
@@ -215,21 +220,21 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Add marks to ``result``, if it is a string: an operation without marks has made it from ``text`` and ``others``.
+    """Return ``result``, which an operation without marks made from ``text`` and ``others``, with marks if it is a string.
 
-    If the template wrote all arguments, the result counts as written by it. If it wrote only ``others``, the characters of
-    ``text`` keep their marks where the result has all of them, once, with other text around or with only case and white
-    space changed. Everything else counts as written by a message.
+    If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
+    ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or
+    differs from it only in case and white space. All other characters count as written by a message.
 
     >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
     b'\\x00\\x01\\x01\\x01\\x00\\x00'
     """
     if not isinstance(result, str) or (isinstance(result, Written) and not isinstance(text, str)):
-        return result  # an item of a list, which has its marks already
+        return result  # an item of a list keeps its own marks
     marks = marks_of(result)
     if _is_by_template(others):
         source = text_of(text)
-        if _is_by_template(text):  # part of an answer only if every character is
+        if _is_by_template(text):  # an answer only if every character is part of one
             marks = bytes([min(marks_of(source), default=TEMPLATE)]) * len(result)
         elif carried := _carried(source, result):
             marks = bytes(map(or_, marks, carried))
@@ -238,7 +243,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """Return the marks of ``result`` if it has all characters of ``text``, and otherwise None; see `follow`."""
+    """Return the marks that ``text`` passes to ``result`` by the rule of `follow`, or None."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
@@ -266,7 +271,7 @@ def _is_unmarked(text: str) -> bool:
 
 
 def _is_by_template(value: object) -> bool:
-    """Return whether ``value`` has only numbers and strings that the template wrote."""
+    """Return whether ``value`` consists of numbers, None and strings that the template wrote."""
     return all(
         not marks_of(leaf).translate(None, _TEMPLATE_MARKS)
         if isinstance(leaf, str)
@@ -295,19 +300,19 @@ def join(texts: Iterable[str]) -> Written:
 
 
 def marks_of(text: str) -> bytes:
-    """Return the marks of a text, one byte for each character: sums of `TEMPLATE` and `ANSWER`, zeros if it has none."""
+    """Return the marks of a text: one byte for each character, a sum of `TEMPLATE` and `ANSWER`, or 0 without marks."""
     return text._marks if isinstance(text, Written) else bytes(len(text))
 
 
 class Finder:
-    """Finds special tokens in text as encoding does: the leftmost added token, and of several at one place the longest.
+    """A search for special tokens by the rule of encoding: the leftmost added token, and the longest at one place.
 
     Args:
         special: Texts of the special tokens.
         others: Texts of added tokens that are not special.
         lstrip: Tokens that include the white space before them.
         rstrip: Tokens that include the white space after them.
-        single_word: Tokens that do not count next to letters, digits and the like.
+        single_word: Tokens that are not recognised next to letters, digits and similar characters.
 
     >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
     [(0, 3)]
@@ -327,13 +332,13 @@ class Finder:
         self._lstrip, self._rstrip, self._single_word = frozenset(lstrip), frozenset(rstrip), frozenset(single_word)
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-        """Start and stop of each special token, without white space; includes ``single_word`` tokens inside words."""
+        """Yield start and stop of each special token, without white space. Includes ``single_word`` tokens inside words."""
         for match in self._added.finditer(text, start, stop):
             if match.group() in self._special:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Start and stop of a special token with its white space, from ``after`` on; None if it does not count there."""
+        """Return start and stop of a special token with its white space, from ``after`` on; None if it is inside a word."""
         token = text[start:stop]
         if token in self._single_word and (_WORD.match(text, stop) or (start and _WORD.match(text, start - 1))):
             return None
@@ -347,10 +352,10 @@ class Finder:
 
 
 class Part(NamedTuple):
-    """A part of a written conversation: ordinary text, or one special token that the template wrote.
+    """A part of a rendered conversation: ordinary text, or one special token that the template wrote.
 
     Attributes:
-        span: Start and stop in the conversation, including the white space that belongs to a special token.
+        span: Start and stop in the conversation, with the white space that belongs to a special token.
     """
 
     text: str
@@ -359,7 +364,7 @@ class Part(NamedTuple):
 
 
 def parts(text: Written, special: Finder) -> Iterator[Part]:
-    """Split ``text`` at the special tokens that the template itself wrote; all others stay ordinary text.
+    """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
@@ -375,7 +380,7 @@ def parts(text: Written, special: Finder) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Return whether encoding ``text`` as it is finds the special tokens that the template wrote, and no others."""
+    """Return whether plain encoding of ``text`` finds exactly the special tokens that the template wrote."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

@@ -1,4 +1,4 @@
-"""Chat templates, which write a conversation as one text for a model: the built-in ones, and rendering."""
+"""Chat templates: the built-in templates, and rendering of a conversation as one text for a model."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ LLAMA3_SPECIAL_TOKENS: dict[str, int] = {
     "<|eot_id|>": 128009,
     "<|python_tag|>": 128010,
 }
-"""The special tokens of Llama 3.1 that have a use, with their ids there; its template writes five of them."""
+"""The special tokens of Llama 3.1, without most reserved ones, and their ids in Llama 3.1. The template writes five."""
 
 CHATML_SPECIAL_TOKENS: dict[str, int] = {"<|im_start|>": 32001, "<|im_end|>": 32002}
-"""Those of ChatML, with ids behind a vocabulary of 32,000."""
+"""The special tokens of ChatML, with ids that follow a vocabulary of 32,000 tokens."""
 
 ROLES = frozenset(
     {"system", "developer", "user", "assistant", "model", "tool", "tool_call", "tool_response", "function", "ipython"}
 )
-"""Roles that are marked as written by the template, because some templates make special tokens of them."""
+"""Roles that count as written by the template, because some templates turn a role into a special token."""
 
 
 def load_template(name: str) -> str:
@@ -76,8 +76,8 @@ def load_template(name: str) -> str:
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
     if "{" not in name:
-        known = ", ".join(SPECIAL_TOKENS)
-        raise SGPEError(f"unknown chat template {reprlib.repr(name)}: known are {known}, or give a Jinja template")
+        names = ", ".join(SPECIAL_TOKENS)
+        raise SGPEError(f"unknown chat template {reprlib.repr(name)}: known are {names}, or give a Jinja template")
     return name
 
 
@@ -85,7 +85,7 @@ def check_template(source: str) -> None:
     """Check that Jinja source can be compiled.
 
     Raises:
-        SGPEError: it is empty or has an error; the message names the line.
+        SGPEError: the source is empty or has an error; the message names the line.
     """
     if not source.strip():
         raise SGPEError("the chat template is empty")
@@ -103,14 +103,14 @@ def render(
     system_prompt: str | None = None,
     special_tokens: Mapping[str, str] | None = None,
 ) -> Written:
-    """Write a conversation as text with marks that say which characters the template wrote.
+    """Render a conversation as text in which the characters that the template wrote are marked.
 
     Args:
         messages: Each with a ``role`` and a ``content``.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: End with the beginning of the assistant's answer.
-        system_prompt: Becomes the first message, unless there is a system message.
-        special_tokens: Variables of the template for special tokens: ``{"eos_token": "</s>"}``.
+        system_prompt: The first message, unless the conversation has a system message.
+        special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
 
     Raises:
         SGPEError: a message is incomplete, the template rejects it, or the template has an error.
@@ -141,7 +141,7 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Render a template without checking the messages; errors of the template are raised as they are.
+    """Render a template without checking the messages. Errors of the template are raised unchanged.
 
     Args:
         source: Jinja source.
@@ -153,8 +153,8 @@ def write(
         if isinstance(message, dict) and message.get("role") in ROLES:
             message["role"] = by_template(message["role"])
     tokens = _marked(plain(special_tokens or {}), by_template)
-    others = _marked(plain(variables or {}), Written)
-    written = _compile(source).render({**others, **tokens, "messages": marked_messages})
+    marked_variables = _marked(plain(variables or {}), Written)
+    written = _compile(source).render({**marked_variables, **tokens, "messages": marked_messages})
     return written if isinstance(written, Written) else Written(written)
 
 
@@ -167,7 +167,7 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of ``value`` from JSON's types only, so that a template cannot call methods of other objects."""
+    """Return a copy of ``value`` that has only JSON's types, so that a template cannot call methods of other objects."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -193,7 +193,7 @@ def plain(value: Any) -> Any:
 
 
 class _Generation(Extension):
-    """The tag ``{% generation %}…{% endgeneration %}``, which marks the assistant's answers for training."""
+    """The tag ``{% generation %}…{% endgeneration %}`` around the assistant's answers, which are marked for training."""
 
     tags = {"generation"}
 
@@ -207,7 +207,7 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """Rewrites a template so that it marks its own text and literals."""
+    """The transformation of a template after which the template marks its own text and literals."""
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.MarkSafeIfAutoescape(_call("by_template", nodes.Const(node.data)))
@@ -221,12 +221,12 @@ class _Marking(NodeTransformer):
 
 
 def _call(name: str, *values: nodes.Expr) -> nodes.Call:
-    # An attribute of the environment, because a variable of the template cannot hide it.
+    # An attribute of the environment cannot be hidden by a variable of the template.
     return nodes.Call(nodes.EnvironmentAttribute(name), list(values), [], None, None)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers for chat templates, with the same tags, filters and functions, but with marks."""
+    """The chat template sandbox of transformers, with the same tags, filters and functions, and with marks."""
 
     concat = staticmethod(join)
 
@@ -271,11 +271,11 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class _Formatter(SandboxedFormatter):
-    """Computes ``text.format(…)`` and keeps the marks."""
+    """A formatter that computes ``text.format(…)`` and keeps the marks."""
 
     def vformat(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         self._text, self._pieces = text, list[str]()
-        self._is_inside, self._specs = False, list[object]([text])  # everything that format specs are built from
+        self._is_inside, self._specs = False, list[object]([text])  # the sources of format specs
         formatted = super().vformat(text, args, kwargs)
         marked = join(self._pieces)
         return marked if marked == formatted else follow(formatted, text, args, kwargs)
@@ -314,7 +314,7 @@ class _Namespace(Namespace):
 
 
 class _Dict:
-    """``dict`` for templates: not the class itself, whose attributes would give access to Python's internals."""
+    """``dict`` for templates, without the attributes of the class that give access to Python's internals."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -338,7 +338,7 @@ def _string(value: object) -> str:
 
 
 def _reverse(value: Any) -> Any:
-    # `follow` would take a palindrome for unchanged and leave the marks in their old order.
+    # A reversed palindrome looks unchanged to `follow`, which would keep the marks in their old order.
     return value[::-1] if isinstance(value, str) else do_reverse(value)
 
 

@@ -1,4 +1,4 @@
-// Blocks: 64 bytes of UTF-8 as sets of places, one for each class of characters, so that a whole block is cut at once.
+// Blocks: bit sets of the places in 64 bytes of UTF-8, one for each character class, so that a whole block is split at once.
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace hf_sgpe {
 
-// Sets of the places of 64 bytes. Each byte of a character is in the sets that the character is in.
+// Bit sets of places in 64 bytes. The sets of a character contain each of its bytes.
 struct Block {
   uint64_t of[8];                // by Class
   uint64_t blank, quote;         // ' ' and '\''
-  uint64_t special;              // '/', or what else the pattern treats in its own way
+  uint64_t special;              // '/', or other characters with a special rule in the pattern
   uint64_t wide;                 // bytes of characters that are not ASCII
   uint64_t inside;               // bytes that do not begin a character
-  uint64_t script, change;       // characters of words of scripts; where one of another script than the one before begins
+  uint64_t script, change;       // characters in words of scripts; the places where the script changes
 
   void remove(uint64_t places) {
     for (uint64_t& set : of) set &= ~places;
@@ -30,11 +30,11 @@ struct Block {
 
 constexpr size_t kBlock = 64;
 
-// Fills the sets that ASCII characters can be in, and `wide`, of `n` blocks; kOther is left to others.
+// Fills the sets of ASCII characters, and `wide`, of `n` blocks. Other code fills kOther.
 using Classify = void (*)(const uint8_t* text, size_t n, Block* blocks);
 
 inline void classify_portably(const uint8_t* text, size_t n, Block* blocks) {
-  // The sets that a byte is in, as bits in the order below.
+  // The sets of a byte, as bits in the order of `planes`.
   static constexpr auto sets = [] {
     std::array<uint8_t, 256> of{};
     for (int byte = 0; byte < 0x80; ++byte)
@@ -52,7 +52,7 @@ inline void classify_portably(const uint8_t* text, size_t n, Block* blocks) {
     for (size_t eighth = 0; eighth < 8; ++eighth) {
       uint64_t rows = 0;
       for (size_t j = 0; j < 8; ++j) rows |= static_cast<uint64_t>(sets[text[8 * eighth + j]]) << 8 * j;
-      // Bits of bytes become bytes of bits: the product gathers one bit of each byte in the topmost byte.
+      // Transpose: the product gathers one bit of each byte in its topmost byte.
       const auto gathered = [](uint64_t bits) { return (bits & 0x0101010101010101u) * 0x0102040810204080u >> 56; };
       for (int plane = 0; plane < 8; ++plane) *planes[plane] |= gathered(rows >> plane) << 8 * eighth;
       block.wide |= gathered(load8(text + 8 * eighth) >> 7) << 8 * eighth;
@@ -91,7 +91,7 @@ HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, 
   }
 }
 #elif HF_SGPE_NEON
-// The places of 64 bytes that are all ones, where the others are all zeros.
+// The places of the bytes 0xFF among 64 bytes that are 0xFF or 0.
 HF_SGPE_INLINE uint64_t places_by_neon(const uint8x16x4_t& bytes) {
   const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
   const uint8x16_t low = vpaddq_u8(vandq_u8(bytes.val[0], bits), vandq_u8(bytes.val[1], bits));
@@ -129,17 +129,17 @@ inline void classify_by_neon(const uint8_t* text, size_t n, Block* blocks) {
 }
 #endif
 
-// The characters of one script in 128 code points whose UTF-8 has three bytes and begins alike: for the lower four bits of
-// the last byte, a bit for each value of the two bits above them and of the lowest bit of the byte before.
+// The characters of one script among 128 code points whose UTF-8 has three bytes and the same start. `members` is indexed by
+// the lower four bits of the last byte; its bits, by the two bits above these and the lowest bit of the second byte.
 struct Page {
-  uint8_t lead, second;  // the first byte, and the second one without its lowest bit
+  uint8_t lead, second;  // the first byte, and the second byte without its lowest bit
   uint8_t script = 0;    // 0: the page has no script, or more than one
   alignas(16) uint8_t members[16] = {};
 
   void add(uint32_t point) { members[point & 15] |= static_cast<uint8_t>(1u << ((point >> 4 & 3) | (point >> 6 & 1) << 2)); }
 };
 
-// The first bytes of the page's characters in a block, of which two bytes more can be read.
+// The places of the first bytes of the page's characters in a block. Two bytes after the block must be readable.
 #if HF_SGPE_AVX2
 HF_SGPE_TARGET_AVX2 inline uint64_t members_by_vectors(const uint8_t* text, const Page& page) {
   const __m256i rows = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(page.members)));
@@ -182,7 +182,7 @@ inline uint64_t members_by_vectors(const uint8_t* text, const Page& page) {
 inline uint64_t members_by_vectors(const uint8_t*, const Page&) { return 0; }
 #endif
 
-// The fastest form on this machine. All give the same.
+// The fastest implementation for this machine. All have the same results.
 inline const Classify classify = [] {
 #if HF_SGPE_AVX2
   if (kVectors) return classify_by_avx2;

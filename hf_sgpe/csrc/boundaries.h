@@ -1,7 +1,7 @@
-// Boundaries: where words begin, for 64 bytes at a time, from the sets of places that a Block holds.
+// Boundaries: the starts of words, for 64 bytes at a time, from the sets of a Block.
 //
-// Most words follow from the classes of a character and its neighbours. Where that is not enough, as after an apostrophe,
-// the place is rough: the words around it are found one by one by the functions of patterns.h, which are exact everywhere.
+// Most starts follow from the classes of a character and its neighbours. Where this is not enough, as after an apostrophe, the
+// place is rough: the functions of patterns.h, which are always exact, find the words around it one by one.
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace hf_sgpe {
 
-// Sets of the places of 64 bytes.
+// Bit sets of places in 64 bytes.
 struct Starts {
   uint64_t words;    // a word begins here
-  uint64_t scripts;  // one of a script, or the space before it
+  uint64_t scripts;  // a word of a script begins here, with its space
   uint64_t rough;
 };
 
@@ -26,7 +26,7 @@ class Boundaries {
   static constexpr bool contractions = base != Base::kTekken;
   static constexpr bool marks = cases || base == Base::kQwen35;  // marks are letters
 
-  // What the rules distinguish. The sets are disjoint.
+  // The kinds of characters in the rules. The sets in the first line are disjoint.
   struct Kinds {
     uint64_t letters = 0, numbers = 0, other = 0, spaces = 0, lines = 0, script = 0;
     uint64_t small = 0, inside = 0;
@@ -43,11 +43,11 @@ class Boundaries {
   };
 
  public:
-  // `blocks` has one block more at each end, without any places.
+  // `blocks` has an additional empty block at each end.
   static void find(const Block* blocks, size_t n, Starts* starts) {
     if constexpr (base == Base::kBloom) return find_between_stops(blocks, n, starts);
     Kinds last(blocks[0]), now(blocks[1]);
-    uint64_t last_first = 0;  // of the last block: `first` below
+    uint64_t last_first = 0;  // `first` of the last block
     for (size_t i = 0; i < n; ++i) {
       const Block &before = blocks[i], &block = blocks[i + 1], &after = blocks[i + 2];
       const Kinds next(after);
@@ -58,10 +58,10 @@ class Boundaries {
       const uint64_t after_blank = follow(block.blank, before.blank);
       const uint64_t white = now.spaces | now.lines, last_white = last.spaces | last.lines;
 
-      // White space: the last one before something else stands alone, or begins what follows.
+      // White space: the last character before other text is a word, or the start of a word.
       uint64_t words = white & ~follow(white, last_white);
       if (!gpt2) {
-        words &= ~(now.lines & follow(now.other, last.other));  // punctuation takes the ends of lines after it
+        words &= ~(now.lines & follow(now.other, last.other));  // line breaks after punctuation belong to it
         words |= now.spaces & follow(now.lines, last.lines);
       }
       const uint64_t base_follows = precede(now.letters | now.numbers | now.other, next.letters | next.numbers | next.other);
@@ -70,7 +70,7 @@ class Boundaries {
       const uint64_t blank_before_script = block.blank & precede(now.script, next.script);
       words |= (last_spaces & ~now.inside) | blank_before_script;
 
-      // The first character of punctuation, where a word can begin with it: it may go to the letters after it.
+      // The first character of punctuation at the start of a word may belong to letters after it.
       uint64_t first = other & ~after_blank;
       words |= first;
       words |= numbers & ~(gpt2 ? after_blank : 0);
@@ -82,7 +82,7 @@ class Boundaries {
         words |= letters & ~follow(now.spaces | first, last.spaces | last_first);
       }
 
-      // A white space whose bytes are in two blocks.
+      // A white space character whose bytes are in two blocks.
       uint64_t rough = now.spaces & (next.inside & 1) << 63;
       if (contractions) {
         const uint64_t quotes = block.quote & precede(now.small, next.small);
@@ -112,7 +112,7 @@ class Boundaries {
   static uint64_t follow(uint64_t places, uint64_t earlier) { return places << 1 | earlier >> 63; }
   static uint64_t precede(uint64_t places, uint64_t later) { return places >> 1 | later << 63; }
 
-  // Words are runs of what is neither white space nor one of the stops in `special`, after a space that is part of them.
+  // Words are an optional space and a run of characters other than white space and the stops in `special`.
   static void find_between_stops(const Block* blocks, size_t n, Starts* starts) {
     const auto stops_of = [](const Block& block) { return block.of[kSpace] | block.of[kNewline] | block.special; };
     const auto words_of = [](const Block& block) {
@@ -129,7 +129,7 @@ class Boundaries {
     }
   }
 
-  // Numbers that follow numbers, of which only the last two places are right.
+  // Numbers after numbers. Only the last two places are correct.
   static uint64_t last_pair(const Block& block) { return block.of[kNumber] & block.of[kNumber] << 1; }
 };
 

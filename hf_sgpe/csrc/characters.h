@@ -1,4 +1,4 @@
-// Properties of characters: their classes in split patterns, and what NFC may do to them.
+// Properties of characters: their classes in split patterns, and their possible changes by NFC.
 
 #pragma once
 
@@ -50,7 +50,7 @@ struct CodeRange {
 
 #include "character_tables.inc"
 
-// One byte per code point: a flat table of 1.1 MB, of which a text uses the few pages of its scripts.
+// A flat table of 1.1 MB with one byte per code point. A text uses only the few pages of its scripts.
 inline const std::unique_ptr<const uint8_t[]> kClassTable = [] {
   auto filled = std::make_unique<uint8_t[]>(kCodePoints);
   for (const ClassRun& run : kClassRuns)
@@ -60,13 +60,13 @@ inline const std::unique_ptr<const uint8_t[]> kClassTable = [] {
 
 inline const uint8_t* class_table() { return kClassTable.get(); }
 
-// What NFC may do to each character.
+// The possible changes of each character by NFC.
 class NfcTable {
  public:
   struct Entry {
     uint8_t kind = 0;  // 0: unchanged; 1: replaced; 2: may compose with a character before it; 3: may only be reordered
     uint8_t combining = 0;
-    uint32_t first = 0, last = 0;  // the range of the characters that it may compose with
+    uint32_t first = 0, last = 0;  // range of characters that may compose with this one
   };
 
   NfcTable() {
@@ -90,9 +90,9 @@ class NfcTable {
 
   bool touches(uint32_t point) const { return kinds_[point] != 0; }
   bool decomposes(uint32_t point) const { return decomposes_[point]; }
-  // Tells quickly of nearly all characters that NFC leaves them alone and that they are no surrogates: those for which
-  // `role & (role before >> 8 | kAlways)` is 0. Characters that may compose are in groups, by number; the upper byte has the
-  // groups that one may compose with.
+  // A fast test for nearly all characters: if `role & (role before >> 8 | kAlways)` is 0, the character is not a surrogate and
+  // NFC does not change it. The lower byte has the group of a character that may compose with the one before; the upper byte
+  // has the groups that may compose with this character.
   const uint16_t* roles() const { return roles_.get(); }
   static constexpr unsigned kAlways = 0x80, kGroups = 0x7F, kAtStart = kGroups << 8;
   const Entry& operator[](uint32_t point) const { return entries_[kinds_[point]]; }
@@ -149,13 +149,13 @@ class NfcTable {
 
 inline const NfcTable kNfcTable;
 
-// Whether NFC leaves the character at `i` unchanged and in its place, for a character that NFC may touch. False may be
-// wrong, true never is: false only sends the text to the library's normalizer, which decides.
+// Whether NFC leaves the character at `i` unchanged and in its place, for a character that NFC may touch. True is always right.
+// False may be wrong, because the library's normalizer then decides.
 template <class Character>
 bool nfc_stays(const Character* text, size_t i) {
   const NfcTable::Entry& entry = kNfcTable[text[i]];
   if (entry.kind == 1) return false;
-  // The last character of combining class 0 before it. In real text it is never far away.
+  // Find the last character of combining class 0 before it, which is never far away in real text.
   constexpr size_t kFar = 32;
   size_t starter = i;
   do {

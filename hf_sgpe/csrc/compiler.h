@@ -1,4 +1,4 @@
-// What standard C++ cannot express. No other file depends on the compiler.
+// All compiler-specific code.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 #define HF_SGPE_SSE2 0
 #endif
 
-// Functions marked so may use AVX2, and may only be called where has_avx2() says that the processor has it.
+// Functions with this mark may use AVX2. Call them only if has_avx2() is true.
 #if (defined(__x86_64__) && defined(__GNUC__)) || defined(_M_X64)
 #define HF_SGPE_AVX2 1
 #if defined(__GNUC__)
@@ -33,7 +33,7 @@
 #define HF_SGPE_AVX2 0
 #endif
 
-// Every ARM processor of 64 bits has NEON.
+// All 64-bit ARM processors have NEON.
 #if (defined(__aarch64__) && defined(__ARM_NEON)) || defined(_M_ARM64)
 #include <arm_neon.h>
 #define HF_SGPE_NEON 1
@@ -43,7 +43,7 @@
 
 namespace hf_sgpe {
 
-// Fetches the cache line of an address that will be read soon. The address need not be valid.
+// Prefetches the cache line of an address, which need not be valid.
 HF_SGPE_INLINE void prefetch_line(const void* address) {
 #if defined(__GNUC__)
   __builtin_prefetch(address);
@@ -61,7 +61,7 @@ inline bool has_avx2() {
 #else
   int registers[4];
   __cpuid(registers, 1);
-  constexpr int kSavesAvx = 3 << 27;  // the operating system saves the registers, and there is AVX
+  constexpr int kSavesAvx = 3 << 27;  // AVX, and an operating system that saves its registers
   if ((registers[2] & kSavesAvx) != kSavesAvx || (_xgetbv(0) & 6) != 6) return false;
   __cpuidex(registers, 7, 0);
   return registers[1] & 1 << 5;
@@ -69,7 +69,7 @@ inline bool has_avx2() {
 }
 #endif
 
-// Whether the forms with vectors are used. HF_SGPE_PORTABLE in the environment goes without, which tests want.
+// Whether to use vector instructions. HF_SGPE_PORTABLE in the environment turns them off for tests.
 inline const bool kVectors = [] {
 #if HF_SGPE_AVX2
   return has_avx2() && !std::getenv("HF_SGPE_PORTABLE");
@@ -78,7 +78,7 @@ inline const bool kVectors = [] {
 #endif
 }();
 
-// The exclusive or of the two halves of a product of 128 bits, computed from products of 64 bits.
+// The exclusive or of the two halves of a 128-bit product, computed from 64-bit products.
 constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & UINT32_MAX, a_high = a >> 32, b_low = b & UINT32_MAX, b_high = b >> 32;
   const uint64_t low = a_low * b_low, first = a_high * b_low, second = a_low * b_high;
@@ -88,7 +88,7 @@ constexpr uint64_t mix_by_halves(uint64_t a, uint64_t b) {
 static_assert(mix_by_halves(UINT64_MAX, UINT64_MAX) == UINT64_MAX);  // the halves are 2**64 - 2 and 1
 static_assert(mix_by_halves(uint64_t{1} << 32, uint64_t{5} << 32) == 5);
 
-// The same with the processor's own instruction where there is one.
+// The same with the processor's instruction, if it has one.
 HF_SGPE_INLINE uint64_t mix(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
   __extension__ typedef unsigned __int128 Wide;

@@ -1,4 +1,4 @@
-// WordCounter and TextCounter: texts → how often each word occurs.
+// WordCounter and TextCounter: texts → word counts.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace hf_sgpe {
 
-// The group of a word in files of counts: the upper bits of its CRC-32.
+// The bucket of a word in files of counts: the upper bits of its CRC-32.
 static constexpr uint32_t kBuckets = 1024;
 inline uint32_t bucket_of(const uint8_t* word, size_t size) {
   static constexpr auto table = [] {
@@ -37,7 +37,7 @@ class WordCounter {
   using Short = ShortKey<2>;
 
  public:
-  // `longest`: words of texts that have more bytes than this are cut into pieces that have at most as many.
+  // `longest`: the most bytes of a word. Longer words of texts are cut into pieces of at most this size.
   explicit WordCounter(size_t longest = SIZE_MAX) : longest_(longest), seed_(hash_seed()) {}
 
   void add_text(const uint8_t* text, size_t size, const Scanner& scanner) {
@@ -46,7 +46,7 @@ class WordCounter {
     flush();
   }
 
-  // One word of a text. It is counted by the next `flush` at the latest; until then its slot in the table is fetched.
+  // Adds a word of a text. It is counted by the next `flush` at the latest, and its slot is prefetched until then.
   HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
     if (size > longest_) [[unlikely]] return add_pieces(word, size);
     Waiting& waiting = waiting_[count_++];
@@ -77,13 +77,13 @@ class WordCounter {
     other.each([this](const uint8_t* word, size_t size, int64_t count) { add(word, size, count); });
   }
 
-  // Whether a word was cut into pieces.
+  // Whether a long word was cut into pieces.
   bool has_cut() const { return has_cut_; }
 
   size_t size() const { return short_.size() + long_.size(); }
 
-  // The most memory this takes while the words of so many bytes of text are added. In every language new words have at least
-  // four bytes on average.
+  // The peak memory in bytes while the words of `text` more bytes are added. In all languages, new words have at least four
+  // bytes on average.
   size_t peak(size_t text) const { return short_.peak(text / 4 + 256) + long_.peak(text / Short::kLongest, text); }
 
   void clear() {
@@ -91,14 +91,14 @@ class WordCounter {
     long_.clear();
   }
 
-  // Calls emit(word, size, count), in the order of the words' bytes.
+  // Calls emit(word, size, count) for each word, in the order of the words' bytes.
   template <class Emit>
   void sorted(Emit&& emit) {
     sorted([](const uint8_t*, size_t) { return 0; }, emit);
   }
 
-  // The words of buckets first to last - 1, one after another; where each ends; their counts; and after how many of them
-  // each bucket ends. They are in the order of a file of counts.
+  // The words of the buckets first to last - 1, joined; the end of each word; the counts; and for each bucket, the number of
+  // words up to its end. The order is that of a file of counts.
   struct Columns {
     std::vector<uint8_t> words;
     std::vector<int64_t> ends{0}, counts, bucket_ends;
@@ -122,11 +122,11 @@ class WordCounter {
   }
 
  private:
-  // `group_of`: a number by which words are sorted first; below 0 for words that are left out.
+  // `group_of`: the first sort key of a word; a word with a key below 0 is left out.
   template <class GroupOf, class Emit>
   void sorted(GroupOf&& group_of, Emit&& emit) {
     struct Entry {
-      uint64_t start;  // the first eight bytes, which nearly always decide
+      uint64_t start;  // the first eight bytes, which nearly always decide the order
       std::string_view word;
       int64_t count;
       int group;
@@ -150,7 +150,7 @@ class WordCounter {
       emit(reinterpret_cast<const uint8_t*>(entry.word.data()), entry.word.size(), entry.count);
   }
 
-  // Cuts between characters: the bytes inside a character begin with the bits 10.
+  // Cut only between characters: the later bytes of a character begin with the bits 10.
   void add_pieces(const uint8_t* word, size_t size) {
     has_cut_ = true;
     while (size > longest_) {
@@ -164,7 +164,7 @@ class WordCounter {
   }
 
   void flush() {
-    const size_t count = std::exchange(count_, 0);  // before memory can run out below
+    const size_t count = std::exchange(count_, 0);  // reset first, because memory can run out below
     for (size_t i = 0; i < count; ++i)
       if (waiting_[i].size > Short::kLongest) long_.prefetch_record(waiting_[i].hash);
     for (size_t i = 0; i < count; ++i) {
@@ -225,7 +225,7 @@ class TextCounter {
 
   void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
 
-  // False if the text was left out: it has surrogates or a special token in it, or NFC might change it.
+  // Returns false for a text that is left out: it contains surrogates or a special token, or NFC might change it.
   bool add(const Text& text) {
     const Utf8 utf8 = text.utf8(scratch_, nfc_);
     if (!utf8.plain || special_tokens_.in(utf8)) return false;
@@ -233,13 +233,13 @@ class TextCounter {
     return true;
   }
 
-  // Counts the words of a text as it is.
+  // Counts the words of a text without these checks.
   void add_prepared(const Text& text) {
     const Utf8 utf8 = text.utf8(scratch_, false);
     words.add_text(utf8.data, utf8.size, scanner_);
   }
 
-  // Frees the buffer that a long text has made large.
+  // Frees the buffer if a long text has made it large.
   void trim() { scratch_.shrink(size_t{1} << 24); }
 
   WordCounter words;

@@ -14,7 +14,7 @@ namespace hf_sgpe {
 
 class Decoder {
  public:
-  // `limit`: all ids are below it.
+  // `limit`: all ids are below this number.
   explicit Decoder(size_t limit) : ends_(limit + 1), known_(limit), special_(limit) {}
 
   // Tokens must be added in the order of their ids, which may have gaps.
@@ -28,11 +28,11 @@ class Decoder {
     known_[place] = true;
   }
 
-  // For each id, the characters of `text` that it has bytes of: the first, and the one after the last.
+  // For each id, the characters of `text` with bytes of its token: the first, and the one after the last.
   void offsets(const Id* ids, size_t n, const Text& text, std::vector<int32_t>& offsets) const {
     text.visit([&](const auto* characters) {
       const auto wrong = [] { return std::invalid_argument("the ids are not those of the text"); };
-      size_t place = 0, left = 0;  // the next character, and how many bytes of the one before it are still to come
+      size_t place = 0, left = 0;  // the next character, and the number of bytes left of the character before it
       for (size_t i = 0; i < n; ++i) {
         const auto id = static_cast<size_t>(ids[i]);
         if (id >= known_.size() || !known_[id]) throw wrong();
@@ -53,7 +53,7 @@ class Decoder {
 
   void set_special(size_t id) { special_.at(id) = true; }
 
-  // Appends the bytes of an id to `out`, unless it is special and those are skipped. False if no token has this id.
+  // Appends the bytes of an id to `out`, unless it is special and to be skipped. Returns false if no token has this id.
   bool append(int64_t id, bool skip_special_tokens, std::string& out) const {
     const auto place = static_cast<size_t>(id);
     if (id < 0 || place >= known_.size() || !known_[place]) return false;
@@ -63,7 +63,7 @@ class Decoder {
 
  private:
   std::string bytes_;         // of all tokens
-  std::vector<size_t> ends_;  // of the token before
+  std::vector<size_t> ends_;  // end of the token before each id
   std::vector<bool> known_, special_;
   size_t filled_ = 0;
 };

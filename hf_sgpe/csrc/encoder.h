@@ -1,4 +1,4 @@
-// Encoder: words → token ids, with a bounded memory of words.
+// Encoder: words → token ids, with a bounded cache of words.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace hf_sgpe {
 
-// An array of ids whose memory is not cleared when it grows.
+// An array of ids that grows without clearing the new memory.
 class Ids {
  public:
   const Id* data() const { return ids_.get(); }
@@ -24,7 +24,7 @@ class Ids {
   size_t capacity() const { return capacity_; }
   void clear() { size_ = 0; }
 
-  // Where the next n ids go; call `grown` with the number written.
+  // Room for the next n ids. Call `grown` with the number of ids written.
   HF_SGPE_INLINE Id* room(size_t n) {
     if (capacity_ - size_ < n) grow(n);
     return ids_.get() + size_;
@@ -48,15 +48,15 @@ class Ids {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// The ids of words seen before, and buffers for encoding others. Only one thread may use it at a time.
+// A cache of the ids of words, and buffers for encoding. Only one thread may use it at a time.
 struct Memory {
   template <int most>
-  struct Few {  // the ids of a word; of one that has more than so many, ids[0] says where they are in more_ids
+  struct Few {  // the ids of a word; if n > most, ids[0] is their place in more_ids
     Id ids[most];
     int32_t n = 0;
   };
-  using Short = ShortKey<2>;   // of up to 15 bytes: most words of Latin script
-  using Middle = ShortKey<4>;  // of up to 31 bytes: most others
+  using Short = ShortKey<2>;   // up to 15 bytes: most words of Latin script
+  using Middle = ShortKey<4>;  // up to 31 bytes: most other words
   struct Character {
     Id ids[3];
     int32_t n = 0;  // 0: not computed yet
@@ -83,7 +83,7 @@ struct Memory {
     more_ids = {};
   }
 
-  // Frees the buffers that an unusually long text or word has made large.
+  // Frees buffers that an unusually long text or word has made large.
   void trim() {
     scratch.shrink(size_t{1} << 24);
     if (text_ids.capacity() > size_t{1} << 22) text_ids = Ids();
@@ -93,7 +93,7 @@ struct Memory {
 
 class Encoder {
  public:
-  // `byte_ids`: the token of each byte; -1 for a byte that has none and is left out.
+  // `byte_ids`: the token of each byte; -1 for a byte without a token, which is left out.
   Encoder(std::vector<Id> byte_ids, size_t memory_bytes) : byte_ids_(std::move(byte_ids)), memory_bytes_(memory_bytes) {
     if (byte_ids_.size() != 256) throw std::invalid_argument("an encoder needs the ids of 256 bytes");
   }
@@ -103,11 +103,11 @@ class Encoder {
       if (id < 0 || id >= kIds) throw std::invalid_argument("a merge has an id that is not between 0 and 2**21");
     merges_.push_back({left, right, result});
   }
-  // A word that becomes this token, whatever the merges say.
+  // Adds a word that becomes this token regardless of the merges.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
-  // Must be called after the last merge was added.
+  // Must be called after the last merge is added.
   void finish() {
-    // The table numbers tokens in its own way.
+    // The table has its own numbers for tokens.
     std::unordered_map<Id, Id> numbers;
     for (Id byte = 0; byte < 256; ++byte) numbers.emplace(byte_ids_[byte], byte);
     ids_.assign(byte_ids_.begin(), byte_ids_.end());
@@ -120,7 +120,7 @@ class Encoder {
       return known == numbers.end() ? -1 : known->second;
     };
     for (const Merge& merge : merges_) table_.add(number_of(merge.left), number_of(merge.right), number_of(merge.result));
-    // Where a byte that begins characters is left out, what is left of its character lies beside the one before.
+    // If the first byte of a character is left out, the rest of the character follows the character before it and may merge.
     const bool complete = std::none_of(byte_ids_.begin() + 0xC2, byte_ids_.begin() + 0xF5, [](Id id) { return id < 0; });
     within_characters_ = complete ? within_characters() : 0;
     merges_ = {};
@@ -158,7 +158,7 @@ class Encoder {
   static constexpr size_t kLongest = 256;  // longer words are rare, and would fill the memory
 
  private:
-  // Words whose ids are not looked up yet: the processor fetches their slots in the tables while further words are scanned.
+  // Words before their look-up: the processor prefetches their slots in the tables while more words are scanned.
   class Pipeline {
    public:
     Pipeline(const Encoder& encoder, Memory& memory, Ids& out, const uint8_t* limit)
@@ -184,7 +184,7 @@ class Encoder {
     }
 
     void flush() {
-      const size_t count = std::exchange(count_, 0);  // before memory can run out below
+      const size_t count = std::exchange(count_, 0);  // reset first, because memory can run out below
       for (size_t i = 0; i < count; ++i) {
         const Waiting& word = waiting_[i];
         if (word.size <= Memory::Short::kLongest)
@@ -199,7 +199,7 @@ class Encoder {
 
    private:
     struct Waiting {
-      Memory::Short short_key;  // one of the two, or none
+      Memory::Short short_key;  // at most one of the two is set
       Memory::Middle middle_key;
       uint64_t hash;
       const uint8_t* start;
@@ -212,7 +212,7 @@ class Encoder {
       if (!few) [[unlikely]] return miss(table, word, key);
       if (few->n > most) [[unlikely]]
         return out_.append(memory_.more_ids.data() + few->ids[0], static_cast<size_t>(few->n));
-      std::memcpy(out_.room(most + 1), few, sizeof *few);  // all of it: no branch on the number of ids
+      std::memcpy(out_.room(most + 1), few, sizeof *few);  // copy all, without a branch on the number of ids
       out_.grown(static_cast<size_t>(few->n));
     }
 
@@ -242,7 +242,7 @@ class Encoder {
     size_t count_ = 0;
   };
 
-  // Appends the ids of a word that is too long for the tables of shorter ones.
+  // Appends the ids of a word that is too long for the tables of short words.
   void append_long(uint64_t hash, const uint8_t* word, size_t size, Memory& memory, Ids& out) const {
     if (WordTable::Record* record = size <= kLongest ? memory.words.find(hash, word, size) : nullptr)
       return out.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
@@ -255,8 +255,8 @@ class Encoder {
     std::memcpy(record->payload(), ids.data(), ids.size() * sizeof(Id));
   }
 
-  // Called at each word that was not remembered. A full memory is emptied: the words of the current text come back at once,
-  // and those of earlier texts do not stay for ever. Tables grow by doubling, so half of the room is kept free for that.
+  // Called for each word that is not in the cache. A full cache is emptied: the words of the current text return at once, and
+  // words of earlier texts do not stay forever. Tables double when they grow, so half of the memory is kept free for this.
   void make_room(Memory& memory) const {
     ++memory.misses;
     if (memory.bytes() * 2 > memory_bytes_) memory.forget();
@@ -271,8 +271,8 @@ class Encoder {
     return n;
   }
 
-  // How many of the first merges only build parts of one character, none of which a later merge makes again. They may be
-  // applied to each character by itself, before all others.
+  // The number of first merges whose results are parts of a single character and are not results of later merges. They can be
+  // applied to each character separately, before all other merges.
   int32_t within_characters() const {
     std::unordered_map<Id, std::vector<uint8_t>> parts;
     for (int byte = 0x80; byte < 256; ++byte) parts[byte_ids_[byte]] = {static_cast<uint8_t>(byte)};
@@ -287,13 +287,13 @@ class Encoder {
       parts[result] = std::move(joined);
       ++count;
     }
-    // A token that a later merge makes again could take part in the first merges.
+    // If a later merge makes a token again, this token could take part in the first merges.
     const auto again = [&](const Merge& merge) { return parts.contains(merge.result); };
     const auto later = std::span(merges_).subspan(count);
     return std::any_of(later.begin(), later.end(), again) ? 0 : static_cast<int32_t>(count);
   }
 
-  // Applies the first merges to each character of a word by itself and puts the result into memory.ids. The word must be
+  // Applies the first merges to each character of a word separately and puts the result into memory.ids. The word must be
   // well-formed UTF-8.
   size_t characters(const uint8_t* data, size_t size, Memory& memory) const {
     if (memory.characters.empty()) memory.characters.resize(0x10000);
@@ -327,11 +327,11 @@ class Encoder {
   };
   std::vector<Merge> merges_;  // until finish()
   MergeTable table_;
-  std::vector<Id> ids_;  // by the number that the table has for a token
+  std::vector<Id> ids_;  // by the table's number of a token
   std::unordered_map<std::string, Id, Hash, std::equal_to<>> whole_;
   std::vector<Id> byte_ids_;
   size_t memory_bytes_;
-  int32_t within_characters_ = 0;  // how many of the first merges stay within characters
+  int32_t within_characters_ = 0;  // number of first merges within characters
 };
 
 }  // namespace hf_sgpe

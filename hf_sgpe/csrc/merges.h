@@ -1,4 +1,4 @@
-// Merging ids as bpe/encoder.py specifies it: MergeTable and Merger. Built with these: UnitTier. Their results: Sequences.
+// MergeTable, Merger and UnitTier, which merge ids as bpe/encoder.py specifies, and Sequences of ids.
 
 #pragma once
 
@@ -18,31 +18,31 @@ namespace hf_sgpe {
 
 using Id = int32_t;
 
-// Which pairs merge, at which rank, and into which token. Tokens are numbered from the bytes on by the rank of the merge
-// that makes them first: 256 plus that. A pair and its rank share eight bytes, which lie in one of two places (cuckoo
-// hashing), so that a look-up takes no branch.
+// Merges: pair → rank and result. The number of a byte token is the byte, and of any other token, 256 plus the rank of the
+// first merge that makes it. A pair and its rank share eight bytes in one of two places (cuckoo hashing), so that a look-up
+// needs no branch.
 class MergeTable {
  public:
   static constexpr int32_t kNone = (INT32_MAX >> 6);
   static constexpr int64_t kMerges = (int64_t{1} << 21) - 512;
-  static constexpr Id kNoId = (1 << 21) - 1;  // merges with none
+  static constexpr Id kNoId = (1 << 21) - 1;  // a token without merges
 
   MergeTable() : slots_(1024, kEmpty), seed_(hash_seed()) {}
 
-  // Appends a merge after all others, into a token that an earlier one makes too, or into a new one. Of two merges of the
-  // same pair the later one counts.
+  // Appends a merge. Its result is a new token or the result of an earlier merge. If a pair has several merges, the last one
+  // counts.
   void add(Id left, Id right, Id result = -1) {
     const int32_t rank = size();
     if (rank == kMerges) throw std::invalid_argument("a table of merges has room for 2**21 - 512 merges");
     if (result < 0) result = 256 + rank;
     own_results_ = own_results_ && result == 256 + rank;
     results_.push_back(result);
-    if (left < 0 || right < 0) return;  // a token that is never made
+    if (left < 0 || right < 0) return;  // one of the tokens is never made
     if (static_cast<size_t>(rank + 1) * 2 > slots_.size()) rebuild(slots_.size() * 2);
     const uint64_t slot = key(left, right) << 22 | static_cast<uint64_t>(rank);
     for (const size_t place : {first_place(slot >> 22), second_place(slot >> 22)})
       if (slots_[place] >> 22 == slot >> 22) return void(slots_[place] = slot);
-    // Rarely all places that it could move to are taken in a circle.
+    // In rare cases the moves form a cycle without a free place.
     if (const uint64_t homeless = put(slot); homeless != kEmpty) rebuild(slots_.size() * 2, homeless);
   }
 
@@ -59,7 +59,7 @@ class MergeTable {
   int32_t size() const { return static_cast<int32_t>(results_.size()); }
 
  private:
-  static constexpr uint64_t kEmpty = UINT64_MAX;  // no rank is as great as its last 22 bits
+  static constexpr uint64_t kEmpty = UINT64_MAX;  // its last 22 bits are greater than any rank
   static constexpr uint64_t kRank = (1 << 22) - 1;
 
   static HF_SGPE_INLINE uint64_t key(Id left, Id right) {
@@ -69,7 +69,7 @@ class MergeTable {
   size_t first_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) & mask(); }
   size_t second_place(uint64_t key) const { return mix(key ^ seed_, 0x9E3779B97F4A7C15u) >> 32 & mask(); }
 
-  // Puts a slot into one of its places, what was there into its other one, and so on; returns what is left over.
+  // Puts a slot into one of its places, moves the old slot to its other place, and so on. Returns the slot without a place.
   uint64_t put(uint64_t slot) {
     size_t place = first_place(slot >> 22);
     for (int i = 0; i < 500 && slot != kEmpty; ++i) {
@@ -93,19 +93,19 @@ class MergeTable {
 
   std::vector<uint64_t> slots_;  // a pair of ids of 21 bits each, then a rank of 22
   std::vector<Id> results_;      // by rank
-  bool own_results_ = true;      // each merge makes a token of its own
+  bool own_results_ = true;      // each merge has a different result
   uint64_t seed_;
 };
 
-// Applies merges to one word after another, with buffers that it keeps.
+// Applies merges to words, with reusable buffers.
 class Merger {
  public:
-  // Merges `ids` in place and returns how many are left. O(n log n), and O(n²) for short words, for which that is faster.
+  // Merges `ids` in place and returns their new number. O(n log n); for short words a faster method with O(n²).
   size_t merge(Id* ids, size_t n, const MergeTable& table) {
     return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
   }
 
-  // The same for n <= kShort, by merges of ranks below `limit` only.
+  // The same for n <= kShort, with only the merges of ranks below `limit`.
   static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
 #if HF_SGPE_AVX2
     if (kVectors) return merge_short_by_avx2(ids, n, table, limit);
@@ -124,7 +124,7 @@ class Merger {
     return n <= 32 ? merge_in_registers<4>(ids, n, table, limit) : merge_few(ids, n, table, limit);
   }
 
-  // As merge_few, but keys stay in registers, and what lies beyond both ends is a token that merges with none.
+  // As merge_few, but keys stay in registers, and a token without merges is beyond each end.
   template <int eights>
   HF_SGPE_TARGET_AVX2 static HF_SGPE_INLINE size_t merge_in_registers(Id* ids, size_t n, const MergeTable& table,
                                                                       int32_t limit) {
@@ -150,7 +150,7 @@ class Merger {
       const __m256i where = _mm256_set1_epi32(static_cast<int>(place)), what = _mm256_set1_epi32(value);
       for (int i = 0; i < eights; ++i) keys[i] = _mm256_blendv_epi8(keys[i], what, _mm256_cmpeq_epi32(numbers[i], where));
     };
-    uint64_t places = ~uint64_t{0} >> (62 - n);  // each one later than in `ids`, and one beyond each end
+    uint64_t places = ~uint64_t{0} >> (62 - n);  // one place later than in `ids`, with one place beyond each end
     for (;;) {
       __m256i least = keys[0];
       for (int i = 1; i < eights; ++i) least = _mm256_min_epi32(least, keys[i]);
@@ -177,10 +177,10 @@ class Merger {
   }
 #endif
 
-  // Tokens keep their places; the place of a token that is merged into the one before it leaves the set of places.
+  // Tokens keep their places. When a token is merged into the one before it, its place leaves the set of places.
   static HF_SGPE_INLINE size_t merge_few(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
     if (n < 2) return n;
-    // Rank and place in one number: the smallest is the lowest rank and, of those, the leftmost. Compared in eights.
+    // Rank and place in one number: the smallest is the leftmost pair of the lowest rank. Comparisons are in groups of eight.
     alignas(32) int32_t keys[kShort];
     constexpr int32_t none = MergeTable::kNone << 6;
     const auto key = [&](size_t left, size_t right) HF_SGPE_INLINE_LAMBDA {
@@ -213,7 +213,7 @@ class Merger {
     return kept;
   }
 
-  // The first of `places` after one of them; 64 if there is none.
+  // The next of `places` after `place`; 64 if there is none.
   static HF_SGPE_INLINE size_t after(uint64_t places, size_t place) {
     const uint64_t later = place == 63 ? 0 : places >> (place + 1);
     return later ? place + 1 + static_cast<size_t>(std::countr_zero(later)) : 64;
@@ -242,7 +242,7 @@ class Merger {
       candidates_.pop_back();
       const int32_t right = following_[place];
       if (ids[place] < 0 || right == end) continue;
-      if (table.find(ids[place], ids[right]) != rank) continue;  // a merge beside it has changed the pair since
+      if (table.find(ids[place], ids[right]) != rank) continue;  // a neighbouring merge has changed the pair
       ids[place] = table.result(rank);
       ids[right] = -1;
       const int32_t after = following_[place] = following_[right];
@@ -260,12 +260,12 @@ class Merger {
   std::vector<Candidate> candidates_;
 };
 
-// Many sequences of ids, each of which is made when it is asked for: together they may take more memory than all else.
+// Many sequences of ids. Each is made on request, because all together may need too much memory.
 class Sequences {
  public:
   using Make = std::function<void(size_t, std::vector<Id>&)>;
 
-  // `symbols`: no fewer than they have together. `make` fills in the ids of a sequence.
+  // `symbols`: at least the total number of ids. `make`: fills in the ids of a sequence.
   Sequences(size_t size, size_t symbols, Make make) : size_(size), symbols_(symbols), make_(std::move(make)) {}
   size_t size() const { return size_; }
   size_t symbols() const { return symbols_; }
@@ -282,7 +282,7 @@ class Sequences {
   std::vector<Id> ids_;
 };
 
-// For each unit, the merges that turn its bytes into one token, as bpe/unit_tier.py specifies it.
+// The merges that turn the bytes of each unit into one token, as bpe/unit_tier.py specifies.
 class UnitTier {
  public:
   void add(const uint8_t* unit, size_t size) {

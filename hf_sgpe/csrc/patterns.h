@@ -1,8 +1,8 @@
-// The split patterns that have a name: where the word that begins at some place ends.
+// The named split patterns, as functions that return the end of the word at a place.
 //
-// Each function does without backtracking what its regular expression does; `SPLIT_PATTERNS` in patterns.py is the
-// specification. A word ends where the first alternative of the pattern that matches ends, which is not always the longest.
-// Each character is read a bounded number of times.
+// Each function has the same result as its regex, without backtracking. `SPLIT_PATTERNS` in patterns.py is the specification.
+// A word is the match of the first alternative that matches, which is not always the longest. Each character is read a bounded
+// number of times.
 
 #pragma once
 
@@ -26,7 +26,7 @@ using Pointer = const uint8_t*;
 
 inline unsigned class_at(Pointer p) { return class_table()[decode(p)]; }
 
-// How many bytes from `p` on are between `first` and `last`, both ASCII, once the bits of `fold` are set in them.
+// The length of the run of bytes from `p` on that are between the ASCII characters `first` and `last` after `| fold`.
 template <uint8_t first, uint8_t last, uint8_t fold>
 inline size_t ascii_run(Pointer p, Pointer end) {
   Pointer q = p;
@@ -67,7 +67,7 @@ inline Pointer run(Pointer p, Pointer end) {
   return p;
 }
 
-// Length of the s, t, re, ve, m, ll or d of a contraction, after its apostrophe; 0 if this is no contraction.
+// The length of the s, t, re, ve, m, ll or d of a contraction, after its apostrophe; 0 if this is not a contraction.
 template <bool ignore_case>
 inline size_t contraction(Pointer p, Pointer end) {
   if (p == end) return 0;
@@ -80,7 +80,7 @@ inline size_t contraction(Pointer p, Pointer end) {
   return (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l') ? 2 : 0;
 }
 
-// \s*[\r\n]+ (if `lines`), then \s+(?!\S)|\s+; there is white space at p.
+// \s*[\r\n]+ (if `lines`), or else \s+(?!\S)|\s+. There is white space at p.
 template <bool lines>
 inline Pointer white_space(Pointer p, Pointer end) {
   const uint8_t* const classes = class_table();
@@ -102,8 +102,8 @@ inline Pointer digits(Pointer p, Pointer end, int most) {
   return p;
 }
 
-// The end of a word of the most frequent form: an optional space, then ASCII letters, all but the first in lower case if
-// `lower`, followed by an ASCII character that is neither a letter nor an apostrophe. Null for any other word.
+// The end of a word of the most frequent form: an optional space and ASCII letters before another ASCII character except an
+// apostrophe. If `lower`, all letters but the first are in lower case. Null for any other word.
 template <bool lower>
 HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
   const Pointer word = p + (*p == ' ');
@@ -111,7 +111,7 @@ HF_SGPE_INLINE Pointer plain_word(Pointer p, Pointer end) {
   if (lower) {
     q += q < end && static_cast<uint8_t>((*q | 0x20) - 'a') <= 'z' - 'a';
     q += ascii_run<'a', 'z', 0>(q, end);
-    // A single capital may belong to what follows.
+    // A single capital may belong to the characters after it.
     if (q - word < 2) return nullptr;
   } else {
     q += ascii_run<'a', 'z', 0x20>(q, end);
@@ -132,8 +132,8 @@ inline Pointer gpt2(Pointer p, Pointer end) {
   return white_space<false>(p, end);
 }
 
-// `any_space`: any white space may stand before punctuation. `typographic`: contractions may also be written with U+2019.
-// `marks`: combining marks are letters, but for the one that a word may begin with in place of a space.
+// `any_space`: punctuation may begin with any white space. `typographic`: contractions may also have the apostrophe U+2019.
+// `marks`: combining marks count as letters, except a mark at the start of a word in place of a space.
 template <int most_digits, bool any_space = false, bool typographic = false, bool marks = false>
 inline Pointer cl100k(Pointer p, Pointer end) {
   constexpr unsigned letters = kLetters | (marks ? bit(kMark) : 0);
@@ -155,7 +155,7 @@ inline Pointer cl100k(Pointer p, Pointer end) {
 }
 
 // The end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ at p, or null. `capitals` becomes the end of the
-// longest run that the first part matches.
+// longest match of the first part.
 inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
   const uint8_t* const classes = class_table();
   constexpr unsigned either = bit(kLetter) | bit(kMark);
@@ -170,7 +170,7 @@ inline Pointer o200k_lower_word(Pointer p, Pointer end, Pointer& capitals) {
     if (either >> klass & 1) after_either = p;
   }
   capitals = p;
-  if (p == end || class_at(p) != kLower) return after_either;  // the first part leaves to the second what it can match
+  if (p == end || class_at(p) != kLower) return after_either;  // the first part backtracks to the last character of both parts
   for (;;) {
     p += ascii_run<'a', 'z', 0>(p, end);
     if (p == end || *p < 0x80) return p;
@@ -197,7 +197,7 @@ inline Pointer o200k(Pointer p, Pointer end) {
   const bool prefix = !((kLetters | bit(kNewline)) >> klass & 1);
   const bool letter = (kLetters | bit(kMark)) >> klass & 1;
   Pointer capitals = p, capitals_after_prefix = after;
-  // In the order of the pattern: with lower case, then without; and each with the optional first character, then without.
+  // The order of the pattern: with lower case, then without; each with the optional first character, then without.
   if (prefix)
     if (const Pointer word = o200k_lower_word(after, end, capitals_after_prefix)) return o200k_suffix<contractions>(word, end);
   if (letter)
@@ -229,7 +229,7 @@ inline bool bloom_word_at(Pointer p, Pointer end) {
 
 inline Pointer bloom(Pointer p, Pointer end) {
   if (bloom_word_at(p, end)) {
-    ++p;  // a space, or the first byte of a character of the word, whose other bytes follow
+    ++p;  // a space, or the first byte of a character
     while (p < end && (*p & 0xC0) == 0x80) ++p;
     for (Pointer after = p; p < end && in_bloom_word(decode(after)); p = after) {
     }

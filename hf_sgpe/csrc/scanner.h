@@ -1,4 +1,4 @@
-// Scanner: text → words, for the split patterns that have a name, alone or behind the words of scripts.
+// Scanner: text → words, by the named split patterns, alone or between the words of scripts.
 
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace hf_sgpe {
 
-// {first, last} of code points, both included.
+// Ranges of code points: {first, last}, both inclusive.
 using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Scanner {
  public:
-  // `base`: the name of the pattern between words of scripts, or "sgpe". Such a word is an optional space, a character of one
-  // of `scripts`, and any number of characters of that script and of its `joiners`. For sgpe there is one script, without.
-  // `steps` cut what lies between these words before the pattern does: at runs of their characters, of at most so many (0:
-  // any number), each step in the pieces of the last.
+  // `base`: the name of the pattern between words of scripts, or "sgpe". A word of a script is an optional space, a character
+  // of one of `scripts`, and any number of characters of that script and its `joiners`. sgpe needs one script without
+  // joiners. `steps` split the text between these words before the pattern, one after another: each cuts out the runs of its
+  // characters, of at most the given length (0: any length).
   Scanner(const std::string& base, const std::vector<Ranges>& scripts, const std::vector<Ranges>& joiners,
           const std::vector<std::pair<Ranges, size_t>>& steps = {}) {
     static const std::pair<const char*, Base> names[] = {
@@ -56,7 +56,7 @@ class Scanner {
     }
   }
 
-  // Calls emit(pointer, size) for each word in order. Together the words are the text.
+  // Calls emit(pointer, size) for each word in order. All words together are the text.
   template <class Emit>
   void words(const uint8_t* text, size_t size, Emit&& emit) const {
     if (sgpe_) return sgpe_words(text, text + size, emit);
@@ -77,7 +77,7 @@ class Scanner {
   using Pointer = const uint8_t*;
   static constexpr uint8_t kSeveral = 255;
 
-  // Gives each kind of joiner, which is told by the scripts that it joins, a number beyond those of the scripts.
+  // Numbers the kinds of joiners after the scripts. A kind is the set of joiners with the same scripts.
   void fill_joiners(const std::vector<Ranges>& joiners) {
     std::map<uint32_t, std::array<bool, 256>> joined_by;
     for (size_t script = 0; script < joiners.size(); ++script)
@@ -93,7 +93,7 @@ class Scanner {
 
   bool is_joiner(uint8_t value) const { return value > last_script_; }
 
-  // Whether a character goes on with the word of a script.
+  // Whether a character continues a word of a script.
   bool goes_on(uint8_t value, uint8_t script) const {
     return value == script || (is_joiner(value) && joins_[value - last_script_ - 1u][script]);
   }
@@ -142,10 +142,10 @@ class Scanner {
     }
   }
 
-  // What is known of one chunk of a text.
+  // The sets of one chunk of a text.
   struct Chunk {
     Pointer text, end;
-    Block* blocks;  // and one more at each end, without any places
+    Block* blocks;  // with an additional empty block at each end
     Starts* starts;
     size_t n;
 
@@ -153,7 +153,7 @@ class Scanner {
 
     bool lines(size_t place) const { return text[place] == '\n' || text[place] == '\r'; }
 
-    // The first place of a set from `place` on, or the size of the chunk.
+    // The first place in a set from `place` on, or the size of the chunk.
     size_t next(uint64_t Starts::*set, size_t place) const {
       const size_t size = static_cast<size_t>(end - text);
       if (place >= size) return size;
@@ -164,7 +164,7 @@ class Scanner {
       return i * kBlock + static_cast<size_t>(std::countr_zero(left));
     }
 
-    // The last place of a set before `place`, which there must be.
+    // The last place in a set before `place`, which must exist.
     size_t previous(uint64_t Starts::*set, size_t place) const {
       size_t i = place / kBlock;
       uint64_t left = starts[i].*set & ((uint64_t{1} << place % kBlock) - 1);
@@ -175,7 +175,7 @@ class Scanner {
 
   static constexpr size_t kChunk = 128 * kBlock;
 
-  // The words of a text, chunk by chunk, so that what is known of one stays in the processor's nearest memory.
+  // The words of a text, chunk by chunk, so that the sets of a chunk stay in the processor's first cache.
   template <Base base, class Emit>
   void chunks(Pointer p, Pointer end, Emit& emit) const {
     Block blocks[kChunk / kBlock + 2];
@@ -194,8 +194,8 @@ class Scanner {
     }
   }
 
-  // A place where a word begins whatever the text is, and that no word before it looks beyond: at a space before something
-  // else, or where a line ends. Text without any is one chunk.
+  // A place where a word begins regardless of the text before it, and which no earlier word looks beyond: a space before other
+  // text, or a line break. Text without such a place is one chunk.
   template <Base base>
   static Pointer chunk_end(Pointer p, Pointer end) {
     const auto begins_word = [end](Pointer q) -> bool {
@@ -203,7 +203,7 @@ class Scanner {
       if (*q == ' ') return q[1] > ' ' && (q[1] < 0x80 || !(kSpaces >> scan::class_at(q + 1) & 1));
       if (base == Base::kGpt2) return *q == '\n' && q[-1] > ' ' && q[-1] < 0x80;
       if (q[-1] != '\n' || *q <= '/') return false;
-      // Here the end of a line may belong to the punctuation after it.
+      // For these patterns, a line break may belong to the punctuation after it.
       if (base == Base::kAnySpace || base == Base::kTypographic) return (kLetters | bit(kNumber)) >> scan::class_at(q) & 1;
       return *q < 0x80 || !(kSpaces >> scan::class_at(q) & 1);
     };
@@ -248,12 +248,12 @@ class Scanner {
     emit(chunk.text + start, size - start);
   }
 
-  // Puts the characters of a block that are not ASCII into the sets that they are in. `script`: of the last one met.
+  // Adds the non-ASCII characters of a block to the sets. `script`: that of the last character of a script.
   void classify_wide(const Chunk& chunk, size_t i, uint8_t& script) const {
     Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
     const Pointer text = chunk.text + (i - 1) * kBlock;
-    const uint64_t own = block.wide & ~block.inside;  // not of a character that the block before begins
-    // Nearly all characters of a text are of one script: those are found all at once.
+    const uint64_t own = block.wide & ~block.inside;  // without the character that begins in the block before
+    // Nearly all characters of a text are of one script, so these are found all at once.
     if (const Page* page = page_of(text, own); page && kVectors && chunk.end - text >= static_cast<ptrdiff_t>(kBlock + 2) &&
                                                (script == 0 || script == page->script)) {
       const uint64_t members = members_by_vectors(text, *page), inside = members << 1 | members << 2;
@@ -270,14 +270,14 @@ class Scanner {
     classify_each(chunk, i, own, script, false);
   }
 
-  // Adds to a block what these patterns treat in their own way: the stops of bloom, and apostrophes of three bytes.
+  // Adds the special characters of these patterns: the stops of bloom, and apostrophes of three bytes.
   template <Base base>
   static void find_special(const Chunk& chunk, size_t i) {
     Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
     const Pointer text = chunk.text + (i - 1) * kBlock;
     uint64_t left = block.of[kOther] & ~block.inside;
     if (base == Base::kTypographic) left &= block.wide;
-    else block.special &= block.inside;  // what the block before begins
+    else block.special &= block.inside;  // bytes of a character that begins in the block before
     for (; left; left &= left - 1) {
       const int place = std::countr_zero(left);
       if (text + place >= chunk.end) return;
@@ -301,7 +301,7 @@ class Scanner {
     return page.script ? &page : nullptr;
   }
 
-  // The same for the characters in `left`, one by one. False if one of them is of another script but may not be.
+  // Adds the characters in `left` one by one. Returns false for a character of another script if `no_other`.
   bool classify_each(const Chunk& chunk, size_t i, uint64_t left, uint8_t& script, bool no_other) const {
     const Block& before = chunk.blocks[i - 1];
     Block &block = chunk.blocks[i], &after = chunk.blocks[i + 1];
@@ -340,10 +340,10 @@ class Scanner {
   template <Base base>
   void smooth(const Chunk& chunk) const {
     const size_t size = static_cast<size_t>(chunk.end - chunk.text);
-    size_t exact = 0, piece_end = 0;  // where a word begins for sure; where the next word of a script does
+    size_t exact = 0, piece_end = 0;  // a certain start of a word; the start of the next word of a script
     for (size_t place = 0; (place = chunk.next(&Starts::rough, place)) < size; ) {
       size_t start = place <= exact ? exact : chunk.previous(&Starts::words, place);
-      // A space after the end of a line begins a word only if no further line ends in the same white space.
+      // A space after a line break begins a word only if the same white space has no later line break.
       while (start > exact && chunk.lines(start - 1) && !chunk.has(&Starts::scripts, start))
         start = chunk.previous(&Starts::words, start);
       if (chunk.has(&Starts::scripts, start)) start = chunk.next(&Starts::words, start + 1);
@@ -364,7 +364,7 @@ class Scanner {
     }
   }
 
-  // The words of a piece that the steps before `step` have cut.
+  // The words of a piece after the steps before `step`.
   template <Base base, class Emit>
   void steps(size_t step, Pointer p, Pointer end, Emit& emit) const {
     if (step == most_.size()) return base_words<base>(p, end, emit);
@@ -390,7 +390,7 @@ class Scanner {
     }
   }
 
-  // Where the next character of a script stands, or the end.
+  // The place of the next character of a script, or the end.
   Pointer next_letter(Pointer p, Pointer end) const {
     for (; p < end; ++p) {
       if (leads_ == 1) {
@@ -427,12 +427,12 @@ class Scanner {
 
   bool sgpe_ = false;
   Base base_ = Base::kGpt2;
-  std::vector<uint8_t> scripts_;   // by code point: number of the script, or beyond those of the kind of joiner; 0: none
+  std::vector<uint8_t> scripts_;   // by code point: number of the script or, after these, of the kind of joiner; 0: neither
   uint8_t last_script_ = 0;
-  std::vector<std::array<bool, 256>> joins_;  // kind of joiner → script → whether it stands in its words
-  std::vector<Page> pages_;        // of 128 code points each, those below U+0800 unused; empty: no scripts
-  std::vector<uint8_t> in_steps_;  // by code point: a bit for each step that it is cut by
-  std::vector<size_t> most_;       // by step: the longest run that it cuts out
+  std::vector<std::array<bool, 256>> joins_;  // kind of joiner → script → whether it can be in words of the script
+  std::vector<Page> pages_;        // 128 code points each, unused below U+0800; empty without scripts
+  std::vector<uint8_t> in_steps_;  // by code point: a bit for each step with this character
+  std::vector<size_t> most_;       // by step: the longest run to cut out
   bool lead_[256] = {};           // first bytes of the characters of the scripts
   int leads_ = 0, only_lead_ = 0;
 };

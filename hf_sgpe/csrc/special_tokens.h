@@ -1,4 +1,4 @@
-// SpecialTokens: whether a text contains one of some strings.
+// SpecialTokens: a test whether a text contains a special token.
 
 #pragma once
 
@@ -37,7 +37,7 @@ class SpecialTokens {
   }
 
  private:
-  // Narrows the sorted tokens byte by byte to those that the text at `p` begins with.
+  // Narrows the sorted tokens byte by byte to the tokens at the start of the text at `p`.
   bool at(const uint8_t* p, const uint8_t* end) const {
     auto low = tokens_.begin(), high = tokens_.end();
     for (size_t i = 0; low != high && p + i < end; ++i) {

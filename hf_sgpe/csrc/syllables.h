@@ -1,4 +1,4 @@
-// Syllables: text → written syllables, by the tables of splitting/script_tables.py, as splitting/syllables.py specifies it.
+// Syllables: text → written syllables, by the tables of splitting/script_tables.py, as splitting/syllables.py specifies.
 
 #pragma once
 
@@ -13,16 +13,16 @@ namespace hf_sgpe {
 
 class Syllables {
  public:
-  // 0: none; 1: a letter or mark that is in no syllable; from 2 on those of the grammars
+  // 0: no class; 1: a letter or mark outside all syllables; from 2 on: the classes of the grammars
   static constexpr int kClassBits = 5, kClasses = 1 << kClassBits;
-  // What may stand in every script: ZWJ, ZWNJ, and the marks that all share.
+  // The kinds of characters in every script: ZWJ, ZWNJ, and shared marks.
   static constexpr size_t kShared = 3;
 
   struct Script {
-    std::vector<std::pair<int, Ranges>> classes;  // its characters by class
-    std::array<int, kShared> shared;              // class of each kind of shared character, or 0
-    std::vector<std::vector<int>> grammar;        // state → class → next state, or -1; the first is the start
-    std::vector<bool> ends;                       // by state: a syllable may end in it
+    std::vector<std::pair<int, Ranges>> classes;  // characters by class
+    std::array<int, kShared> shared;              // the class of each kind of shared character, or 0
+    std::vector<std::vector<int>> grammar;        // state → class → next state, or -1; the first state is the start
+    std::vector<bool> ends;                       // by state: whether a syllable may end in it
   };
 
   explicit Syllables(std::vector<Script> scripts, const Ranges& marks)
@@ -58,7 +58,7 @@ class Syllables {
 
   size_t size() const { return scripts_.size(); }
 
-  // Index of the script that a word begins in after an optional space, or -1.
+  // The index of the script of a word's first character after an optional space, or -1.
   template <class Character>
   int script_of(const Character* word, size_t n) const {
     if (n && word[0] == ' ') ++word, --n;
@@ -66,7 +66,7 @@ class Syllables {
     return value && value >> kClassBits != kNoScript ? value >> kClassBits : -1;
   }
 
-  // Calls emit(start, end) for each unit, in characters.
+  // Calls emit(start, end) for each unit. Places are in characters.
   template <class Character, class Emit>
   void units(const Character* text, size_t n, bool leading_space, Emit&& emit) const {
     const auto white = [](Character c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
@@ -98,7 +98,7 @@ class Syllables {
   }
 
  private:
-  static constexpr size_t kNoScript = (1 << (16 - kClassBits)) - 1;  // the number of shared characters' script
+  static constexpr size_t kNoScript = (1 << (16 - kClassBits)) - 1;  // the script number of shared characters
   static constexpr uint32_t kZwnj = 0x200C, kZwj = 0x200D;
 
   void fill(size_t script, int klass, const Ranges& ranges) {
@@ -109,7 +109,7 @@ class Syllables {
 
   uint16_t value_of(uint32_t point) const { return point < kCodePoints ? table_[point] : 0; }
 
-  // The class of a character behind the letters of a script.
+  // The class of a character after letters of a script.
   int class_of(uint32_t point, size_t number) const {
     const uint16_t value = value_of(point);
     if (!value) return 0;
@@ -137,8 +137,8 @@ class Syllables {
   }
 
   std::vector<Script> scripts_;
-  std::vector<uint16_t> table_;        // by code point: script and class; 0: neither
-  std::vector<uint32_t> owned_marks_;  // shared marks that one of the scripts has as its own
+  std::vector<uint16_t> table_;        // by code point: script and class; 0: no script
+  std::vector<uint32_t> owned_marks_;  // shared marks that also belong to one of the scripts
 };
 
 }  // namespace hf_sgpe

@@ -13,7 +13,7 @@
 
 namespace hf_sgpe {
 
-// Random in each process, so that nobody can choose words that collide. No result depends on it.
+// Random in each process, so that nobody can prepare colliding words. No result depends on it.
 inline uint64_t hash_seed() {
   static const uint64_t seed = [] {
     std::random_device device;
@@ -49,14 +49,14 @@ HF_SGPE_INLINE bool same_bytes(const uint8_t* a, const uint8_t* b, size_t n) {
   return std::memcmp(a, b, n) == 0;
 }
 
-// A byte string of 1 to 8 * words - 1 bytes in registers: its bytes, padded with zeros, and its length in the last byte.
+// A string of 1 to 8 * words - 1 bytes in registers: the bytes, padded with zeros, and their number in the last byte.
 template <int words>
 struct ShortKey {
   static constexpr size_t kLongest = 8 * words - 1;
 
   alignas(16) uint64_t word[words];
 
-  // Memory may be read up to `limit`. Keys of four words are for strings of more than 15 bytes.
+  // Memory is readable up to `limit`. Keys of four words need more than 15 bytes.
   static HF_SGPE_INLINE ShortKey of(const uint8_t* p, size_t n, const uint8_t* limit) {
     uint8_t copy[8 * words];
     if (limit - p < 8 * words) [[unlikely]] {
@@ -94,18 +94,18 @@ struct ShortKey {
   }
 
  private:
-  // From its place 16 - n on it has n bytes that are set.
+  // From place 16 - n on, exactly n bytes are set.
   static constexpr uint8_t kWindow[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 };
 
-// The most slots that are in memory at once while a table grows to hold so many keys: old and new ones together.
+// The peak number of old and new slots in memory while a table grows to `keys` keys.
 inline size_t peak_slots(size_t slots, size_t keys) {
   if (keys * 2 <= slots) return slots;
   while (keys * 2 > slots) slots *= 2;
   return slots + slots / 2;
 }
 
-// Open addressing with short keys and small values side by side, so that a look-up reads one cache line.
+// Open addressing. Short keys and small values are together, so that a look-up reads one cache line.
 template <class Key, class Value>
 class ShortTable {
  public:
@@ -114,11 +114,11 @@ class ShortTable {
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot); }
 
-  // The most memory this takes while so many more keys are added.
+  // The peak memory in bytes while `more` keys are added.
   size_t peak(size_t more) const { return peak_slots(slots_.size(), size_ + more) * sizeof(Slot); }
   void prefetch(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
 
-  // The value of a key, or null.
+  // Returns the value of a key, or null.
   HF_SGPE_INLINE Value* find(uint64_t hash, const Key& key) {
     for (size_t i = hash & mask();; i = (i + 1) & mask()) {
       if (slots_[i].key == key) return &slots_[i].value;
@@ -126,7 +126,7 @@ class ShortTable {
     }
   }
 
-  // Adds a key that is not in the table. Moves the other values.
+  // Adds a new key. Other values move.
   Value& insert(uint64_t hash, const Key& key, uint64_t seed) {
     if (++size_ * 2 > slots_.size()) {
       std::vector<Slot> old(slots_.size() * 2);
@@ -145,7 +145,7 @@ class ShortTable {
     size_ = 0;
   }
 
-  // Calls function(bytes, size, value) for each.
+  // Calls function(bytes, size, value) for each key.
   template <class Function>
   void each(Function&& function) const {
     for (const Slot& slot : slots_)
@@ -169,7 +169,7 @@ class ShortTable {
 };
 
 // Open addressing over records in one array: {key length, payload length, payload, key}, each padded to 8 bytes. A look-up
-// reads two cache lines, both of which can be prefetched.
+// reads two cache lines. Both can be prefetched.
 class WordTable {
  public:
   WordTable() : slots_(1024) {}
@@ -184,7 +184,7 @@ class WordTable {
   size_t size() const { return size_; }
   size_t bytes() const { return slots_.size() * sizeof(Slot) + arena_.capacity() * 8; }
 
-  // The most memory this takes while so many more keys, of so many bytes in all, are added with payloads of 8 bytes.
+  // The peak memory in bytes while `more` keys, of `key_bytes` in total, are added with payloads of 8 bytes.
   size_t peak(size_t more, size_t key_bytes) const {
     const size_t arena = arena_.size() * 8 + key_bytes + more * (sizeof(Record) + 16), room = arena_.capacity() * 8;
     return peak_slots(slots_.size(), size_ + more) * sizeof(Slot) + (arena <= room ? room : room + 2 * arena);
@@ -192,13 +192,13 @@ class WordTable {
 
   void prefetch_slot(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
 
-  // Prefetches the record that the slot of `hash` leads to, which need not be the right one.
+  // Prefetches the record of the first slot of `hash`, which is usually the right one.
   void prefetch_record(uint64_t hash) const {
     const Slot& slot = slots_[hash & mask()];
     if (slot.place) prefetch_line(&arena_[slot.place - 1]);
   }
 
-  // The record of a key, or null.
+  // Returns the record of a key, or null.
   Record* find(uint64_t hash, const uint8_t* key, size_t n) {
     for (size_t i = hash & mask();; i = (i + 1) & mask()) {
       const Slot& slot = slots_[i];
@@ -209,7 +209,7 @@ class WordTable {
     }
   }
 
-  // Adds a key that is not in the table. Moves the other records.
+  // Adds a new key. Other records move.
   Record* insert(uint64_t hash, const uint8_t* key, size_t n, size_t payload_size) {
     if ((size_ + 1) * 2 > slots_.size()) grow();
     const size_t place = arena_.size();
@@ -238,7 +238,7 @@ class WordTable {
 
  private:
   struct Slot {
-    uint64_t place = 0;  // in arena_, plus one; 0: empty
+    uint64_t place = 0;  // index in arena_ plus one; 0: empty
     uint32_t hash = 0;
     uint32_t low = 0;
   };

@@ -1,4 +1,4 @@
-// Text: a view of characters, and the same as UTF-8, copied only where it is not ASCII.
+// Text: a view of characters, and its UTF-8, which is a copy only if the text is not ASCII.
 
 #pragma once
 
@@ -25,7 +25,7 @@ inline uint32_t load4(const uint8_t* p) {
   return value;
 }
 
-// A buffer whose bytes are not cleared when it grows.
+// A buffer that grows without clearing the new bytes.
 class Scratch {
  public:
   uint8_t* reserve(size_t size) {
@@ -50,7 +50,7 @@ class Scratch {
 struct Utf8 {
   const uint8_t* data;
   size_t size;
-  bool plain;  // without surrogates and, if that was checked, unchanged by NFC
+  bool plain;  // without surrogates and, if checked, unchanged by NFC
 };
 
 // Decodes one character of well-formed UTF-8 and moves past it.
@@ -69,16 +69,16 @@ HF_SGPE_INLINE uint32_t decode(const uint8_t*& p) {
   return p += 4, point;
 }
 
-// A view of characters that take one, two or four bytes each. They must outlive it.
+// A view of characters of one, two or four bytes each. They must outlive it.
 class Text {
  public:
-  // `width`: bytes of each character. `ascii`: whether all of them are below U+0080.
+  // `width`: bytes per character. `ascii`: whether all characters are below U+0080.
   Text(const void* characters, size_t length, int width, bool ascii)
       : characters_(characters), length_(length), width_(width), ascii_(ascii) {}
 
   size_t length() const { return length_; }
 
-  // Calls `function` with a pointer to the characters, of the type that has their width.
+  // Calls `function` with a pointer to the characters, of the type for their width.
   template <class Function>
   auto visit(Function&& function) const {
     switch (width_) {
@@ -101,9 +101,9 @@ class Text {
            visit([&](const auto* characters) { return std::any_of(characters, characters + length_, is_surrogate); });
   }
 
-  // Calls emit(start, end) for each stretch that NFC might change; a text with surrogates is one stretch. It begins with a
-  // character that NFC never changes because of what stands before it, and ends before another such character, so each
-  // stretch can be normalized by itself.
+  // Calls emit(start, end) for each span that NFC might change; a text with surrogates is a single span. A span begins with a
+  // character that NFC never changes because of earlier characters, and ends before another one, so that each span can be
+  // normalized separately.
   template <class Emit>
   void nfc_spans(Emit&& emit) const {
     if (ascii_) return;
@@ -135,7 +135,7 @@ class Text {
   bool ascii_;
 };
 
-// The code points of well-formed UTF-8, put into `points`.
+// Decodes well-formed UTF-8 into `points`.
 inline void decode_all(const uint8_t* data, size_t size, std::vector<uint32_t>& points) {
   points.clear();
   for (const uint8_t* p = data; p < data + size;) points.push_back(decode(p));

@@ -14,22 +14,22 @@
 
 namespace hf_sgpe {
 
-// Neighbouring texts, which one thread encodes one after another.
+// Consecutive texts, which one thread encodes in order.
 struct Part {
   size_t first, last;  // texts first to last - 1
-  size_t thread = 0, start = 0, size = 0;  // where its ids are among those of the thread
-  std::vector<std::pair<size_t, bool>> texts = {};  // number of ids, and false for a text that was left out
+  size_t thread = 0, start = 0, size = 0;  // the place of its ids among those of the thread
+  std::vector<std::pair<size_t, bool>> texts = {};  // number of ids, and false for a text that is left out
 };
 
 struct Batch {
   std::vector<Part> parts;
   std::vector<Ids> ids;  // of each thread
   size_t size;     // number of texts
-  size_t threads;  // as many as have work to do
+  size_t threads;  // number of threads with work
 
   Batch(const std::vector<Text>& texts, size_t most_threads) : size(texts.size()) {
     for (size_t i = 0, characters = 0; i < size; ++i) {
-      // One thread needs no parts.
+      // With one thread, everything is one part.
       if (i == 0 || (most_threads > 1 && characters >= kPart)) parts.push_back({i, i}), characters = 0;
       parts.back().last = i + 1;
       characters += texts[i].length();
@@ -38,14 +38,14 @@ struct Batch {
     ids.resize(threads);
   }
 
-  // All ids one after another, where those of each text end, and which texts were left out.
+  // All ids joined, the end of the ids of each text, and the indices of texts that are left out.
   struct Joined {
     Ids ids;
     std::vector<int64_t> ends;
     std::vector<size_t> left_out;
   };
 
-  // Takes the ids if there is one part.
+  // Moves the ids if there is one part.
   Joined join(size_t most_threads) {
     Joined joined;
     std::vector<size_t> starts;
@@ -66,7 +66,7 @@ struct Batch {
       std::swap(joined.ids, ids[0]);
       return joined;
     }
-    // Touching new memory costs as much as copying into it, so the threads share that too.
+    // The first use of new memory costs as much as copying into it, so the threads share it, too.
     Id* const out = joined.ids.room(total);
     joined.ids.grown(total);
     in_parallel(parts.size(), most_threads, [&](size_t, size_t i) {
@@ -82,14 +82,14 @@ struct Batch {
 
 class TextEncoder {
  public:
-  // `scanner` may be null, and then only words can be encoded. It must outlive the encoder.
+  // `scanner` must outlive the encoder. If it is null, only words can be encoded.
   TextEncoder(Encoder words, const Scanner* scanner) : words_(std::move(words)), scanner_(scanner) {}
 
   void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
   const Encoder& words() const { return words_; }
 
-  // Appends the ids of a text. If it has surrogates, NFC might change it (checked if `nfc`) or it contains a special token
-  // (checked if `find_special`), the text is left out: nothing is appended, and the result is false.
+  // Appends the ids of a text. Appends nothing and returns false if the text has surrogates, if NFC might change it (checked
+  // if `nfc`), or if it contains a special token (checked if `find_special`).
   bool text(const Text& text, bool nfc, bool find_special, Memory& memory, Ids& ids) const {
     if (!scanner_) throw std::logic_error("this encoder has no scanner");
     const Utf8 utf8 = text.utf8(memory.scratch, nfc);
@@ -98,7 +98,7 @@ class TextEncoder {
     return true;
   }
 
-  // Fills a batch that was made of these texts. `memory_of` gives the Memory of each of the batch's threads.
+  // Fills a batch of these texts. `memory_of` returns the Memory of each thread of the batch.
   template <class MemoryOf>
   void batch(const std::vector<Text>& texts, bool nfc, bool find_special, Batch& batch, MemoryOf&& memory_of) const {
     in_parallel(batch.parts.size(), batch.threads, [&](size_t thread, size_t i) {
@@ -106,7 +106,7 @@ class TextEncoder {
       size_t characters = 0;
       for (size_t place = part.first; place < part.last; ++place) characters += texts[place].length();
       Ids& ids = batch.ids[thread];
-      ids.room(characters / 3);  // about as many as there will be
+      ids.room(characters / 3);  // an estimate of their number
       part.thread = thread;
       part.start = ids.size();
       for (size_t place = part.first; place < part.last; ++place) {

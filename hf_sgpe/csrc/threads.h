@@ -1,4 +1,4 @@
-// in_parallel: a loop shared out among threads.
+// in_parallel: a loop on several threads.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace hf_sgpe {
 
-// Calls work(thread, i) for every i below n, on up to `threads` threads. Throws the first exception of any of them.
+// Calls work(thread, i) for every i below n, on up to `threads` threads. Throws the first exception of any thread.
 template <class Work>
 void in_parallel(size_t n, size_t threads, Work&& work) {
   std::atomic<size_t> next{0};
@@ -28,7 +28,7 @@ void in_parallel(size_t n, size_t threads, Work&& work) {
   try {
     for (size_t thread = 1; thread < std::min(threads, n); ++thread) others.emplace_back(loop, thread);
   } catch (...) {
-    // The system allows no more threads: those that were started do all the work.
+    // If the system allows no more threads, the existing threads do all the work.
   }
   loop(0);
   for (std::thread& thread : others) thread.join();

@@ -1,11 +1,12 @@
 // Trainer: words with counts → merges, as bpe/trainer.py specifies it.
 //
-// All symbols are in one array. Every pair that is frequent enough to be merged soon keeps a list of the places where it
-// occurs. All of them appear in the step that makes the younger of its two tokens, and from then on its count only falls, so
-// a list is written once, and each place is checked when it is read. A merge takes time proportional to the places of its
-// pair, and all merges together at most to the number of symbols, whatever the words look like; choosing the next pair takes
-// logarithmic time. When no pair is left that is frequent enough, less is enough, and all pairs are counted anew. That takes
-// time proportional to the symbols that are left, but only a few times, and most pairs are too rare to be ever kept in memory.
+// All symbols are in one array. Each pair above a threshold of frequency has a list of the places where it occurs. All places
+// of a pair appear in the step that makes the newer of its two tokens, and later its count only falls. So a list is written
+// once, and each place is checked when it is read. The time of a merge is proportional to the number of places of its pair,
+// and the time of all merges together at most to the number of symbols, for any words. The choice of the next pair takes
+// logarithmic time. When no pair above the threshold is left, the threshold is lowered and all pairs are counted again. That
+// takes time proportional to the number of symbols left, but happens only a few times, and most pairs stay too rare to be in
+// memory.
 //
 // learn_in_parity does the same for several languages, each with its own words, as bpe/parity.py specifies it.
 
@@ -25,7 +26,7 @@
 
 namespace hf_sgpe {
 
-// Which of several pairs with the same count is merged first.
+// The order of pairs with the same count.
 enum class TieBreak { kSmallestPairId, kGreatestPairId, kGreatestPairBytes };
 
 inline TieBreak tie_break_of(const std::string& name) {
@@ -37,23 +38,23 @@ inline TieBreak tie_break_of(const std::string& name) {
 
 class Trainer {
  public:
-  // `tokens`: the bytes of every token that the words use, by id. `counts`: how often each word occurs; they must outlive this.
+  // `tokens`: the bytes of each token in the words, by id. `counts`: the count of each word; must outlive the trainer.
   Trainer(std::vector<std::string> tokens, TieBreak tie_break, std::span<const int64_t> counts)
       : tokens_(std::move(tokens)), tie_break_(tie_break), counts_(counts), lengths_(tokens_.size(), 1) {
     if (counts.size() >= kMostWords) throw std::length_error("more than 1.6 billion words: train on fewer words");
     symbols_.push_back(INT32_MIN);
   }
 
-  // Makes room for words of so many symbols together.
+  // Reserves memory for words with `symbols` symbols in total.
   void reserve(size_t symbols) { symbols_.reserve(symbols + counts_.size() + 1); }
 
-  // The next word. Symbol is any integer type.
+  // Adds the next word. Symbol is any integer type.
   template <class Symbol>
   void add_word(const Symbol* ids, size_t n) {
     const size_t word = words_++;
     const int64_t count = counts_[word];
     if (n == 0 || count <= 0) return;
-    // No pair can have a greater count than this sum.
+    // No pair can have a count above this sum.
     if (count > (kMostSymbols - total_) / static_cast<int64_t>(n))
       throw std::length_error("counts of more than 2**62 symbols: train on smaller counts");
     total_ += count * static_cast<int64_t>(n);
@@ -70,7 +71,7 @@ class Trainer {
 
   using OnMerge = std::function<void(Id, Id, Id, int64_t)>;  // new id, left, right, count
 
-  // `merged`: merges learned earlier, which are applied first and are not returned again.
+  // `merged`: merges of an earlier training, which are applied first and not returned.
   std::vector<std::pair<Id, Id>> learn(const std::vector<std::pair<Id, Id>>& merged, size_t num_merges, int64_t min_frequency,
                                        const OnMerge& on_merge) {
     start(min_frequency, /*any=*/!merged.empty());
@@ -92,8 +93,8 @@ class Trainer {
     return merges;
   }
 
-  // The same step by step. Pairs that occur less often than min_frequency are lost. `any`: merges may be chosen elsewhere, so
-  // that no other pair is too rare.
+  // The same step by step. Pairs rarer than min_frequency are lost. `any`: other code may choose the merges, so all other
+  // pairs are kept.
   void start(int64_t min_frequency, bool any) {
     least_ = std::max<int64_t>(min_frequency, 1);
     enough_ = any ? least_ : INT64_MAX;
@@ -102,47 +103,47 @@ class Trainer {
 
   struct Candidate {
     Id left, right;
-    int64_t count;  // 0: there is none
+    int64_t count;  // 0: no pair
   };
-  // The next pair that `learn` would merge; it has to be applied before the next is asked for.
+  // The next pair that `learn` would merge. Apply it before the next call.
   Candidate next() {
     const uint32_t best = take_best();
     return best == kEnd ? Candidate{-1, -1, 0} : Candidate{pairs_[best].left, pairs_[best].right, pairs_[best].count};
   }
 
-  // Merges a pair wherever it occurs, which may be nowhere, and returns how many symbols fewer there are, weighted.
+  // Merges all occurrences of a pair, if there are any, and returns the weighted number of symbols that this saves.
   int64_t apply(Id left, Id right) {
     if (const uint32_t* const known = index_.find(left, right)) return merge(*known);
     add_token(left, right);
     return 0;
   }
 
-  // How many symbols there were before any merge, weighted.
+  // The weighted number of symbols before all merges.
   int64_t symbols() const { return total_; }
 
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
   static constexpr int64_t kMostSymbols = int64_t{1} << 62;
   static constexpr size_t kLongest = size_t{1} << 29, kMostWords = 3 * kLongest;
-  static constexpr Id kEndsBelow = -static_cast<Id>(kLongest);  // what is less in symbols_ ends a word
+  static constexpr Id kEndsBelow = -static_cast<Id>(kLongest);  // a smaller number in symbols_ ends a word
   static constexpr size_t kShort = 64, kAhead = 8;
-  static constexpr int64_t kStep = 8;  // by what pairs may be rarer the next time they are counted
+  static constexpr int64_t kStep = 8;  // the divisor of the threshold for the next count
 
   struct Pair {
     Id left, right;
     int64_t count;
     std::vector<uint32_t> places;
   };
-  struct Job {  // a pair in the heap; its count may be out of date, but never too low
+  struct Job {  // a pair in the heap; its count may be outdated, but never too low
     int64_t count;
     uint32_t pair;
   };
-  struct Neighbour {  // what one merge does to the pairs with one neighbouring token
+  struct Neighbour {  // the effect of a merge on the pairs with one neighbouring token
     int64_t weight = 0;
     uint32_t births = 0;
     uint32_t pair = kEnd;
   };
-  // An array that gives back the memory of what is cut off its end, where a std::vector would first copy the rest.
+  // An array that frees memory when it shrinks. A std::vector would first copy the rest.
   class Symbols {
    public:
     size_t size() const { return size_; }
@@ -170,7 +171,7 @@ class Trainer {
     size_t size_ = 0, capacity_ = 0;
   };
 
-  // Pair of ids → a value.
+  // Pair of ids → value.
   template <class Value>
   class PairTable {
    public:
@@ -223,7 +224,7 @@ class Trainer {
     return index;
   }
 
-  // The number of the word that a place is in. Those that begin far from an end look for it among the ends of long words.
+  // The number of the word at a place. If the end of the word is far, it is found among the ends of long words.
   uint32_t word_of(size_t place) const {
     const size_t near = place + kShort;
     while (place < near && symbols_[place] >= kEndsBelow) ++place;
@@ -231,7 +232,7 @@ class Trainer {
     return static_cast<uint32_t>(symbols_[place] - static_cast<int64_t>(INT32_MIN));
   }
 
-  // Moves symbols together. From now on each is as long as those that words began with.
+  // Moves symbols together, without gaps. Each symbol then takes one place.
   void compact() {
     size_t kept = 1;
     long_ends_.clear();
@@ -248,7 +249,7 @@ class Trainer {
     lengths_.assign(tokens_.size(), 1);
   }
 
-  // Calls function(place, weight) for every pair, after `compact`.
+  // Calls function(place, weight) for each pair. Requires `compact`.
   template <class Function>
   void each_pair(Function&& function) const {
     for (size_t place = 1; place < symbols_.size(); place += 2) {
@@ -257,7 +258,7 @@ class Trainer {
     }
   }
 
-  // Counts all pairs, and lists the places of those that are frequent enough now.
+  // Counts all pairs, lowers the threshold, and lists the places of the pairs above it.
   void count_pairs() {
     compact();
     pairs_.clear();
@@ -292,7 +293,7 @@ class Trainer {
     threshold_ = INT64_MAX;
   }
 
-  // Whether a is merged after b.
+  // Whether `a` is merged after `b`.
   bool later(const Job& a, const Job& b) const {
     if (a.count != b.count) return a.count < b.count;
     const Pair &p = pairs_[a.pair], &q = pairs_[b.pair];
@@ -304,8 +305,8 @@ class Trainer {
     return tie_break_ == TieBreak::kGreatestPairId ? !greater && a.pair != b.pair : greater;
   }
 
-  // The next pair to merge, or kEnd. The heap holds only pairs whose count reaches a threshold, which is lowered when the
-  // heap is empty: many pairs never enter it.
+  // The next pair to merge, or kEnd. The heap has only pairs whose count reaches a threshold, which is lowered when the heap
+  // is empty. Many pairs never enter it.
   uint32_t take_best() {
     const auto order = [this](const Job& a, const Job& b) { return later(a, b); };
     for (;;) {
@@ -342,14 +343,14 @@ class Trainer {
     return new_id;
   }
 
-  // Returns how many symbols fewer there are, weighted.
+  // Returns the weighted number of symbols that the merge saves.
   int64_t merge(uint32_t merged) {
     const Pair pair = std::move(pairs_[merged]);
     const std::vector<uint32_t>& places = pair.places;
     const Id new_id = add_token(pair.left, pair.right);
     const uint32_t left_length = lengths_[pair.left], length = lengths_[new_id];
     int64_t fewer = 0;
-    // Places are fetched some steps ahead, and then their words' counts.
+    // Prefetch places some steps ahead, and then the counts of their words.
     uint32_t words[kAhead] = {};
     for (size_t i = 0; i < places.size() + kAhead; ++i) {
       if (i + kAhead < places.size()) prefetch_line(&symbols_[places[i + kAhead]]);
@@ -368,7 +369,7 @@ class Trainer {
       }
       if (i < places.size() && symbols_[places[i]] == pair.left) prefetch_line(&counts_[word = word_of(places[i])]);
     }
-    // The old pairs lose what the new ones gain; a pair may appear and lose within the same merge.
+    // The old pairs lose the weight that new pairs gain. A pair may appear and lose weight in the same merge.
     settle(left_, before_, [&](Id id) { return std::pair{id, new_id}; });
     settle(right_, after_, [&](Id id) { return std::pair{new_id, id}; });
     if (!born_.empty()) list_places(places, new_id);
@@ -383,7 +384,7 @@ class Trainer {
     return fewer;
   }
 
-  // The place of the symbol before another one, or 0 if a word begins there.
+  // The place of the symbol before `place`, or 0 at the start of a word.
   uint32_t before(uint32_t place) const {
     const Id last = symbols_[place - 1];
     return last >= 0 ? place - 1 : last >= kEndsBelow ? place + static_cast<uint32_t>(last) : 0;
@@ -395,7 +396,7 @@ class Trainer {
     neighbour.weight += weight;
   }
 
-  // Adds the pairs that appeared on one side, if they are frequent enough.
+  // Adds the new pairs on one side, if they are above the threshold.
   template <class PairOf>
   void settle(std::vector<Neighbour>& neighbours, const std::vector<Id>& touched, PairOf&& pair_of) {
     for (const Id id : touched) {
@@ -408,7 +409,7 @@ class Trainer {
     }
   }
 
-  // Lists the places of the pairs that appeared with a new token. Those of a pair of two such are met from its right.
+  // Lists the places of the new pairs with a new token. A pair of two new tokens is found from its right token.
   void list_places(const std::vector<uint32_t>& places, Id new_id) {
     const auto list = [this](const Neighbour& neighbour, uint32_t place) {
       if (neighbour.pair != kEnd) pairs_[neighbour.pair].places.push_back(place);
@@ -440,8 +441,8 @@ class Trainer {
   std::span<const int64_t> counts_;  // by word
   size_t words_ = 0;
   int64_t least_ = 1, enough_ = INT64_MAX, threshold_ = INT64_MAX, total_ = 0;
-  // The symbols of all words, each in as many places as it has symbols that a word began with: its id, then what is negative.
-  // Before the first word and after each is the number of the word, which is added to the smallest number there is.
+  // The symbols of all words. A symbol takes one place for each original symbol in it: its id, then negative numbers. After
+  // each word, and before the first, is INT32_MIN plus the number of the word.
   Symbols symbols_;
   std::vector<uint32_t> lengths_;  // by token
   std::vector<uint32_t> long_ends_;
@@ -449,12 +450,12 @@ class Trainer {
   PairTable<uint32_t> index_;
   std::vector<Job> heap_;
   std::vector<Neighbour> left_, right_;  // by token
-  std::vector<Id> before_, after_;       // those that a merge has met
+  std::vector<Id> before_, after_;       // the neighbours in the current merge
   std::vector<uint32_t> born_;
 };
 
-// Merges for several languages: each is the pair that the language whose held-out text has the most tokens would merge next.
-// A language drops out when it has no pair left that is frequent enough; where all have, learning ends.
+// Merges for several languages. Each merge is the next one of the language whose held-out text has the most tokens. A language
+// drops out when no frequent pair is left, and training ends when all languages have dropped out.
 inline std::vector<std::pair<Id, Id>> learn_in_parity(std::vector<Trainer>& languages, std::vector<Trainer>& held_out,
                                                       size_t num_merges, int64_t min_frequency, const Trainer::OnMerge& on_merge,
                                                       Id next_id) {

@@ -1,4 +1,4 @@
-// to_utf8: characters of one, two or four bytes each → UTF-8, and whether the text is one that needs no more care.
+// to_utf8: characters of one, two or four bytes each → UTF-8, and whether the text is plain.
 
 #pragma once
 
@@ -33,13 +33,13 @@ inline bool is_surrogate(uint32_t point) { return point >= 0xD800 && point < 0xE
 
 struct Converted {
   uint8_t* end;
-  bool plain;  // without surrogates and, if that was checked, unchanged by NFC
+  bool plain;  // without surrogates and, if checked, unchanged by NFC
 };
 
-// How many bytes may be written beyond the end of the UTF-8.
+// The number of bytes that may be written after the end of the UTF-8.
 constexpr size_t kUtf8Slack = 32;
 
-// Whether the characters from `first` on, of which `role_before` tells what stands before them, are plain.
+// Whether the characters first to last - 1 are plain. `role_before`: the role of the character before them.
 template <class Character>
 HF_SGPE_INLINE bool are_plain(const Character* text, size_t first, size_t last, bool check_nfc, unsigned& role_before) {
   if constexpr (sizeof(Character) == 1) return true;  // Latin-1 has neither surrogates nor characters that NFC touches
@@ -56,7 +56,7 @@ HF_SGPE_INLINE bool are_plain(const Character* text, size_t first, size_t last, 
   return true;
 }
 
-// Appends the characters from `first` on one by one.
+// Appends the characters one by one, from `first` on.
 template <class Character>
 HF_SGPE_INLINE void append(const Character* text, size_t first, size_t last, bool check_nfc, unsigned& role_before,
                            Converted& to) {
@@ -75,7 +75,7 @@ Converted to_utf8_portably(const Character* text, size_t n, uint8_t* out, bool c
 }
 
 #if HF_SGPE_AVX2 || HF_SGPE_NEON
-// For four characters, two bits each that say how long they are: which bytes of three for each to keep.
+// For the lengths of four characters, two bits each: the bytes to keep of three for each character.
 struct Packing {
   alignas(16) uint8_t shuffles[256][16];
   uint8_t sizes[256];
@@ -109,7 +109,7 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_vectors(const Character* text, size_t n
     return _mm_load_si128(reinterpret_cast<const __m128i*>(kPacking.shuffles[key]));
   };
   while (i + 8 <= n) {
-    // Most characters of most texts are ASCII, of two bytes each.
+    // In most texts, most characters are ASCII in two bytes each.
     if constexpr (sizeof(Character) == 2) {
       for (; i + 32 <= n; i += 32, to.end += 32) {
         const __m256i low = load(text + i), high = load(text + i + 16);
@@ -219,7 +219,7 @@ Converted to_utf8_by_vectors(const Character* text, size_t n, uint8_t* out, bool
 }
 #endif
 
-// The UTF-8 of `text`, written to `out`, where there is room for it and kUtf8Slack more.
+// Writes the UTF-8 of `text` to `out`, which has room for kUtf8Slack bytes more.
 template <class Character>
 Converted to_utf8(const Character* text, size_t n, uint8_t* out, bool check_nfc) {
 #if HF_SGPE_AVX2 || HF_SGPE_NEON

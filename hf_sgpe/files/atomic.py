@@ -1,7 +1,7 @@
-"""Atomic writes: files are written under a temporary name and then renamed, so a failure leaves nothing half-written.
+"""Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-A process locks the temporary files it writes by a file next to them, and the lock ends with the process. The next process
-that writes into the same folder removes temporary files whose lock is free, which a killed process left behind.
+For each temporary file, the process holds a lock file in the same folder, and the lock ends with the process. The next
+process that writes into the folder removes temporary files whose lock is free, because their process was killed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SUFFIX = ".hf_sgpe"
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary folder; its files move into ``directory`` when the block succeeds, each by one rename.
+    """Yield a temporary folder, whose files move into ``directory`` when the block succeeds, each by one rename.
 
-    ``directory`` is created if it does not exist; other files in it stay. After a failure nothing is left behind.
+    ``directory`` is created if it does not exist. Other files in it stay. After a failure, nothing new is left.
 
     Raises:
         NotADirectoryError: ``directory`` is a file.
@@ -32,7 +32,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(directory)
     _check_folder(target)
     with _errors_name(target), parents_of(target):
-        # A rename is atomic only within a file system, so the temporary folder is inside the target, or beside a new one.
+        # A rename is atomic only within a file system, so the temporary folder is in the target, or next to a new target.
         place = target if target.is_dir() else target.parent
         _remove_leftovers(target.parent)
         with _temporary(place, target.name, _make_folder) as temporary:
@@ -52,7 +52,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path; it becomes ``path`` when the block succeeds and is removed otherwise.
+    """Yield a temporary path, which is renamed to ``path`` when the block succeeds and removed otherwise.
 
     If ``path`` is a link, its target is replaced and the link stays.
 
@@ -76,7 +76,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary folder next to ``path``, for data that does not fit into memory; it is removed after the block.
+    """Yield a temporary folder next to ``path``, for data that does not fit into memory. It is removed after the block.
 
     Raises:
         OSError: as for `check_file`.
@@ -87,10 +87,10 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def parents_of(target: Path) -> Iterator[None]:
-    """Create the folders above ``target``; those that it created are removed if the block fails, unless they hold something.
+    """Create the folders above ``target``. If the block fails, the new folders are removed unless they contain files.
 
     Raises:
-        OSError: one of them is a file, or cannot be created.
+        OSError: a folder cannot be created, or its path is a file.
     """
     _folder_above(target)
     created = [parent for parent in target.parents if not parent.exists()]
@@ -99,7 +99,7 @@ def parents_of(target: Path) -> Iterator[None]:
         yield
     except BaseException:
         for parent in created:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # it is not empty
                 parent.rmdir()
         raise
 
@@ -112,7 +112,7 @@ def release(lock: BaseFileLock) -> None:
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Check, without changing anything, that files called ``names`` can be written into ``directory``.
+    """Check, without changes to the disk, that the files ``names`` can be written into ``directory``.
 
     Raises:
         OSError: one of the names is a folder or a device, or there is no permission to write.
@@ -132,10 +132,10 @@ def _check_folder(target: Path) -> None:
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Check, without changing anything, that ``path`` can be written as a file.
+    """Check, without changes to the disk, that ``path`` can be written as a file.
 
     Raises:
-        OSError: it is a folder or a device, one of its parents is a file, or there is no permission to write.
+        OSError: ``path`` is a folder or a device, one of its parents is a file, or there is no permission to write.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -176,14 +176,14 @@ def _next_to(path: str | os.PathLike[str], make: Callable[[Path], None]) -> Iter
 
 @contextmanager
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Give a locked temporary file or folder in ``place``, named after ``name``; it is removed after the block."""
+    """Yield a locked temporary file or folder in ``place``, named after ``name``. It is removed after the block."""
     from filelock import FileLock
 
     _remove_leftovers(place)
     path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
     lock = FileLock(f"{path}.lock")
     try:
-        with suppress(OSError, NotImplementedError):  # a file system without locks, where leftovers stay
+        with suppress(OSError, NotImplementedError):  # without locks on the file system, leftovers stay
             lock.acquire(timeout=0)
         make(path)
         yield path
@@ -193,7 +193,7 @@ def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator
 
 
 def _make_folder(path: Path) -> None:
-    # On Windows a folder for its owner alone would keep its files so when they move to their place.
+    # On Windows, files would keep the owner-only permission of this folder after they move.
     path.mkdir() if os.name == "nt" else path.mkdir(0o700)
 
 
@@ -203,7 +203,7 @@ def _remove_leftovers(place: Path) -> None:
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):
         lock = FileLock(file)
-        with suppress(OSError, NotImplementedError):  # another process is writing it, or we may not remove it
+        with suppress(OSError, NotImplementedError):  # another process is writing it, or there is no permission
             lock.acquire(timeout=0)
             _remove(file.with_suffix(""))
             release(lock)

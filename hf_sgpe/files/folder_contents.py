@@ -1,4 +1,4 @@
-"""What the files in a folder, or in a repository on the Hub, are: a model, a tokenizer, or a form that is not read here."""
+"""Recognition of the files in a folder or a Hub repository: a model, a tokenizer, or an unsupported format."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def model_file(folder: Path) -> str | None:
-    """Return the name of a file that belongs to a model in a folder, weights before ``config.json``; None without one."""
+    """Return the name of a file of a model in a folder, weights before ``config.json``; None without a model."""
     files = (file.name for names in _MODEL_FILES for file in sorted(folder.glob(names)))
     return next(files, None)
 
 
 def tokenizer_file(folder: Path) -> str | None:
-    """Return the name of a file that belongs to a tokenizer in a folder, ``tokenizer.json`` first; None without one."""
+    """Return the name of a file of a tokenizer in a folder, ``tokenizer.json`` first; None without a tokenizer."""
     return next((name for name in _TOKENIZER_FILES if (folder / name).is_file()), None)
 
 
 def tokens_in(file: Path) -> int | None:
-    """Return the number of tokens in a ``tokenizer.json`` of any kind; None if it cannot be read."""
+    """Return the number of tokens in any ``tokenizer.json``; None if it cannot be read."""
     try:
         content = read_json(file)
         added = {token["content"] for token in content.get("added_tokens") or ()}
@@ -38,12 +38,15 @@ def tokens_in(file: Path) -> int | None:
 
 
 def why_no_tokenizer(names: Iterable[str], where: str, *, is_here: bool) -> str:
-    """Return what there is where there is no ``tokenizer.json``, and what to do; an empty text if nothing is recognised.
+    """Return the other tokenizer files of a place without ``tokenizer.json``, with a remedy, as the end of a message.
 
     Args:
         names: Names of the files.
         where: The folder, or ``user/name`` of the repository.
-        is_here: It is a folder.
+        is_here: Whether ``where`` is a folder.
+
+    Returns:
+        The end of a message, or an empty string if nothing is recognised.
     """
     files = set(names)
     folder = where if is_here else where.rpartition("/")[2]
@@ -62,7 +65,7 @@ def why_no_tokenizer(names: Iterable[str], where: str, *, is_here: bool) -> str:
     save = f"AutoTokenizer.from_pretrained({where!r}).save_pretrained({f'{folder}-hf'!r})"
     line = f'python -c "from transformers import AutoTokenizer; {save}"'
     if "tekken.json" in files:
-        return f", but Mistral's tekken.json: transformers 5 writes the other by {line}"
+        return f", but Mistral's tekken.json: convert it with transformers 5: {line}"
     if "tokenizer.model" in files:
         measure = f"to measure it, pip install sentencepiece, then {line}"
         return f", but SentencePiece's tokenizer.model, which cannot be extended: {measure}"
@@ -70,7 +73,7 @@ def why_no_tokenizer(names: Iterable[str], where: str, *, is_here: bool) -> str:
 
 
 def why_no_model(folder: Path) -> str:
-    """Return what a folder holds in place of a model, and what to do; an empty text if nothing is recognised."""
+    """Return the reason why a folder has no model, with a remedy, as the end of a message, or an empty string."""
     return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
 
 

@@ -1,4 +1,4 @@
-"""Downloads from the Hugging Face Hub, and one-line errors for what goes wrong there."""
+"""Downloads from the Hugging Face Hub, with one-line errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hf_sgpe.errors import SGPEError
 
 
 class HubUnreachableError(SGPEError):
-    """The Hub did not answer: no network, a server that is down for now, or offline mode."""
+    """The Hub without an answer: no network, a temporary failure of the server, or offline mode."""
 
 
 class NoSuchFileError(SGPEError):
-    """A repository without the file that was asked for."""
+    """A repository without the requested file."""
 
 
-# The client itself retries each request for half a minute; with our waits in between, this takes about four minutes.
+# The client retries each request for half a minute. With the waits between the tries, this takes about four minutes.
 _TRIES = 6
 _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
 
@@ -31,7 +31,7 @@ def split_name(name: str) -> tuple[str, str | None]:
     (('user/name', 'v1'), ('user/name', None))
 
     Raises:
-        SGPEError: nothing follows the ``@``.
+        SGPEError: there is no revision after the ``@``.
     """
     repo, at, revision = name.partition("@")
     if at and not revision:
@@ -40,10 +40,10 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 
 def check_name(name: str) -> None:
-    """Check, without asking the Hub, that ``name`` is a valid repository name: ``user/name`` or ``name``.
+    """Check, without a request to the Hub, that ``name`` is a valid repository name: ``user/name`` or ``name``.
 
     Raises:
-        SGPEError: it is not.
+        SGPEError: the name is not valid.
     """
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -60,15 +60,15 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Download a file of a model repository, or take it from the cache if it has not changed.
+    """Return the path of a file of a model repository, downloaded unless the cache has the current version.
 
     Args:
         repo: ``user/name``.
         filename: Path in the repository.
-        beside: Other files to put in the same folder, of the same commit; missing ones are skipped.
+        beside: Other files of the same commit for the same folder. Files that do not exist are skipped.
         revision: Branch, tag or commit.
         token: As for huggingface_hub; None uses the token of ``hf auth login``.
-        cache_dir: Folder to keep files in; None for the cache of huggingface_hub.
+        cache_dir: Cache folder; None for the cache of huggingface_hub.
 
     Raises:
         SGPEError: the file does not exist, or the Hub cannot be reached.
@@ -80,12 +80,12 @@ def download(
     with hub_errors(f"{name}: no such file or folder, and"):
         try:
             if not isinstance(try_to_load_from_cache(repo, filename, cache_dir=cache_dir, revision=revision), str):
-                # Fails at once without a network, where a download would retry for half a minute.
+                # Without a network this fails at once, but a download would retry for half a minute.
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision, token=token))
         except RemoteEntryNotFoundError:
             raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
-        # The cache has a folder for each commit, and what it knows of a commit, such as a missing file, stays true.
+        # The cache has a folder for each commit. A commit does not change, so the record of a missing file stays valid.
         commit = path.parents[filename.count("/")].name
         for other in beside:
             if try_to_load_from_cache(repo, other, cache_dir=cache_dir, revision=commit) is None:
@@ -94,14 +94,14 @@ def download(
                 except RemoteEntryNotFoundError:
                     continue
                 except LocalEntryNotFoundError as error:
-                    # Offline, we make do with the files in the cache; a failed connection is an error.
+                    # In offline mode, the files in the cache are enough; a failed connection is an error.
                     if not isinstance(error.__cause__, OfflineModeIsEnabled):
                         raise
     return path
 
 
 def names_in(repo: str, *, revision: str | None = None, token: bool | str | None = None) -> list[str]:
-    """Return the paths of the files in a repository; none if the Hub does not tell."""
+    """Return the paths of the files in a repository, or an empty list if the Hub does not answer."""
     from huggingface_hub import HfApi
 
     try:
@@ -112,7 +112,7 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Download the weights, configuration and tokenizer of a model, unless they are in the cache, and return their folder.
+    """Return the folder of a model's weights, configuration and tokenizer, downloaded unless they are in the cache.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
@@ -127,22 +127,22 @@ def download_model(name: str) -> Path:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=list(_MODEL_FILES)))
 
 
-# Leaves out the copies of the weights in other formats, which some repositories have.
+# Some repositories also have the weights in other formats, which are not downloaded.
 _MODEL_FILES = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin")
 
 PUBLISHED_MODEL_FILES = (
     *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
     *("preprocessor_config.json", "processor_config.json", "transplant.json", "LICENSE*", "NOTICE*"),
 )
-"""Patterns of the files of a model that are uploaded; checkpoints, settings and logs are not."""
+"""Patterns of the files of a model that are uploaded. Checkpoints, settings and logs are not uploaded."""
 
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """Turn the errors of a block that uses the Hub into an `SGPEError`, one line that begins with ``start``.
+    """Turn errors of the Hub in a block into an `SGPEError` whose message is one line that begins with ``start``.
 
     Raises:
-        SGPEError: the Hub refused something, or the connection failed.
+        SGPEError: the Hub refused a request, or the connection failed.
     """
     try:
         yield
@@ -156,7 +156,7 @@ def hub_errors(start: str) -> Iterator[None]:
 
 
 class Patience:
-    """Waits before each retry, longer every time, and gives up after several failures in a row."""
+    """A policy for retries: each wait is longer than the last, and several failures in a row are an error."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -165,7 +165,7 @@ class Patience:
         """Wait before the next try.
 
         Raises:
-            Exception: ``error`` itself, if a retry cannot help or there were too many.
+            Exception: ``error`` itself, if a retry cannot help or there were too many retries.
         """
         self._failures += 1
         if self._failures >= _TRIES or not _is_temporary(error):
@@ -173,12 +173,12 @@ class Patience:
         time.sleep(2**self._failures)
 
     def renew(self) -> None:
-        """Start the count of failures again, after a success."""
+        """Reset the count of failures after a success."""
         self._failures = 0
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Return whether the network failed, or a server is down for now."""
+    """Return whether the network or a server failed temporarily."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):
@@ -198,7 +198,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the original error, which uploads of large files and the cache wrap in others."""
+    """Return the original error, which uploads of large files and the cache wrap in other errors."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:

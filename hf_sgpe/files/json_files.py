@@ -1,4 +1,4 @@
-"""JSON files: read with errors in one line that name the file, and written whole or not at all."""
+"""JSON files: reading with one-line errors that name the file, and atomic writing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        SGPEError: the file does not hold one.
+        SGPEError: the file is not a JSON object.
         FileNotFoundError: there is no such file.
     """
     try:
@@ -24,12 +24,12 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SGPEError(f"{path}: {why_not_text(start_of(path)) or f'not valid JSON ({error})'}") from None
     if not isinstance(content, dict):
-        raise SGPEError(f"{path}: holds no JSON object")
+        raise SGPEError(f"{path}: not a JSON object")
     return content
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file, one value a line.
+    """Write a JSON object to a file, with one value a line.
 
     Raises:
         OSError: as for `hf_sgpe.files.atomic.write_text`.

@@ -1,4 +1,4 @@
-"""Folders in which a job that was broken off is continued: by one process at a time, with the settings it began with."""
+"""Folders of resumable jobs: one process at a time works in a folder, always with the same settings."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
-"""The file with the settings of the results in a folder, so that no run with other settings continues them."""
+"""The file with the settings of the results in a folder. A run with other settings must not continue the results."""
 
 LOCK_FILE = ".lock"
-"""The file in a folder that the process which writes to the folder has locked."""
+"""The file in a folder that is locked by the process that writes to the folder."""
 
 
 @contextmanager
 def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Iterator[None]:
-    """Run a block that only one process at a time runs for a folder, which exists.
+    """Lock an existing folder for the block, so that only one process at a time works in it.
 
     Args:
-        patience: Seconds to wait for another: the workers of a process that was killed are gone in a moment.
+        directory: An existing folder.
+        patience: Seconds to wait for the lock. The workers of a killed process need a moment to end.
 
     Raises:
-        BlockingIOError: another process is in such a block.
+        BlockingIOError: another process has locked the folder.
     """
     from filelock import FileLock, Timeout
 
@@ -36,7 +37,7 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
     try:
         lock.acquire(timeout=patience)
     except Timeout:
-        message = f"{directory}: another process writes to this folder: wait for it, or give another one"
+        message = f"{directory}: another process writes to this folder: wait for it, or give another folder"
         raise BlockingIOError(message) from None
     try:
         yield
@@ -50,10 +51,10 @@ def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Make sure that results which are in a folder were made with the same settings.
+    """Check that the results in a folder have the same settings.
 
     Raises:
-        SGPEError: they were made with others, which the message names.
+        SGPEError: some settings differ. The message names them.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
@@ -61,16 +62,18 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     try:
         kept = read_json(file)
     except SGPEError:
-        raise SGPEError(f"{file}: damaged: remove it, and the results beside it") from None
+        raise SGPEError(f"{file}: damaged: remove it and the results in its folder") from None
     if different := differing(settings, kept):
-        raise SGPEError(f"{folder} was begun with other settings ({', '.join(different)}): give the same, or another folder")
+        raise SGPEError(
+            f"{folder}: was started with other settings ({', '.join(different)}): use them again, or give another folder"
+        )
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a file keeps with other values: name → the value in the file, None without one.
+    """Return the settings whose values in a file differ: name → value in the file, or None if it is missing.
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}
     """
-    now = json.loads(json.dumps(dict(settings)))  # where lists and tuples are the same
+    now = json.loads(json.dumps(dict(settings)))  # as in a file, tuples become lists
     return {name: kept.get(name) for name, value in now.items() if kept.get(name) != value}

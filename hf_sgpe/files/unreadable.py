@@ -1,4 +1,4 @@
-"""What the first bytes of a file tell where it cannot be read: a Git LFS pointer, or text in UTF-16 or UTF-32."""
+"""Detection, by its first bytes, of an unreadable file: a Git LFS pointer, or text in UTF-16 or UTF-32."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from hf_sgpe.errors import SGPEError
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
-_IS_POINTER = "a Git LFS pointer, not the file itself: run git lfs pull where it was cloned"
-# The mark of UTF-32 begins with that of UTF-16.
+_IS_POINTER = "a Git LFS pointer, not the file itself: run git lfs pull in its clone"
+# UTF-32 comes first, because its mark begins with the mark of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -21,7 +21,7 @@ _MODEL_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.jinja", "*.mode
 
 
 def why_not_text(start: bytes) -> str:
-    """Return why a file that begins with these bytes is no UTF-8 text of its own, or an empty text.
+    """Return the reason why a file with these first bytes is not UTF-8 text, or an empty string.
 
     >>> why_not_text("hello".encode("utf-16"))
     'UTF-16, not UTF-8: convert it by iconv -f UTF-16 -t UTF-8'
@@ -38,7 +38,7 @@ def read_utf8(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        SGPEError: the file is not UTF-8, or a Git LFS pointer.
+        SGPEError: the file is not UTF-8, or is a Git LFS pointer.
         FileNotFoundError: there is no such file.
     """
     try:
@@ -51,12 +51,12 @@ def read_utf8(path: Path) -> str:
 
 
 def check_no_pointer(path: Path) -> None:
-    """Make sure that a file is no Git LFS pointer, or that a folder holds none in place of a model's or tokenizer's files.
+    """Check that a file, or each file of a model or a tokenizer in a folder, is not a Git LFS pointer.
 
-    Call it where something failed to load, for a message that names the cause.
+    Call it after a failed load, for a message that names the cause.
 
     Raises:
-        SGPEError: the file is one, or one in the folder is.
+        SGPEError: one of the files is a Git LFS pointer.
     """
     files = chain.from_iterable(map(path.glob, _MODEL_FILES)) if path.is_dir() else (path,)
     for file in files:
@@ -65,6 +65,6 @@ def check_no_pointer(path: Path) -> None:
 
 
 def start_of(path: Path) -> bytes:
-    """Return the first bytes of a file, as many as `why_not_text` looks at."""
+    """Return the first bytes of a file, for `why_not_text`."""
     with path.open("rb") as file:
         return file.read(len(_POINTER))

@@ -1,7 +1,6 @@
-"""Finds the file at fault when transformers cannot load a tokenizer, and says it in one line.
+"""Search for the damaged file when transformers cannot load a tokenizer, for an error in one line that names the file.
 
-Transformers and the backend pass on whatever a damaged file makes them stumble over, a KeyError, a bare Exception or a
-panic, and name no file.
+For a damaged file, transformers and its backend raise a KeyError, a bare Exception or a panic without the name of the file.
 """
 
 from __future__ import annotations
@@ -20,20 +19,21 @@ from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE, checked_length, from_content
 
-# The files that transformers reads beside a tokenizer.json.
+# Other files that transformers reads with a tokenizer.json.
 _BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")
 _MORE_TEMPLATES = "additional_chat_templates/*.jinja"
 
 
 def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
-    """Make sure that a tokenizer which was loaded can be used.
+    """Check that a loaded tokenizer can be used.
 
     Args:
-        gapless: What this package saves has no holes; some versions of the backend turn a repeated id into one.
+        gapless: Whether the ids must have no gaps, as in every file of this package. Some versions of the backend turn a
+            repeated id into a gap.
 
     Raises:
-        SGPEError: its ids, its length or the names of what it gives are damaged.
-        BaseException: whatever the backend raises where the template is.
+        SGPEError: the ids, the maximum length or the names of the model's inputs are damaged.
+        BaseException: any error of the backend for a damaged template.
     """
     checked_length(tokenizer.model_max_length)
     if not isinstance(names := tokenizer.model_input_names, (list, tuple)):
@@ -48,16 +48,19 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 
 
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
-    """Return the error that keeps transformers from loading a ``tokenizer.json`` and the files beside it, or None.
+    """Return the error that keeps transformers from loading a ``tokenizer.json`` with the other files in its folder.
 
-    The file at fault is found by trying: the tokenizer alone, then with one other file at a time.
+    The damaged file is found by trial: first the ``tokenizer.json`` alone, then with one other file at a time.
 
     Args:
-        error: What was raised, for the case that no single file is at fault.
+        error: The error of transformers, for the message if no single file is damaged.
         gapless: As for `check_loaded`.
+
+    Returns:
+        The error, which names the file; None if the tokenizer loads.
     """
     folder = tokenizer_file.parent
-    # By luck of its hashes, the backend keeps the one of two tokens with one id with which it can go on.
+    # Of two tokens with the same id, the backend keeps a random one, so loading may succeed.
     if reason := _repeated_ids(tokenizer_file) or _failure(tokenizer_file, (), gapless):
         try:
             from_content(read_json(tokenizer_file), tokenizer_file)
@@ -87,7 +90,7 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
 
 
 def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
-    """Return the error that transformers raises with only these files."""
+    """Return the error that transformers raises for only these files, or None."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in beside:

@@ -1,4 +1,4 @@
-"""The file formats of tokenizers, each as one record. The command line and the documentation list them."""
+"""The file formats of tokenizers, one record each. The command line and the documentation list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class Written(NamedTuple):
-    """The result of writing: a sentence on what is in the file and what is not, and the same as facts."""
+    """A summary of a written file: one sentence for people, and facts for ``--json``."""
 
     remark: str
     facts: Mapping[str, Any]
@@ -24,13 +24,14 @@ class Format:
     """One file format.
 
     Attributes:
-        name: As ``hf-sgpe export --format`` takes it.
-        ending: Of the names of its files; empty for a folder.
-        holds: What it can hold, in half a sentence.
-        read: Source (path, or repository) and ``read_options`` → tokenizer; None if it is only written.
-        write: Tokenizer, path and ``write_options`` → what to say of it; None if it is only read.
-        read_options: Names of keyword arguments of ``read``: what a file does not hold and must be told.
-        write_options: The same of ``write``. One called ``model`` is the folder of the model that is written with it.
+        name: The value of ``hf-sgpe export --format``.
+        ending: The ending of the file names; empty for a folder.
+        holds: The content of a file, as a short phrase.
+        read: Function: source (path or repository) and ``read_options`` → tokenizer; None for a write-only format.
+        write: Function: tokenizer, path and ``write_options`` → summary; None for a read-only format.
+        read_options: Names of the keyword arguments of ``read``: information that is not in the file.
+        write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model to write
+            with the tokenizer.
     """
 
     name: str
@@ -43,22 +44,22 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""Name → record; `add_format` adds to it."""
+"""Name → record. `add_format` adds a record."""
 
 
 def add_format(form: Format) -> None:
-    """Make a format known to ``hf-sgpe export``.
+    """Add a format to ``hf-sgpe export``.
 
     Raises:
-        SGPEError: its name is taken.
+        SGPEError: a format of the same name exists.
     """
     if form.name in FORMATS:
-        raise SGPEError(f"a format cannot be called {form.name!r}: there is one of that name")
+        raise SGPEError(f"the format {form.name!r} exists already: choose another name")
     FORMATS[form.name] = form
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file by the ending of its name; ``folder`` for everything else.
+    """Return the format of a file by the ending of its name, or ``folder`` if no ending matches.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')
@@ -99,7 +100,7 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
             left_out.append(f"{kind} tokens ({' '.join(f'{text}={id}' for text, id in ids.items()) or 'none'})")
     if tokenizer.template:
         around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
-        left_out.append(f"what goes around a text ({around})")
+        left_out.append(f"template ({around})")
     if tokenizer.normalization != "none":
         left_out.append(f"normalization ({tokenizer.normalization})")
     return Written(
@@ -126,19 +127,17 @@ def _write_gguf(
 
     exact = gguf.write(model, out, weight_type, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer) is not None
     size = out.stat().st_size
-    name, known = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
+    name, fitting = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
     if exact:
         form = tokenizer.normalization.upper()
-        only = "" if form == "NONE" else f" for text in the form {form} only, which it does not make itself"
-        but = f", but for {known.rarely}" if known and known.rarely else ""
-        own = f"llama.cpp itself gives the same ids{only}{but} (pre-tokenizer {name})"
-    elif known and name == known.name:
-        own = (
-            f"llama.cpp itself (pre-tokenizer {name}) gives other ids for {known.differs}: give it ids, as hf-sgpe chat does"
-        )
+        only = "" if form == "NONE" else f" for text that is already in {form}"
+        but = f", except for {fitting.rarely}" if fitting and fitting.rarely else ""
+        own = f"llama.cpp's own tokenizer returns the same ids{only}{but} (pre-tokenizer {name})"
     else:
+        where = f"for {fitting.differs}" if fitting and name == fitting.name else "than this tokenizer"
         own = (
-            f"llama.cpp itself (pre-tokenizer {name}) gives other ids than this tokenizer: give it ids, as hf-sgpe chat does"
+            f"llama.cpp's own tokenizer (pre-tokenizer {name}) returns other ids {where}: pass ids to llama.cpp, as "
+            "hf-sgpe chat does"
         )
     facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": tokenizer.normalization}
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
@@ -154,13 +153,15 @@ def _read_gpt2(
     from hf_sgpe.formats import gpt2_files
 
     if pattern is None:
-        raise SGPEError(f"{source}: the split pattern is not in the file: give it by --pattern")
+        raise SGPEError(f"{source}: the file has no split pattern: add --pattern NAME")
     vocab = Path(source.removesuffix("merges.txt") + "vocab.json")
-    given = special_tokens or {}
-    tokenizer = gpt2_files.read(vocab, Path(source), pattern=pattern, special_tokens=[*given], ignore_merges=ignore_merges)
+    expected_ids = special_tokens or {}
+    tokenizer = gpt2_files.read(
+        vocab, Path(source), pattern=pattern, special_tokens=[*expected_ids], ignore_merges=ignore_merges
+    )
     for token, id in tokenizer.special_tokens.items():
-        if given[token] != id:
-            raise SGPEError(f"{vocab}: has id {id} for the special token {token}, not {given[token]}")
+        if expected_ids[token] != id:
+            raise SGPEError(f"{vocab}: the special token {token} has id {id}, not {expected_ids[token]}")
     return tokenizer
 
 
@@ -174,7 +175,7 @@ def _read_sgpe(source: str) -> TokenizerData:
 
 
 for _form in (
-    Format("folder", "", "everything, as AutoTokenizer loads it", _read_folder, _write_folder),
+    Format("folder", "", "a complete tokenizer for AutoTokenizer", _read_folder, _write_folder),
     Format(
         "tiktoken",
         ".tiktoken",
@@ -194,7 +195,7 @@ for _form in (
     Format(
         "gpt2",
         "merges.txt",
-        "the merges of GPT-2's kind, with vocab.json in the same folder",
+        "merges in GPT-2's format, with vocab.json in the same folder",
         read=_read_gpt2,
         read_options=("pattern", "special_tokens", "ignore_merges"),
     ),

@@ -1,4 +1,4 @@
-"""Reading the tokenizer out of GGUF files."""
+"""Reading of the tokenizer in GGUF files."""
 
 from __future__ import annotations
 
@@ -16,51 +16,55 @@ TOKENIZER_KEY = "tokenizer.huggingface.json"
 SETTINGS_KEY = "hf_sgpe.tokenizer_config"
 TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
-"""The keys under which `hf_sgpe.weights.gguf` keeps a tokenizer, besides those that llama.cpp needs."""
+"""Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package."""
 
-# The reader of the package gguf makes arrays of each text: for 150,000 tokens and as many merges it takes 8 s and 510 MB,
-# this 0.25 s and 40 MB. Types of values by their numbers: those of a fixed size, then texts and arrays.
+# The reader of the package gguf makes arrays for each string: 150,000 tokens and as many merges take 8 s and 510 MB, here
+# 0.25 s and 40 MB. Value types by number: first the types of a fixed size, then strings and arrays.
 _SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
-_LONGEST = 2**30  # of a value, to llama.cpp: a damaged length takes no more memory
+_LONGEST = 2**30  # bytes of a value, llama.cpp's limit: bounds the memory for a damaged length
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """Return the tokenizer in a GGUF file that `hf_sgpe.weights.gguf.write` wrote: the very one that it was written with.
+    """Return the exact tokenizer of a GGUF file that `hf_sgpe.weights.gguf.write` wrote.
 
     Raises:
-        SGPEError: it is not a GGUF file, is damaged, or holds no ``tokenizer.json``.
+        SGPEError: the file is damaged, not a GGUF file, or has no ``tokenizer.json``.
     """
     values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY)
     if TOKENIZER_KEY not in values:
-        raise SGPEError(f"{path}: a GGUF file with no tokenizer.json in it: name the model's tokenizer, too")
+        raise SGPEError(f"{path}: the GGUF file contains no tokenizer.json: also name the model's tokenizer")
     try:
         content, settings = json.loads(values[TOKENIZER_KEY]), json.loads(values.get(SETTINGS_KEY, "{}"))
     except ValueError:
-        raise SGPEError(f"{path}: the tokenizer.json in it is damaged: name the model's tokenizer, too") from None
+        raise SGPEError(f"{path}: the tokenizer.json in the GGUF file is damaged: also name the model's tokenizer") from None
     return tokenizer_json.from_content(content, path, {**settings, "chat_template": values.get(TEMPLATE_KEY)})
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Make sure that a tokenizer has the tokens of a GGUF file, also of one that other tools wrote.
+    """Check that a tokenizer has the same tokens as a GGUF file, which any tool may have written.
 
     Args:
-        name: Of the tokenizer, for the error.
+        name: Name of the tokenizer for the error message.
 
     Raises:
-        SGPEError: it has others, or the file is damaged.
+        SGPEError: the tokens differ, or the file is damaged.
     """
     tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
         if id < len(tokens) and tokens[id] != token:
             where = f"the tokenizer {name}".rstrip()
             raise SGPEError(
-                f"{path}: token {id} is {tokens[id]!r}, and in {where} {token!r}: this is not the model's tokenizer"
+                f"{path}: token {id} is {tokens[id]!r}, but {token!r} in {where}: give the tokenizer of this model"
             )
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return the values of a GGUF file that have these names."""
+    """Return the metadata of a GGUF file with these names.
+
+    Raises:
+        SGPEError: the file is damaged or not a GGUF file.
+    """
     values = {}
     try:
         with path.open("rb") as file:
@@ -74,7 +78,7 @@ def metadata(path: Path, *names: str) -> dict[str, Any]:
                     values[name] = value
     except (struct.error, ValueError, KeyError, OverflowError, MemoryError):
         check_no_pointer(path)
-        raise SGPEError(f"{path}: damaged: not a GGUF file") from None
+        raise SGPEError(f"{path}: damaged or not a GGUF file") from None
     return values
 
 

@@ -1,6 +1,6 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
-They hold neither the split pattern nor which tokens are special, so those must be told.
+The files contain neither the split pattern nor the list of special tokens, so both are arguments.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def read(
 
     Args:
         vocab: JSON object: vocabulary string → id.
-        merges: One merge a line, its two parts separated by a space; a first line ``#version…`` is passed over.
-        special_tokens: Which entries of the vocabulary are special.
-        ignore_merges: A word that is itself a token becomes that token at once (Llama 3).
+        merges: One merge a line, with a space between its two parts. A first line ``#version…`` is ignored.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
+        special_tokens: The entries of the vocabulary that are special tokens.
+        ignore_merges: Whether a word that is a token becomes this token without merges, as for Llama 3.
 
     Raises:
-        SGPEError: a file is damaged, or the two do not fit together; the message names the file and the place.
+        SGPEError: a file is damaged, or the files do not fit together. The message names the file and the place.
         FileNotFoundError: there is no such file.
     """
     ids = read_json(vocab)
@@ -44,7 +45,7 @@ def read(
         pairs.append((string_to_bytes(parts[0]), string_to_bytes(parts[1])))
     missing = [token for token in special_tokens if token not in ids]
     if missing:
-        raise SGPEError(f"{vocab}: lacks the special tokens {', '.join(missing)}")
+        raise SGPEError(f"{vocab}: does not contain the special tokens {', '.join(missing)}")
     specials = {token: ids[token] for token in special_tokens}
     ordinary = {token: string_to_bytes(token) for token in ids if token not in specials}
     ordinary |= model_vocab.also_ordinary(specials, pairs, ignore_merges=ignore_merges)

@@ -1,11 +1,11 @@
-r"""llama.cpp's pre-tokenizers: how each cuts text into words, and which of them cuts as a tokenizer does.
+r"""llama.cpp's pre-tokenizers: how each one splits text, and the search for one with the same split as a tokenizer.
 
-llama.cpp keeps no split pattern in a file but the name of one that it has code for. Each record has the regexes of the
-models that it is for, as their ``tokenizer.json`` has them, and how llama.cpp's own code differs from those. The records
-are of llama.cpp as llama-cpp-python 0.3.36 has it; a test tries each of them against it.
+A GGUF file contains the name of a pre-tokenizer in llama.cpp's code instead of a split pattern. Each record has the regexes
+in the ``tokenizer.json`` of the pre-tokenizer's models, and the differences between these regexes and llama.cpp's code. The
+records describe llama.cpp in llama-cpp-python 0.3.36, and a test compares each record with it.
 
-Not here are those that take text in characters, not in bytes (``gemma4``, ``sarvam-moe``, ``granite-embed-multi-311m``,
-``whitespace``).
+Pre-tokenizers that work on characters instead of bytes have no record: ``gemma4``, ``sarvam-moe``,
+``granite-embed-multi-311m`` and ``whitespace``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class PreTokenizer:
     """One of llama.cpp's pre-tokenizers.
 
     Attributes:
-        name: As ``tokenizer.ggml.pre`` in a GGUF file has it.
-        regexes: What the models that it is for cut text with, one after another.
-        takes_words: llama.cpp takes a word that is a token for that token, whatever the merges say.
-        also: Names of others with the same regexes and the same ``takes_words``, with spaces between.
-        differs: Ordinary text that llama.cpp cuts otherwise than the regexes do; empty if there is none.
-        rarely: The same of text that hardly anybody writes.
+        name: The value of ``tokenizer.ggml.pre`` in a GGUF file.
+        regexes: The regexes with which its models split text, one after another.
+        takes_words: Whether a word that is a token becomes this token regardless of the merges.
+        also: Other names with the same regexes and the same ``takes_words``, separated by spaces.
+        differs: Ordinary text that llama.cpp and the regexes split differently; empty if there is none.
+        rarely: Rare text that llama.cpp and the regexes split differently; empty if there is none.
     """
 
     name: str
@@ -44,35 +44,37 @@ class PreTokenizer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of its names; the first is the one that is written."""
+        """All names of the pre-tokenizer. The first one is written to files."""
         return (self.name, *self.also.split())
 
 
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
-    """Return the records of all pre-tokenizers that are for these patterns, the most exact first.
+    """Return the records of all pre-tokenizers for these patterns, the most exact first.
 
     Raises:
-        SGPEError: as `hf_sgpe.splitting.patterns.resolve_pattern`.
+        SGPEError: as for `hf_sgpe.splitting.patterns.resolve_pattern`.
 
-    >>> [one.name for one in of_patterns("o200k")]
+    >>> [record.name for record in of_patterns("o200k")]
     ['granite-embed-multi-97m', 'gpt-4o']
     """
     names = [patterns] if isinstance(patterns, str) else patterns
     regexes = tuple(plain(resolve_pattern(name)) for name in names)
-    return sorted((one for one in PRE_TOKENIZERS if one.regexes == regexes), key=lambda one: bool(one.differs))
+    return sorted(
+        (record for record in PRE_TOKENIZERS if record.regexes == regexes), key=lambda record: bool(record.differs)
+    )
 
 
 def called(name: str) -> PreTokenizer | None:
-    """Return the record that has a name among its `PreTokenizer.names`; None if llama.cpp knows no such name."""
-    return next((one for one in PRE_TOKENIZERS if name in one.names), None)
+    """Return the record with this name among its `PreTokenizer.names`; None if llama.cpp has no such name."""
+    return next((record for record in PRE_TOKENIZERS if name in record.names), None)
 
 
 # ---------------------------------------------------------------- spellings
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
-# Spelling → another that matches the same wherever it occurs. Possessive quantifiers are here where nothing that follows
-# could take what they hold; elsewhere they mean something else.
+# Spelling → equivalent spelling. A possessive quantifier is replaced only where backtracking could not match any more text,
+# so that the plain quantifier is equivalent.
 _SPELLINGS = {
     "\r": r"\r",
     "\n": r"\n",
@@ -84,7 +86,7 @@ _SPELLINGS = {
     r"\p{L}++|": r"\p{L}+|",
     r"[^\s\p{L}\p{N}]++[\r\n": r"[^\s\p{L}\p{N}]+[\r\n",
     r"|\p{N}{1}|": r"|\p{N}|",
-    # All of the white space up to its last end of a line.
+    # All white space up to its last line break.
     r"|\s*[\r\n]|": r"|\s*[\r\n]+|",
     "[0-9]{3}": "[0-9][0-9][0-9]",
     r"[\p{P}\$\+<=>\^~\|`]": r"[!-/:-@\[-`{-~\p{P}]",
@@ -95,18 +97,18 @@ _DIGITS = re.compile(r"\[\\p\{N\}((?:[^\x00-\x7f]-?)+)\]")
 
 
 def plain(regex: str) -> str:
-    r"""Return a regex in one of the spellings that cut every text alike.
+    r"""Return the plain spelling of a regex: regexes with the same plain spelling split every text in the same way.
 
     >>> plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
     """
-    for spelling, other in _SPELLINGS.items():
-        regex = regex.replace(spelling, other)
-    # A white space before a word is one, whether it is matched or is between two matches.
+    for spelling, plain_spelling in _SPELLINGS.items():
+        regex = regex.replace(spelling, plain_spelling)
+    # A white space character before a word is a piece of its own, either as a match or between two matches.
     for ending in (r"|\s+(?!\S)", r"|\s+(?!\S)|\s"):
         if regex.endswith(ending) and regex.removesuffix(ending) + r"|\s+(?!\S)|\s+" in SPLIT_PATTERNS.values():
             regex = regex.removesuffix(ending) + r"|\s+(?!\S)|\s+"
-    # What a newer Unicode counts among the digits.
+    # Characters that are digits only in newer versions of Unicode.
     regex = _DIGITS.sub(lambda match: r"\p{N}" if _new_digits(match[1]) else match[0], regex)
     if not regex.isascii() and regex.startswith(_PUNCTUATION.removesuffix(r"\p{P}]")):
         regex = regex.replace(punctuation(), _PUNCTUATION)
@@ -125,7 +127,7 @@ _GPT2, _LLAMA3, _QWEN2, _QWEN35, _O200K, _TEKKEN, _BLOOM = (
 )
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 _THREE_DIGITS = "[0-9][0-9][0-9]"
-# Threes from the right.
+# Groups of three digits from the right.
 _THOUSANDS = r"\d{1,3}(?=(?:\d{3})*\b)"
 _ENDS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _ENDS_BY_POWERS = "".join(rf"\s{{{2**power}}}(?!\S)|" for power in range(9, 1, -1)) + r"\s{1,2}(?!\S)|\s{1}"
@@ -157,7 +159,7 @@ _KIMI = (
 _CAPITALS = "words of letters beyond a to z that have a capital inside (МосБиржа)"
 _MARKS = "words with combining marks (most scripts of India and Southeast Asia)"
 _CASES = "words with a capital inside (camelCase)"
-_NEW_PUNCTUATION = "punctuation that Unicode has had since 2016 only"
+_NEW_PUNCTUATION = "punctuation that Unicode added in 2016 or later"
 _WIDE_SPACES = "white space beyond ASCII (U+3000)"
 
 PRE_TOKENIZERS = (
@@ -249,7 +251,7 @@ PRE_TOKENIZERS = (
         ),
         rarely=_NEW_PUNCTUATION,
     ),
-    # What llama.cpp takes where a file names none.
+    # The pre-tokenizer for files without a name.
     PreTokenizer("default", (r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", _THREE_DIGITS)),
 )
-"""All of llama.cpp's pre-tokenizers that take bytes."""
+"""All of llama.cpp's pre-tokenizers that work on bytes."""

@@ -1,4 +1,4 @@
-"""Reading a tokenizer by what a user calls it: a file, a folder, or a repository on the Hub."""
+"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, *
         hub_options: ``token`` and ``cache_dir``, as `hf_sgpe.files.hub.download` takes them.
 
     Raises:
-        SGPEError: it is not a byte-level BPE tokenizer, damaged, or cannot be found.
+        SGPEError: the tokenizer cannot be found, is damaged, or is not byte-level BPE.
     """
-    kernels.is_native()  # a wrong HF_SGPE_KERNEL is not the file's fault
+    kernels.is_native()  # reports a wrong HF_SGPE_KERNEL before the file is read
     path = tokenizer_json.find(path_or_repo, revision=revision, **hub_options)
     if path.suffix.lower() == ".gguf":
         return gguf_tokenizer.read_tokenizer(path)
     if path.suffix == ".tiktoken":
-        raise SGPEError(f"{path}: a .tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern")
+        raise SGPEError(f"{path}: is a .tiktoken file: convert it first with hf-sgpe export and its --pattern")
     return tokenizer_json.read(path)

@@ -1,7 +1,7 @@
-"""``model.vocab`` of ``tokenizer.json``: one map from spellings to ids, in which two kinds of tokens share a name space.
+"""``model.vocab`` of ``tokenizer.json``: one map from spelling to id, in which two kinds of tokens share a name space.
 
 An ordinary token is bytes, spelled in GPT-2's alphabet. An added token is text, spelled as itself. So "ß" can be the added
-token "ß" or the byte 0xDF. ``added_tokens`` lists the texts; which bytes the model can come to tells the rest.
+token "ß" or the byte 0xDF. A spelling in ``added_tokens`` is also an ordinary token if the model can produce its bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 def also_ordinary(
     texts: Iterable[str], merges: Sequence[tuple[bytes, bytes]], *, ignore_merges: bool = False
 ) -> dict[str, bytes]:
-    """Return those of ``texts``, of added tokens, that the model takes for ordinary tokens if ``model.vocab`` holds them.
+    """Return the texts of added tokens that the model would use as ordinary tokens: text → bytes of the ordinary token.
 
-    These are single bytes, what merges take or make, and, with ``ignore_merges``, words of other text.
+    These are single bytes, parts and results of merges, and, with ``ignore_merges``, words whose bytes are other text.
+
+    Args:
+        texts: Texts of added tokens in ``model.vocab``.
+        merges: The merges of the model.
+        ignore_merges: Whether a word that is a token becomes this token without merges.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
@@ -37,17 +42,17 @@ def also_ordinary(
 
 
 def left_out(data: TokenizerData) -> list[str]:
-    """Return the texts of added tokens that ``model.vocab`` must not hold: the model would give their ids to other text."""
+    """Return the texts of added tokens that cannot be in ``model.vocab``: the model would use their ids for other text."""
     texts = [*data.special_tokens, *data.added_tokens]
     ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges)
     return [text for text, token in ordinary.items() if token not in data.vocab]
 
 
 def write(data: TokenizerData) -> dict[str, int]:
-    """Return ``model.vocab``: spelling → id, added tokens included, as those that are not in it lose their ids.
+    """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers all others.
 
     Raises:
-        SGPEError: an added token is spelled like other text of the model, and has not the id that it gets outside.
+        SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
     """
     vocab, added = data.get_vocab(), data.added_ids
     outside = left_out(data)
@@ -57,18 +62,18 @@ def write(data: TokenizerData) -> dict[str, int]:
     for text, id in sorted(added.items(), key=lambda item: item[1]):
         if outside and loaded_id(text, vocab, ids) != id:
             raise SGPEError(
-                f"the added token {outside[0]!r} (id {added[outside[0]]}) is written in tokenizer.json like the bytes "
-                f"{bytes_spelled(outside[0])!r}, which would get its id: choose another text for it"
+                f"the added token {outside[0]!r} (id {added[outside[0]]}) has the same spelling in tokenizer.json as the "
+                f"bytes {bytes_spelled(outside[0])!r}, which would get its id: choose another text for the added token"
             )
         ids.append(id)
     return vocab
 
 
 def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
-    """Return the id that loading gives to an added token: that in ``model.vocab``, else the next free one.
+    """Return the id of an added token after loading: its id in ``model.vocab``, or else the next free id.
 
     Args:
-        added: Ids of the added tokens before it.
+        added: Ids of all earlier added tokens.
     """
     return vocab.get(text, max([len(vocab), *(id + 1 for id in added)]))
 

@@ -1,4 +1,4 @@
-"""The pre-tokenizers of a ``tokenizer.json`` as split regexes: the one way in which `Splitting` says how text is cut."""
+"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
-    """Return the regexes that split text as these pre-tokenizers do, one after another, before the merges of a tokenizer.
+    """Return regexes that split text, one after another, as the pre-tokenizers do.
 
-    Falcon looks for digits after ByteLevel, where some bytes of other characters are written as ``²`` or ``¼`` and count as
-    digits, too. It was trained so, and no merge of its joins a digit with another byte: such a cut changes no token.
+    Falcon splits at digits after ByteLevel, where some bytes of other characters are spelled ``²`` or ``¼`` and count as
+    digits. Such a split is ignored if no merge joins a digit byte with another byte, because then it changes no token.
+
+    Args:
+        pre_tokenizer: The entry ``pre_tokenizer`` of a ``tokenizer.json``.
+        merges: The merges of the tokenizer.
 
     Raises:
-        NotByteLevelError: they do something that no split by regexes does.
+        NotByteLevelError: the pre-tokenizers do something that split regexes cannot express.
     """
     if pre_tokenizer is None:
         raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
@@ -43,7 +47,7 @@ def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[b
         regex = part.get("pattern", {}).get("Regex", "")
         if part["type"] != "Split" or not _OF_ASCII_DIGITS.fullmatch(regex):
             kind = part["type"]
-            raise NotByteLevelError(f"its pre-tokenizer {kind} comes after ByteLevel, so it may cut characters apart")
+            raise NotByteLevelError(f"its pre-tokenizer {kind} comes after ByteLevel, so it may split inside characters")
         regexes.append(_regex(part))
     if not regexes:
         raise NotByteLevelError("its pre-tokenizer does not split text into words")
@@ -55,18 +59,18 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a merge joins a byte that is written as a digit with one that is not."""
+    """Return whether a merge joins a byte that is spelled as a digit with another byte."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
 def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if pre_tokenizer["type"] != "Sequence":
         return [pre_tokenizer]
-    return [part for one in pre_tokenizer["pretokenizers"] for part in _parts(one)]
+    return [part for member in pre_tokenizer["pretokenizers"] for part in _parts(member)]
 
 
 def _regex(part: Mapping[str, Any]) -> str:
-    """Return the regex whose matches, and what is between them, are the pieces that a pre-tokenizer cuts."""
+    """Return the regex of a pre-tokenizer: its pieces are the matches and the text between matches."""
     if part["type"] == "Digits":
         return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
     if part["type"] == "Punctuation":
@@ -80,30 +84,30 @@ def _regex(part: Mapping[str, Any]) -> str:
     if part["type"] != "Split" or not regex:
         raise NotByteLevelError(f"its pre-tokenizer {part['type']} is not a Split, Digits or Punctuation")
     inverted = ", inverted" if part.get("invert") else ""
-    # Keeping only the matches is the same where a pattern leaves nothing between them.
+    # If a pattern matches all text, Removed with invert has the same effect as Isolated.
     keeps_all = part["behavior"] == "Isolated" and not part.get("invert")
     if not keeps_all and not (part["behavior"] == "Removed" and part.get("invert") and covers_all(regex)):
         raise NotByteLevelError(f"its Split is {part['behavior']}{inverted}, not Isolated")
-    # A regex may look like the name of a pattern.
+    # The group marks a regex that could be taken for the name of a pattern.
     return f"(?:{regex})" if is_name(regex) else regex
 
 
 def punctuation() -> str:
-    """Return the regex class of the characters that a ``Punctuation`` splits at, of the Unicode that the library has."""
+    """Return the regex class of the characters at which ``Punctuation`` splits, in the library's version of Unicode."""
     return _class("Punctuation", r"[!-/:-@\[-`{-~\p{P}]")
 
 
 @cache
 def _class(kind: str, nearly: str) -> str:
-    """Return the regex class of the characters that a pre-tokenizer splits at.
+    """Return the regex class of the characters at which a pre-tokenizer splits.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
-        nearly: A regex class of nearly the same characters, which is written where it lacks few.
+        nearly: A regex class of nearly the same characters. If it is a subset, the result is this class with additions.
     """
     points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
-    known = members(nearly)
-    ranges, inside = (runs(points - known), nearly) if points >= known else (runs(points), "")
+    subset = members(nearly)
+    ranges, inside = (runs(points - subset), nearly) if points >= subset else (runs(points), "")
     return f"[{inside}{''.join(map(_literal, ranges))}]" if ranges else nearly
 
 

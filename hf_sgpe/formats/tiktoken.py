@@ -1,8 +1,9 @@
 """``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
-tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest rank first, and knows
-one split pattern and no normalization. What it would not encode exactly alike is refused. Its ranks are its ids; a tokenizer
-with other ids (an extended one) gets an encoding that numbers tiktoken's results anew, and no file.
+tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest rank first. It has a
+single split pattern and no normalization. A tokenizer for which tiktoken would return other tokens is refused. The ranks of
+tiktoken are also its ids. A tokenizer whose ids differ from its ranks, such as an extended tokenizer, cannot be a file, but
+`to_tiktoken` returns an encoding that maps ranks to ids.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
 
 
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
-    """Write each token but the special ones with its id, the lowest first; the file holds nothing else.
+    """Write the tokens, without special and added tokens, with their ids in ascending order.
 
     Raises:
-        SGPEError: tiktoken would give other tokens.
+        SGPEError: tiktoken would return other tokens.
     """
     ranks = _ranks(tokenizer)
     if ranks != tokenizer.vocab:
         raise SGPEError(
-            "the tokenizer's ids are not in the order of its merges, and a .tiktoken file has no other order: "
-            "BPETokenizer.to_tiktoken gives one of the tiktoken package"
+            "the tokenizer's ids are not in the order of its merges, as a .tiktoken file requires: use "
+            "BPETokenizer.to_tiktoken, which returns an encoding of the tiktoken package"
         )
     _check(tokenizer, ranks)
     with atomic_file(path) as temporary, temporary.open("wb") as file:
@@ -50,14 +51,14 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
 ) -> TokenizerData:
-    """Return the tokenizer of a ``.tiktoken`` file. Neither the split pattern nor the special tokens are in the file.
+    """Return the tokenizer of a ``.tiktoken`` file, which contains neither the split pattern nor the special tokens.
 
     Args:
-        pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
         special_tokens: Text → id.
 
     Raises:
-        SGPEError: the file is damaged (the message names the line), or its parts do not make a tokenizer.
+        SGPEError: the file is damaged (the message names the line), or its tokens are not a valid tokenizer.
         FileNotFoundError: there is no such file.
     """
     path = Path(path)
@@ -74,7 +75,7 @@ def read(
             check_no_pointer(path)
             raise SGPEError(f"{path}, line {number}: expected a token in base64 and its id, not {line[:40]!r}") from None
         if lines.setdefault(decoded, number) != number:
-            raise SGPEError(f"{path}, line {number}: the token {decoded!r} stands in line {lines[decoded]} already")
+            raise SGPEError(f"{path}, line {number}: the token {decoded!r} is already in line {lines[decoded]}")
     merges, unreachable = _merges(vocab)
     try:
         splitting = Splitting("bpe", pattern=pattern)
@@ -86,12 +87,12 @@ def read(
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
-    """Return the tokenizer as one of the ``tiktoken`` package, with the same ids for text that is already normalized.
+    """Return the tokenizer as an encoding of the ``tiktoken`` package, with the same ids for normalized text.
 
     Raises:
-        SGPEError: tiktoken is not installed, or would give other ids.
+        SGPEError: tiktoken is not installed, or would return other ids.
     """
-    tiktoken = optional("tiktoken", "this needs the package tiktoken", extra="tiktoken")
+    tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
     ranks = _ranks(tokenizer)
     _check(tokenizer, ranks)
     specials = tokenizer.added_ids
@@ -105,19 +106,19 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
         )
         return _renumbered(encoding, tokenizer, ranks) if renumbered else encoding
     except ValueError as error:
-        raise SGPEError(f"tiktoken does not take this tokenizer's split pattern ({error})") from None
+        raise SGPEError(f"tiktoken does not accept the split pattern of this tokenizer ({error})") from None
 
 
 def one_pattern(splitting: Splitting) -> str:
-    """Return one split pattern that matches the words of a splitting, those in between its matches included.
+    """Return a single split pattern that matches all words of a splitting, including the text between its own matches.
 
-    In the recipe ``hybrid`` all else is kept from reaching into a word of the scripts.
+    For the recipe ``hybrid``, no other match extends into a word of the scripts.
 
     Raises:
-        SGPEError: it cuts text in several steps.
+        SGPEError: the splitting has several steps.
     """
     if len(splitting.patterns) > 1:
-        raise SGPEError("this tokenizer splits in several steps, which tiktoken cannot do")
+        raise SGPEError("this tokenizer splits text in several steps, but tiktoken has a single split pattern")
     if splitting.recipe != "hybrid":
         (pattern,) = splitting.regexes
     else:
@@ -125,16 +126,16 @@ def one_pattern(splitting: Splitting) -> str:
         guarded = _MATCHES_SOME_CHARACTER.sub(lambda atom: f"(?:(?!{words}){atom[0]})", splitting.patterns[0])
         pattern = f"{words}|{guarded}"
     last = len(splitting.regexes) - 1
-    # Or else also the text between two matches.
+    # The second alternative matches the text between two matches.
     return pattern if splitting.covers_all(last) else rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
-# The parts of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
+# The atoms of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
 _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| ")
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return each token's place in the order of merging, which tiktoken goes by; in most tokenizers that is its id."""
+    """Return token → rank in the order of merging, which tiktoken uses. For most tokenizers the rank is the id."""
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
     several: set[bytes] = set()
@@ -150,7 +151,7 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Return the rank of the merge that makes a token out of its bytes; of several, text comes to no other."""
+    """Return the rank of the last merge of a token's bytes. If several merges make the token, text uses this one."""
     pieces = [token[place : place + 1] for place in range(len(token))]
     last: float = otherwise
     while len(pieces) > 1:
@@ -162,12 +163,18 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Make sure that tiktoken's rule gives this tokenizer's tokens."""
+    """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer.
+
+    Raises:
+        SGPEError: it does not.
+    """
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
-            raise SGPEError(f"the tokenizer has no token for the byte 0x{byte:02x}, and tiktoken needs all that text has")
+            raise SGPEError(
+                f"the tokenizer has no token for the byte 0x{byte:02x}, but tiktoken needs a token for each byte of text"
+            )
     merges, unreachable = _merges(ranks)
-    # Superfluous merges do no harm: their two parts never stand side by side.
+    # Other merges of the tokenizer are never applied, because their two parts are never neighbours.
     if missing := set(merges).difference(tokenizer.merges):
         left, right = min(missing, key=lambda pair: ranks[pair[0] + pair[1]])
         raise SGPEError(
@@ -175,16 +182,16 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
         )
     if unreachable and not tokenizer.ignore_merges:
         raise SGPEError(
-            f"the tokenizer's token {unreachable[0]!r} comes from no merge, but tiktoken would use it for a whole word"
+            f"no merges make the token {unreachable[0]!r} of the tokenizer, but tiktoken would use it for a whole word"
         )
 
 
 def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """Return the merges that tiktoken's rule amounts to, and the tokens that merges in this order do not reach.
+    """Return merges that are equivalent to tiktoken's rule, and the tokens that these merges do not reach.
 
-    A token is merged from what its bytes come to by all merges before its own; every longer text that holds it gets there
-    by the same way, or never has it. So one merge for each token is enough, if that is always two tokens. Of the others (678
-    of Llama 3's) every pair that makes one is listed, in case it comes about later.
+    All merges of lower rank turn the bytes of a token into pieces. If there are two pieces, their merge is the only one that
+    the token needs, because longer text reaches the token from the same pieces or not at all. For other tokens (678 of
+    Llama 3's) the list has every pair of tokens that joins to the token, because a later merge may make such a pair.
     """
     ranked = sorted(ranks.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]
@@ -218,7 +225,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
     ids |= {encoding._special_tokens[token]: id for token, id in specials.items()}
 
     class Renumbered(Encoding):  # type: ignore[misc]
-        """tiktoken's encoding of a tokenizer whose ids are not in the order of its merges."""
+        """An encoding of tiktoken for a tokenizer whose ids are not in the order of its merges."""
 
         def __init__(self) -> None:
             super().__init__(
@@ -238,7 +245,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
 
 
 class _Core:
-    """tiktoken's kernel with other ids."""
+    """The kernel of tiktoken with the tokenizer's ids in place of ranks."""
 
     def __init__(self, core: Any, ids: Mapping[int, int]) -> None:
         self._core = core

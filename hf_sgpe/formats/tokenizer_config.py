@@ -1,6 +1,7 @@
-"""``tokenizer_config.json`` and the file of code that it names, in the one form that every loader reads alike.
+"""``tokenizer_config.json`` and the code file that it names, in a form that all loaders read in the same way.
 
-Loaders are transformers 5, transformers 4.57 and transformers.js. All that this package writes goes through here.
+The loaders are transformers 5, transformers 4.57 and transformers.js. The package writes every configuration with this
+module.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from typing import Any
 
 CONFIG_FILE = "tokenizer_config.json"
 
-# ``AutoTokenizer(trust_remote_code=True)`` runs this file, and gives this package's class where this package is installed.
-# That it is named also keeps transformers from putting the pre-tokenizer of Qwen, or a slow tokenizer, in the place of the
-# saved one beside some models' config.json, whether remote code is trusted or not.
+# AutoTokenizer(trust_remote_code=True) runs this file and returns the class of this package if the package is installed.
+# Next to the config.json of some models, transformers replaces a saved tokenizer by a slow one or by one with the
+# pre-tokenizer of Qwen. An entry for this file prevents that, also without trust_remote_code.
 AUTO_CLASS_FILE = Path(__file__).parent / "auto_class" / "tokenization_sgpe.py"
 _AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizerFast"]}
 
-# How a tokenizer was loaded. Transformers 5 saves it with the tokenizer.
+# Settings of one load, which transformers 5 saves with the tokenizer.
 _OF_LOADING = ("is_local", "local_files_only", "backend", "files_loaded")
 
 
 def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = None) -> dict[str, Any]:
-    """Return settings of a tokenizer, of whatever origin, as every loader reads them.
+    """Return the settings of a tokenizer in a form that every loader reads.
 
     Args:
-        settings: Content of a ``tokenizer_config.json``; its tokenizer is in a ``tokenizer.json``.
-        chat_template: Jinja source that is saved as a file; None for none.
+        settings: Content of any ``tokenizer_config.json`` whose tokenizer is in a ``tokenizer.json``.
+        chat_template: Jinja source of the chat template file; None without one.
 
     >>> settings = for_every_loader({"tokenizer_class": "TokenizersBackend", "extra_special_tokens": ["<|x|>"]})
     >>> settings["tokenizer_class"], settings["additional_special_tokens"], "extra_special_tokens" in settings
@@ -40,14 +41,14 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
         older = kept.get("additional_special_tokens") or []
         kept["additional_special_tokens"] = [*older, *(token for token in extra if token not in older)]
     return {
-        # Left out, transformers 4 adds token_type_ids and transformers.js cleans up spaces.
+        # By default, transformers 4 adds token_type_ids and transformers.js cleans up spaces.
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         **kept,
-        # Every loader knows this class. Any other, such as Qwen2Tokenizer, may replace the saved split by one of its own.
+        # Every loader knows this class. Other classes, such as Qwen2Tokenizer, may replace the saved split pattern.
         "tokenizer_class": "PreTrainedTokenizerFast",
         "auto_map": _AUTO_MAP,
-        # transformers.js looks for it here and nowhere else.
+        # transformers.js reads the chat template only from here.
         **({"chat_template": chat_template} if chat_template is not None else {}),
     }
 
@@ -55,11 +56,12 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
 def config_files(
     settings: Mapping[str, Any], chat_template: str | None = None, *, own_class: str | None = None
 ) -> dict[str, str]:
-    """Return name → text of the files that hold the settings of a tokenizer.
+    """Return the settings files of a tokenizer: name → text.
 
     Args:
-        settings: This and ``chat_template`` are as for `for_every_loader`.
-        own_class: Name of a class that loaders know only with this package; None for the class that every loader knows.
+        settings: As for `for_every_loader`.
+        chat_template: As for `for_every_loader`.
+        own_class: Name of a tokenizer class of this package; None for the class that every loader knows.
     """
     content = for_every_loader(settings, chat_template)
     if own_class is not None:

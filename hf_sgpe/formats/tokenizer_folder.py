@@ -1,7 +1,7 @@
-"""TokenizerFolder: all files of a tokenizer that somebody else wrote, and the same with another vocabulary.
+"""TokenizerFolder: all files of another author's tokenizer, which can be written again with an extended vocabulary.
 
-`TokenizerData` is what a tokenizer does; a folder says more than that, and an extended tokenizer must keep all of it: flags
-of added tokens, the post-processor, several chat templates, settings of its class and of generation.
+`TokenizerData` has only the data for encoding and decoding. An extended tokenizer must keep the rest of the folder, too:
+flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
-# Written as they are. vocab.json, merges.txt and added_tokens.json stay behind: they are those of the old tokenizer.
+# Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
 _KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
 _MORE_TEMPLATES = "additional_chat_templates"
 _WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -36,13 +36,13 @@ class TokenizerFolder:
     """The files of a tokenizer.
 
     Attributes:
-        name: What the user called it.
-        content: Of ``tokenizer.json``.
-        settings: Of ``tokenizer_config.json``, with the roles that ``special_tokens_map.json`` has besides, and those that
-            the tokenizer's class in transformers has where neither says anything.
-        files: Name → text of the other files that belong to it.
-        data: What it does.
-        rows: How many embeddings the model beside it has, by ``config.json``; None where there is no model.
+        name: The path or repository as the user wrote it.
+        content: Content of ``tokenizer.json``.
+        settings: Content of ``tokenizer_config.json``. Missing roles are from ``special_tokens_map.json`` or, if that has
+            none either, from the tokenizer's class in transformers.
+        files: Other files of the tokenizer: name → text.
+        data: The tokenizer that the files describe.
+        rows: Number of embedding rows by the model's ``config.json`` in the same folder; None without a model.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TokenizerFolder:
         """Read a folder, a ``tokenizer.json`` with the files next to it, or a repository on the Hub.
 
         Raises:
-            SGPEError: there is none, it is damaged, or not byte-level BPE; the message says what it is.
+            SGPEError: the tokenizer is missing, damaged or not byte-level BPE.
         """
         beside = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
         path = tokenizer_json.find(path_or_repo, revision=revision, beside=beside)
@@ -85,7 +85,7 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """Return the same folder for a tokenizer that is this one with more tokens, and perhaps another split."""
+        """Return this folder for ``data``: the same tokenizer with more tokens, and perhaps another split."""
         model = {
             **self.content["model"],
             "vocab": model_vocab.write(data),
@@ -97,7 +97,7 @@ class TokenizerFolder:
         return replace(self, content=content, settings={**self.settings, "sgpe": data.metadata}, data=data)
 
     def write(self, directory: Path) -> None:
-        """Write all files into an existing folder, its settings as every loader reads them."""
+        """Write all files into an existing folder, with settings in the form that every loader reads."""
         files = {
             TOKENIZER_FILE: json.dumps(self.content, ensure_ascii=False, indent=2) + "\n",
             **config_files(self.settings, self.files.get(CHAT_TEMPLATE_FILE)),
@@ -109,45 +109,46 @@ class TokenizerFolder:
 
 
 def _templates_of(name: str, revision: str | None) -> list[str]:
-    """Return the paths of the further chat templates in a repository that was found on the Hub."""
+    """Return the paths of the additional chat templates in a repository on the Hub."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     repo, named = hub.split_name(name)
     try:
         entries = [entry.path for entry in HfApi().list_repo_tree(repo, _MORE_TEMPLATES, revision=named or revision)]
-    except (HfHubHTTPError, OfflineModeIsEnabled):  # it has none; or those in the cache must do
+    except (HfHubHTTPError, OfflineModeIsEnabled):  # no such folder; offline, the cached files are used
         return []
     return [path for path in entries if path.endswith(".jinja")]
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a tokenizer has from its class in transformers: GPT-2's end of text is in no file. An
-    extended one is of no such class, so it must say so itself.
+    """Return the settings that a tokenizer has from its class in transformers, such as GPT-2's end of text.
+
+    An extended tokenizer does not have this class, so its files must contain the settings.
     """
     name = settings.get("tokenizer_class")
     if name in _WITHOUT_DEFAULTS:
         return {}
-    what = f"{folder}: what {name or 'the tokenizer'} has from its class is known to transformers"
-    transformers = optional("transformers", what, extra="transformers")
+    need = f"{folder}: reading the default settings of {name or 'the tokenizer'} needs transformers"
+    transformers = optional("transformers", need, extra="transformers")
     try:
         with without_remarks():
             loaded = transformers.AutoTokenizer.from_pretrained(folder)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # whatever keeps transformers from loading it (a panic is no Exception), the files say the rest
+    except BaseException:  # transformers cannot load it (a panic is not an Exception): use the files alone
         return {}
     roles = {role: token for role, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return {**roles, "model_input_names": list(loaded.model_input_names)}
 
 
 def _why_not(content: Mapping[str, Any]) -> str:
-    """Return why a tokenizer cannot be extended, as the end of a message."""
+    """Return the reason why a tokenizer cannot be extended, as the end of a message, or an empty string."""
     model = content.get("model", {})
     if model.get("byte_fallback") or model.get("type") == "Unigram":
         return (
-            ": it is made as SentencePiece makes them (Llama 2, Gemma), whose merges are of characters and not of bytes, so "
-            "new tokens cannot be put in front of them without changing the ids of other text"
+            ": it is a SentencePiece tokenizer (as of Llama 2 and Gemma), whose merges join characters instead of bytes, so "
+            "new merges in front of them would change the ids of other text"
         )
     return ""
 

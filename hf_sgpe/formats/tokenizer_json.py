@@ -1,8 +1,8 @@
-"""``tokenizer.json`` and what lies beside it, the form in which the Hugging Face world keeps tokenizers.
+"""``tokenizer.json`` and the files that belong to it, the tokenizer format of Hugging Face libraries.
 
-Written: `Split`s for the words, `ByteLevel`, `BPE`, nothing else, so that every runtime gives the same ids. Read: any
-byte-level BPE made of the same parts; whatever this package would not encode exactly alike is refused by name. Truncation
-and padding are options of a call, not of a tokenizer: they are passed over.
+A written file has only `Split`s for the words, `ByteLevel` and `BPE`, so that every runtime returns the same ids. Any
+byte-level BPE with these parts can be read. A tokenizer that this package could not reproduce exactly is refused, and the
+message names the part. Truncation and padding are options of a call, so those in a file are ignored.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     """Return the content of ``tokenizer.json``."""
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(tokenizer.splitting.regexes):
-        # OpenVINO makes one of two that are written alike, which cuts other words.
+        # OpenVINO fuses two Splits with the same options into one that cuts other words.
         is_alike = bool(splits) and tokenizer.splitting.covers_all(step)
-        how = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
-        splits.append({"type": "Split", "pattern": {"Regex": pattern}, **how})
+        options = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
+        splits.append({"type": "Split", "pattern": {"Regex": pattern}, **options})
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
-        raise SGPEError("two of its special tokens have one id, and a tokenizer.json can hold only one of them")
+        raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
     flags = {"single_word": False, "lstrip": False, "rstrip": False}
     return {
         "version": "1.0",
@@ -90,7 +90,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of ``tokenizer_config.json``, which is also what `SGPETokenizerFast` is made with."""
+    """Return the content of ``tokenizer_config.json``, which is also the settings of `SGPETokenizerFast`."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -106,24 +106,24 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Make sure that a tokenizer written to ``directory`` will be read as it was written.
+    """Check that loaders will read a tokenizer in ``directory`` exactly as it is written there.
 
     Args:
-        with_chat_template: It has one, which takes the place of one that lies there.
+        with_chat_template: Whether the tokenizer has a chat template, which replaces an existing file.
 
     Raises:
-        SGPEError: files of another tokenizer lie there that loaders would mix with it, or the name is empty.
-        OSError: the folder may not be written, or a folder there has the name of one of the files.
+        SGPEError: the folder has files of another tokenizer that loaders would mix with this one, or its name is empty.
+        OSError: the folder is not writable, or it has a subfolder with the name of one of the files.
     """
     if not os.fspath(directory):
-        raise SGPEError("the folder to write to must have a name")
+        raise SGPEError("the name of the output folder is empty: give a folder")
     names = (TOKENIZER_FILE, CONFIG_FILE, AUTO_CLASS_FILE.name, *((CHAT_TEMPLATE_FILE,) if with_chat_template else ()))
     check_directory(directory, names)
     for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
         if (Path(directory) / name).exists():
             raise SGPEError(
-                f"{Path(directory) / name}: is of another tokenizer, and loaders would mix it with this one: "
-                "remove it, or choose another folder"
+                f"{Path(directory) / name}: this file of another tokenizer would be loaded with the new one: remove it, or "
+                "choose another folder"
             )
 
 
@@ -140,10 +140,10 @@ def write(tokenizer: TokenizerData, directory: Path) -> None:
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
-    """Write a folder that plain ``AutoTokenizer`` loads, all of it or nothing.
+    """Write a folder that ``AutoTokenizer`` loads. If it fails, nothing is written.
 
     Raises:
-        SGPEError: files of another tokenizer lie in the folder that loaders would mix with this one.
+        SGPEError: the folder has files of another tokenizer that loaders would mix with this one.
         OSError: the folder cannot be written.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
@@ -163,21 +163,22 @@ def find(
     cache_dir: str | Path | None = None,
     beside: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
 ) -> Path:
-    """Return the ``tokenizer.json`` that a file, a folder or the name of a Hub repository means (``user/name@revision``
-    too).
+    """Return the path of the ``tokenizer.json`` in a folder or a Hub repository, or of a file itself.
 
     Args:
+        path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
         revision: Branch, tag or commit of a repository.
-        subfolder: Of the folder or the repository.
-        token: As huggingface_hub takes it; so is ``cache_dir``.
-        beside: Names of files of a repository that are wanted, too.
+        subfolder: Subfolder of the folder or the repository.
+        token: As for huggingface_hub.
+        cache_dir: As for huggingface_hub.
+        beside: Names of other files to download from a repository.
 
     Raises:
-        SGPEError: there is none.
+        SGPEError: there is no tokenizer.
     """
     path = Path(path_or_repo)
     if not str(path_or_repo):
-        raise SGPEError("the tokenizer must have a name: give a folder, a tokenizer.json or a Hub repository")
+        raise SGPEError("the name of the tokenizer is empty: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
         if not (path / subfolder / TOKENIZER_FILE).exists():
             names = [file.name for file in (path / subfolder).glob("*")]
@@ -188,10 +189,10 @@ def find(
         return path
     repo, named = hub.split_name(str(path_or_repo))
     if named and revision:
-        raise SGPEError(f"{path_or_repo}: names a revision, and revision={revision!r} another: give one")
-    file, *others = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
+        raise SGPEError(f"{path_or_repo}: two revisions are given, one in the name and revision={revision!r}: give one")
+    file, *companions = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
     try:
-        return hub.download(repo, file, beside=others, revision=named or revision, token=token, cache_dir=cache_dir)
+        return hub.download(repo, file, beside=companions, revision=named or revision, token=token, cache_dir=cache_dir)
     except hub.NoSuchFileError as error:
         prefix = f"{subfolder}/" if subfolder else ""
         names = hub.names_in(repo, revision=named or revision, token=token)
@@ -200,10 +201,10 @@ def find(
 
 
 def read(path: Path) -> TokenizerData:
-    """Read one ``tokenizer.json`` with the files next to it: metadata in ``tokenizer_config.json``, a chat template.
+    """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
 
     Raises:
-        SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+        SGPEError: the file is damaged or not a byte-level BPE tokenizer.
         FileNotFoundError: there is no such file.
     """
     content = content_of(path)
@@ -214,7 +215,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json``; that of the tutorial's file is translated into this format."""
+    """Return the content of a ``tokenizer.json``. A file of the tutorial is translated into the valid format."""
     content = read_json(path)
     return tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
 
@@ -226,18 +227,18 @@ def from_content(
     settings_path: Path | None = None,
     **parts: Any,
 ) -> TokenizerData:
-    """Return the tokenizer that files describe, whose errors name the file.
+    """Return the tokenizer of files that are already parsed. Error messages name the file.
 
     Args:
         content: Content of the ``tokenizer.json`` at ``path``.
-        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None for none.
-        parts: Parts of `TokenizerData` in place of those in the files.
+        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None without one.
+        parts: Arguments of `TokenizerData` that replace those of the files.
 
     Raises:
-        SGPEError: it is not a byte-level BPE tokenizer, or damaged.
+        SGPEError: a file is damaged or not of a byte-level BPE tokenizer.
     """
     if "merges" in content and "model" not in content:
-        raise SGPEError(f"{path}: an SGPE vocabulary: turn it into a folder by hf-sgpe export first")
+        raise SGPEError(f"{path}: is an SGPE vocabulary: convert it first with hf-sgpe export")
     with _errors_name(path):
         read = _parts_of(content)
     if settings is not None:
@@ -259,13 +260,13 @@ def _errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the parts of `TokenizerData` that ``tokenizer_config.json`` has; ``path`` is where it was found, for errors.
+    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``, whose ``path`` is for error messages.
 
     Raises:
-        SGPEError: it is damaged.
+        SGPEError: the file is damaged.
     """
     metadata = checked_metadata(settings.get("sgpe", {}), str(path))
-    # Some patterns have two names.
+    # Several names can mean the same pattern: keep the name of the training.
     name = metadata.get("training", {}).get("pattern")
     if isinstance(name, str) and name in PATTERNS:
         named = replace(splitting, pattern=name)
@@ -285,8 +286,7 @@ def _parts_of_settings(
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield the roles that ``tokenizer_config.json``, or transformers, gives to special tokens: texts, or objects with
-    one."""
+    """Yield role and text of the special tokens in the settings of a tokenizer, which are strings or objects."""
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
@@ -294,10 +294,10 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """Return how many ids a model takes; None for any number, which transformers has as 10 ** 30.
+    """Return the maximum number of ids of a model; None for no limit, which is 10 ** 30 in transformers.
 
     Raises:
-        SGPEError: it is something else.
+        SGPEError: ``length`` is not a number of tokens.
     """
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
@@ -310,22 +310,22 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     """Return the metadata that `config` wrote under ``sgpe``.
 
     Args:
-        where: The file, for errors.
+        where: The file, for error messages.
 
     Raises:
-        SGPEError: it is damaged.
+        SGPEError: the metadata is damaged.
     """
     if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
-        raise SGPEError(f"{where}: its entry 'sgpe' is damaged: remove it, or train again")
+        raise SGPEError(f"{where}: the entry 'sgpe' is damaged: remove it, or train again")
     return metadata
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """Return a tokenizer of transformers as it is now, with its roles and its chat template.
+    """Return the current state of a transformers tokenizer, with its roles and its chat template.
 
     Raises:
-        NotByteLevelError: it is not byte-level BPE.
-        SGPEError: tokens were added that a `TokenizerData` cannot have.
+        NotByteLevelError: the tokenizer is not byte-level BPE.
+        SGPEError: a `TokenizerData` cannot have some of the added tokens.
     """
     parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
     return TokenizerData(
@@ -341,22 +341,22 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
     """Return the tokenizer that the content of a ``tokenizer.json`` describes.
 
     Raises:
-        NotByteLevelError: it has a part that `TokenizerData` could not follow exactly.
-        SGPEError: its parts do not fit together.
+        NotByteLevelError: the tokenizer has a part that `TokenizerData` cannot reproduce exactly.
+        SGPEError: the parts of the tokenizer do not fit together.
     """
     return TokenizerData(**_parts_of(content))
 
 
 def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` that a ``tokenizer.json`` has; errors as for `from_dict`."""
+    """Return the arguments of `TokenizerData` in a ``tokenizer.json``. Errors are as for `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise NotByteLevelError(f"its model is {model.get('type')}, not byte-level BPE")
     if not isinstance(model.get("ignore_merges", False), bool):
-        raise SGPEError("its ignore_merges is neither true nor false")
+        raise SGPEError("its ignore_merges must be true or false")
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(option):
-            raise NotByteLevelError(f"its model uses {option}, which byte-level BPE here does not have")
+            raise NotByteLevelError(f"its model uses {option}, which hf_sgpe does not support")
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel")
     normalization = _normalization(content.get("normalizer"))
@@ -390,20 +390,20 @@ class _AddedTokens(NamedTuple):
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedTokens:
-    """Return the special tokens and the other added tokens, none of which may match more than its own text."""
+    """Return the added tokens, each of which must match exactly its own text."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
     tokens: dict[str, tuple[int, bool, bool]] = {}
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
         if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
-            raise NotByteLevelError(f"its added token {name!r} takes in the text around it")
+            raise NotByteLevelError(f"its added token {name!r} matches text around it (lstrip, rstrip or single_word)")
         is_normalized = bool(token.get("normalized"))
         if is_normalized and prepare(name, normalization) != name:
-            raise NotByteLevelError(f"its added token {name!r} is another one after normalization")
-        given = model_vocab.loaded_id(name, vocab, name_of)  # whatever is declared
-        if id != given:
-            raise SGPEError(f"its added token {name!r} declares the id {id}, but loading it gives {given}")
+            raise NotByteLevelError(f"its added token {name!r} changes under normalization")
+        loaded = model_vocab.loaded_id(name, vocab, name_of)
+        if id != loaded:
+            raise SGPEError(f"its added token {name!r} has id {id} in the file, but would have id {loaded} after loading")
         if _knows_the_later_only():
             tokens.pop(name_of.get(id, name), None)
         name_of[id] = name
@@ -417,15 +417,17 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
 
 @cache
 def _knows_the_later_only() -> bool:
-    """Return whether of two added tokens with one id the installed library finds only the later in a text: newer versions do
-    so."""
+    """Return whether the installed library finds only the later one of two added tokens with the same id.
+
+    Newer versions of the library do so.
+    """
     model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]
     try:
         tokenizer = tokenizers_library.load(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
     except SGPEError:
-        return True  # there is no library to follow
+        return True  # the library is not installed
     return len(tokenizer.encode("<1><2>").ids) < 2
 
 
@@ -435,7 +437,7 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
     kinds = {part["type"] for part in parts}
     if kinds - {"NFC"}:
-        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not one of: none, NFC")
+        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
     return "nfc" if kinds else "none"
 
 
@@ -459,9 +461,9 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
     template = Template(pieces(templates[0]["single"]), pieces(templates[0]["pair"]))
     for part, texts in ((template.single, ["$A"]), (template.pair, ["$A", "$B"])):
         if [name for name, _ in part if name in ("$A", "$B")] != texts:
-            raise NotByteLevelError("its template does not hold each text once, in order")
+            raise NotByteLevelError("its template does not contain each text exactly once, in order")
     for name in template.special_tokens():
         if templates[0]["special_tokens"][name]["ids"] != [special_tokens.get(name)]:
-            raise SGPEError(f"its template gives {name!r} other ids than its vocabulary")
+            raise SGPEError(f"{name!r} has other ids in its template than in its vocabulary")
     empty = Template.around([], [])
     return None if template == empty else template

@@ -1,7 +1,7 @@
-"""The ``tokenizer.json`` of the tutorial *Tokenizers for large language models*, which its ``save()`` writes.
+"""The ``tokenizer.json`` that ``save()`` of the tutorial *Tokenizers for large language models* writes.
 
-The document calls it compatible with Hugging Face, but no library loads it: it has neither a pre-tokenizer nor a decoder.
-What it holds is enough to say the same as a real one does.
+The tutorial calls its file compatible with Hugging Face, but no library loads it, because it has neither a pre-tokenizer nor
+a decoder. Its content is enough to build a valid ``tokenizer.json``.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": F
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether this is the content of a file that the tutorial's ``save()`` wrote."""
+    """Return whether a file with this content was written by the tutorial's ``save()``."""
     return content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content
 
 
 def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` that loads everywhere and gives the ids of the tutorial's ``encode``.
+    """Return the content of a valid ``tokenizer.json`` with the same ids as the tutorial's ``encode``.
 
     Raises:
-        SGPEError: a special token has the id of another token, which the tutorial lets it overwrite: what that other token
-            is encoded to decodes to something else. The message names both, and ``path``.
+        SGPEError: a special token has the id of another token. The tutorial allows this, but then the id of the other token
+            decodes to the special token. The message names both tokens and ``path``.
     """
     special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
     template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)
     for name, id in content["model"]["vocab"].items():
         if id in special and special[id] != name:
             raise SGPEError(
-                f"{path}: its special token {special[id]!r} has the id {id} of the token {name!r}, so no text with "
-                "that comes back: train it again with higher ids for its special tokens"
+                f"{path}: the special token {special[id]!r} has the same id {id} as the token {name!r}, so text with "
+                f"{name!r} cannot be decoded: train the tokenizer again with higher ids for its special tokens"
             )
     pattern = content.get("split_pattern", SPLIT_PATTERNS["cl100k-any-space"])
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}

@@ -1,7 +1,7 @@
-"""The one place that chooses between the kernels: native ones in C++ if they were built, else the readable Python.
+"""The choice of kernels for the whole package: native C++ kernels if they were built, or else readable Python.
 
-Code with a fast path asks `is_native` first, and otherwise takes the readable path. Results are the same either way.
-``HF_SGPE_KERNEL=python`` in the environment forces the readable path, ``HF_SGPE_KERNEL=native`` refuses it.
+Code with a fast path asks `is_native`, and otherwise uses the readable path. Both paths have the same results. The
+environment variable ``HF_SGPE_KERNEL=python`` forces the readable path, and ``HF_SGPE_KERNEL=native`` forbids it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHARACTER_CLASSES = {
     6: r"[^\S\r\n]",
     7: r"[\r\n]",
 }
-"""Class of the native scanners → what the split patterns call it; every other character is 0."""
+"""Character class of the native scanners → the same class in split patterns. Every other character is in class 0."""
 
 _ENVIRONMENT = "HF_SGPE_KERNEL"
 _AT_INSTALLATION = "HF_SGPE_PURE"
@@ -34,27 +34,27 @@ _readable_only = False
 
 logger = logging.getLogger(__name__)
 
-# Characters that the readable kernels take a fraction of a second for.
+# The readable kernels process this number of characters in a fraction of a second.
 _LITTLE_TEXT = 1 << 16
 _slow_characters = 0
 
 
 def is_native() -> bool:
-    """Return whether the native kernels, the module ``hf_sgpe._native``, are to be used.
+    """Return whether code must use the native kernels, the module ``hf_sgpe._native``.
 
     Raises:
-        SGPEError: the environment asks for a kernel that is not there.
+        SGPEError: the kernels that ``HF_SGPE_KERNEL`` names do not exist.
     """
     return not _readable_only and _is_wanted_and_there(os.environ.get(_ENVIRONMENT, ""))
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used: the installed ``tokenizers`` has their character classes."""
+    """Return whether the native scanners can be used: their character classes are those of the installed ``tokenizers``."""
     return is_native() and classes_agree()
 
 
 def describe() -> str:
-    """Return which kernels are in use, and why if they are the readable ones."""
+    """Return the name of the kernels in use, with a reason if they are not native."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
@@ -62,10 +62,10 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Warn once, where readable forms get more than a little text that nobody chose them for, how to have it faster.
+    """Warn once, with a remedy, if readable kernels process more than a little text although nobody chose them.
 
     Args:
-        characters: How many are treated now; those of all calls add up.
+        characters: Number of characters of this call, which is added to those of earlier calls.
     """
     global _slow_characters
     if _readable_only or _slow_characters > _LITTLE_TEXT:
@@ -76,32 +76,32 @@ def note_slow_use(characters: int) -> None:
     if is_native():
         if not classes_agree():
             logger.warning(
-                "the installed tokenizers knows another version of Unicode than the native kernels, so words are cut in "
-                "readable Python, some dozen times slower: install another version of tokenizers"
+                "the installed tokenizers has another version of Unicode than the native kernels, so readable Python splits "
+                "text into words, some dozen times slower: install another version of tokenizers"
             )
     elif not _is_pure():
         logger.warning(
-            "%s, so this runs in readable Python, some dozen times slower: install a C++ compiler, and then this package "
-            "anew, in a clone by pip install --force-reinstall --no-deps .",
+            "%s, so this runs in readable Python, some dozen times slower: install a C++ compiler, and then install this "
+            "package again, in a clone with pip install --force-reinstall --no-deps .",
             _why_not_native(),
         )
 
 
 def leave_slow_use_to_others() -> None:
-    """Keep `note_slow_use` silent in this process, which works for another one that warns already."""
+    """Turn off the warning of `note_slow_use` in a worker process, whose parent warns already."""
     global _slow_characters
     _slow_characters = _LITTLE_TEXT + 1
 
 
 def stay_readable() -> None:
-    """Go without the native kernels in this process, which works for another one without them."""
+    """Turn off the native kernels in a worker process, whose parent does not use them."""
     global _readable_only
     _readable_only = True
 
 
 @contextmanager
 def readable_only() -> Iterator[None]:
-    """Run a block without the native kernels. What was made before it keeps the kernel that it was made with."""
+    """Turn off the native kernels inside the block. Existing objects keep their kernels."""
     global _readable_only
     before, _readable_only = _readable_only, True
     try:
@@ -112,7 +112,7 @@ def readable_only() -> Iterator[None]:
 
 @cache
 def classes_agree() -> bool:
-    """Return whether the engine of ``tokenizers``, if it shows it, sees characters of Unicode's versions as we do."""
+    """Return whether the native kernels and ``tokenizers`` have the same character classes; True if unknown."""
     if not tokenizers_library.shows_its_parts():
         return True
     import hf_sgpe._native as _native
@@ -148,5 +148,5 @@ def _why_not_native() -> str:
 
 
 def _is_pure() -> bool:
-    """Return whether somebody chose to have no native kernels, when this was installed or now."""
+    """Return whether ``HF_SGPE_PURE`` excludes the native kernels, at installation or now."""
     return importlib.util.find_spec("hf_sgpe._pure") is not None or os.environ.get(_AT_INSTALLATION, "0") not in ("", "0")

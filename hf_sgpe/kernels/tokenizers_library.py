@@ -1,8 +1,8 @@
-"""The one place that asks the ``tokenizers`` library: for its regex engine, its NFC, its pre-tokenizers, and to load.
+"""All uses of the ``tokenizers`` library: its regex engine, its NFC, its pre-tokenizers, and loading.
 
-A saved tokenizer is run by that library, so what it takes for a letter is right by definition, and its Unicode may be of
-another version than that of the ``regex`` package. From 1.0 on it shows none of its parts to Python, and it need not be
-installed at all: then the ``regex`` package and Python's own Unicode answer.
+Saved tokenizers run in that library, so its character classes are the reference. Its version of Unicode may differ from that
+of the ``regex`` package. If the library is not installed, or hides its parts from Python as from version 1.0 on, the
+``regex`` package and Python's own Unicode take its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def shows_its_parts() -> bool:
-    """Return whether the library is installed in a version that shows its parts."""
+    """Return whether the library is installed in a version with access to its parts."""
     try:
         import tokenizers.normalizers
         import tokenizers.pre_tokenizers  # noqa: F401
@@ -35,26 +35,26 @@ def shows_its_parts() -> bool:
 
 
 def load(content: str) -> Tokenizer:
-    """Return the library's tokenizer of the text of a ``tokenizer.json``.
+    """Return the library's tokenizer for the content of a ``tokenizer.json``.
 
     Raises:
         SGPEError: the library is not installed.
-        Exception: the bare class: it cannot read it.
+        Exception: the library cannot read the content. The class is exactly Exception.
     """
-    kind: type[Tokenizer] = optional("tokenizers", "other tokenizers than byte-level BPE need tokenizers").Tokenizer
+    kind: type[Tokenizer] = optional("tokenizers", "tokenizers other than byte-level BPE need tokenizers").Tokenizer
     if hasattr(kind, "from_str"):
         return kind.from_str(content)
-    with TemporaryDirectory() as folder:  # from 1.0 on it takes files only
+    with TemporaryDirectory() as folder:  # from 1.0 on, only files can be loaded
         path = Path(folder, "tokenizer.json")
         path.write_text(content, encoding="utf-8", newline="\n")
         return kind.from_file(str(path))
 
 
 def check_regex(pattern: str) -> None:
-    """Make sure that a split pattern is a regex.
+    """Check that a split pattern is a valid regex.
 
     Raises:
-        SGPEError: it is not.
+        SGPEError: the pattern is not a valid regex.
     """
     try:
         if shows_its_parts():
@@ -63,12 +63,12 @@ def check_regex(pattern: str) -> None:
             Regex(pattern)
         else:
             regex.compile(pattern)
-    except Exception as error:  # the library raises the bare class
+    except Exception as error:  # the library raises exactly this class
         raise SGPEError(f"split pattern {pattern!r} is not a valid regex: {error}") from None
 
 
 def matching(character_class: str, characters: str) -> set[str]:
-    r"""Return those of some characters that a regex class holds.
+    r"""Return the characters that belong to a regex class.
 
     >>> sorted(matching(r"\d", "a1b2"))
     ['1', '2']
@@ -83,13 +83,13 @@ def matching(character_class: str, characters: str) -> set[str]:
 
 
 def splitter(patterns: Sequence[str]) -> PreTokenizer:
-    """Return a pre-tokenizer of the library that cuts text at the matches of regexes, each in the pieces of the last.
+    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, the pieces by the next.
 
     Raises:
-        SGPEError: the library is not there, or cannot read a pattern.
+        SGPEError: the library is not available, or cannot read a pattern.
     """
     if not shows_its_parts():
-        raise not_installed("pre-tokenizers of the library need tokenizers before 1.0", "'tokenizers<1'")
+        raise not_installed("the library's pre-tokenizers need tokenizers before 1.0", "'tokenizers<1'")
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Sequence as InTurn, Split
 
@@ -100,24 +100,25 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Return those of some characters that a pre-tokenizer of the library splits at, which it takes from tables of its own.
+    """Return the characters at which a pre-tokenizer of the library splits, by its own tables.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
-        nearly: The regex class of nearly the same characters, which answers where the library is not there.
+        characters: Characters to test.
+        nearly: Regex class of nearly the same characters, for use without the library.
     """
     if not shows_its_parts():
         return matching(nearly, characters)
     from tokenizers import pre_tokenizers
 
     part: Any = pre_tokenizers.Digits() if kind == "Digits" else pre_tokenizers.Punctuation("contiguous")
-    # Runs of its characters and of others take turns, and the first begins with a letter.
+    # Runs of matching and other characters alternate, and the first run begins with a letter.
     pieces = part.pre_tokenize_str("a" + characters)
     return {character for piece, _ in pieces[1::2] for character in piece}
 
 
 def nfc(text: str) -> str:
-    """Return the text in the form NFC."""
+    """Return the text normalized to NFC."""
     return _nfc().normalize_str(text) if shows_its_parts() else unicodedata.normalize("NFC", text)
 
 

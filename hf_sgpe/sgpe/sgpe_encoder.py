@@ -1,4 +1,4 @@
-"""SGPEEncoder: the encoder of the SGPE document, which gives ``[UNK]`` for a syllable that is not in the vocabulary."""
+"""SGPEEncoder: the encoder of the SGPE document, in which an unknown syllable becomes ``[UNK]``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_w
 
 
 class SGPEEncoder:
-    """The encoder of section 4 of the document, ``[UNK]`` included. Time grows linearly with the text.
+    """The encoder of section 4 of the document, including ``[UNK]``. Its time is linear in the length of the text.
 
-    Not lossless: what became ``[UNK]`` cannot be decoded. `SGPEVocabulary.to_bpe` is.
+    It is not lossless, because ``[UNK]`` cannot be decoded. The tokenizer of `SGPEVocabulary.to_data` is lossless.
 
     >>> vocabulary = SGPEVocabulary({"[UNK]": 0, "ක": 1, " ල": 2, "ක ල": 3, " ලල": 4, "ල": 5}, [(" ල", "ල")])
     >>> encoder = SGPEEncoder(vocabulary)
@@ -35,7 +35,7 @@ class SGPEEncoder:
         self._merged = lru_cache(1 << 16)(self._merge)
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of ``text``. A character of no script is a token, also if it is not in the vocabulary."""
+        """Return the tokens of ``text``. Each character outside the scripts is a token, even one not in the vocabulary."""
         units = self.trie.tokenize(text, leading_space=self.vocabulary.leading_space)
         tokens: list[str] = []
         for word in segment_into_words(units, self.vocabulary.scripts):
@@ -46,24 +46,24 @@ class SGPEEncoder:
         return tokens
 
     def _merge(self, word: Sequence[str]) -> list[str]:
-        known = [self._symbols.get(unit, -1) for unit in word]
-        # An unknown unit merges with nothing: the run between two of them merges by itself.
+        symbols = [self._symbols.get(unit, -1) for unit in word]
+        # Unknown units do not merge, so each run between them is merged on its own.
         tokens: list[str] = []
         start = 0
-        for place, symbol in enumerate([*known, -1]):
+        for place, symbol in enumerate([*symbols, -1]):
             if symbol < 0:
-                tokens += map(self._tokens.__getitem__, apply_merges(known[start:place], self._table))
-                if place < len(known):
+                tokens += map(self._tokens.__getitem__, apply_merges(symbols[start:place], self._table))
+                if place < len(symbols):
                     tokens.append("[UNK]")
                 start = place + 1
         return tokens
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of ``text``; that of ``[UNK]`` for every token that is not in the vocabulary."""
+        """Return the ids of ``text``, with the id of ``[UNK]`` for each token that is not in the vocabulary."""
         return [self.vocab.get(token, self.unk_id) for token in self.tokenize(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ``ids``; ids that are not in the vocabulary give nothing."""
+        """Return the text of ``ids``. Ids that are not in the vocabulary are skipped."""
         return "".join(self._text_of.get(id, "") for id in ids)
 
     @cached_property

@@ -1,6 +1,6 @@
-"""SGPEVocabulary: the vocabulary of the SGPE document, whole syllables with merges over them, and its file ``vocab.json``.
+"""SGPEVocabulary: the vocabulary of the SGPE document, of syllables and merges of syllables, and its file ``vocab.json``.
 
-`hf_sgpe.learning.sgpe_learning.learn_vocabulary` learns one, and `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes with it.
+`hf_sgpe.learning.sgpe_learning.learn_vocabulary` trains it, and `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes with it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ Merges = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class SGPEVocabulary:
-    """What the document's ``vocab.json`` (section 3.7) holds.
+    """The content of the document's ``vocab.json`` (section 3.7).
 
     Args:
-        vocab: Token → id, special tokens included.
+        vocab: Token → id, including special tokens.
         merges: Pairs of tokens in the order of their ranks.
-        prune_freq: Syllables that occurred less often were left out.
+        special_tokens: Texts of the special tokens.
+        prune_freq: Minimum number of occurrences of a syllable in the vocabulary.
         leading_space: Whether a space belongs to the syllable after it.
-        scripts: Whose syllables: the document knows Sinhala only.
+        scripts: Names of the scripts of the syllables. The document has only Sinhala.
 
     Raises:
         SGPEError: two tokens share an id, or a merge uses a token that is not in the vocabulary.
@@ -64,10 +65,10 @@ class SGPEVocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SGPEVocabulary:
-        """Read a ``vocab.json``, ours or the document's.
+        """Read a ``vocab.json`` of this package or of the document's program.
 
         Raises:
-            SGPEError: the file is damaged or of another kind.
+            SGPEError: the file is damaged or not an SGPE vocabulary.
             FileNotFoundError: there is no such file.
         """
         path = Path(path)
@@ -83,17 +84,17 @@ class SGPEVocabulary:
         merges = merges_in(content, path)
         leading_space = content.get("leading_space", False)
         if not isinstance(leading_space, bool):
-            raise SGPEError(f"{path}: its leading_space is neither true nor false but {leading_space!r}")
+            raise SGPEError(f"{path}: its leading_space must be true or false, not {leading_space!r}")
         for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
             if content.get(name, size) != size:
-                raise SGPEError(f"{path}: damaged: its {name} is {content[name]!r}, but it holds {size}")
+                raise SGPEError(f"{path}: damaged: its {name} is {content[name]!r}, but it contains {size}")
         try:
             return cls(vocab, merges, tuple(special_tokens), prune_freq, leading_space, tuple(scripts))
         except SGPEError as error:
             raise SGPEError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ``vocab.json``. Scripts other than the document's Sinhala are an entry that the document does not have."""
+        """Write a ``vocab.json``. Scripts other than Sinhala are in an entry ``scripts``, an extension of the format."""
         content: dict[str, Any] = {
             "version": VERSION,
             "vocab_size": len(self.vocab),
@@ -109,17 +110,18 @@ class SGPEVocabulary:
         write_document(content, path)
 
     def to_data(self) -> TokenizerData:
-        """Return the same tokens with the same ids as byte-level BPE, for `BPETokenizer.of`: lossless, with [CLS] and
-        [SEP] around texts.
+        """Return a lossless byte-level BPE tokenizer with the same tokens and ids, and [CLS] and [SEP] around texts.
 
-        Text whose units are all in the vocabulary has the tokens that `SGPEEncoder` gives. A unit that is not falls apart
-        at its letters, characters or bytes, which have the ids after the vocabulary's.
+        Text whose units are all in the vocabulary has the same tokens as with `SGPEEncoder`. Any other unit becomes tokens
+        of its letters, characters or bytes. Their ids follow those of the vocabulary.
 
         Raises:
-            SGPEError: the vocabulary was made without leading spaces.
+            SGPEError: the vocabulary was trained without ``leading_space``.
         """
         if not self.leading_space:
-            raise SGPEError("only vocabularies with leading_space can be exported: words could not be told apart")
+            raise SGPEError(
+                "the vocabulary has no leading_space, so words have no boundaries: train it again with leading_space"
+            )
         trie = LinguisTrie(self.scripts)
         merged = {left + right for left, right in self.merges}
         units = {token for token in self.vocab if token not in merged and token not in self.special_tokens}
@@ -144,22 +146,22 @@ class SGPEVocabulary:
 
 
 def merges_in(content: dict[str, Any], path: Path) -> Merges:
-    """Return the entry ``merges`` of a file of the document.
+    """Return the entry ``merges`` of a file in the document's format.
 
     Raises:
-        SGPEError: it is not a list of pairs of tokens.
+        SGPEError: the entry is not a list of pairs of tokens.
     """
     merges = content.get("merges")
     if not isinstance(merges, list):
-        raise SGPEError(f"{path}: holds no list 'merges'")
+        raise SGPEError(f"{path}: the list 'merges' is missing")
     for rank, pair in enumerate(merges):
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
-            raise SGPEError(f"{path}: merge {rank} is not two tokens but {pair!r}")
+            raise SGPEError(f"{path}: merge {rank} must be two tokens, not {pair!r}")
     return [(left, right) for left, right in merges]
 
 
 def write_document(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a file of the document as its own program does."""
+    """Write a JSON file in the same form as the document's program."""
     with atomic_file(path) as temporary:
         text = json.dumps(content, ensure_ascii=False, indent=1)
         temporary.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""The start and end of every command, hf-sgpe's and the scripts': bad input is one line on stderr and exit code 2."""
+"""The start and end of every command and script: bad input leads to one line on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hf_sgpe.terminal.progress import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser, but help keeps the line breaks of the description, and errors are one line."""
+    """The standard parser, with the description's line breaks in help texts, and with one-line errors."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -28,10 +28,10 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Run a command, print errors as one line, and return the exit code.
+    """Run a command, print any error as one line, and return the exit code.
 
     Args:
-        work: Returns the exit code if there was no error; None is 0.
+        work: The command. It returns the exit code; None means 0.
     """
     open_standard_streams()
     quiet_libraries()
@@ -39,14 +39,14 @@ def exit_code(work: Callable[[], int | None]) -> int:
         code = work() or 0
         _flush(sys.stdout)
     except BrokenPipeError:
-        code = 0  # the reader of our output, such as head, has closed it
+        code = 0  # the reader of the output, such as head, closed the pipe
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise
         print(f"error: {not_installed('this needs transformers', 'transformers', extra='transformers')}", file=sys.stderr)
         code = 2
     except (SGPEError, OSError) as error:
-        # That of Windows where others have BrokenPipeError has no name of a file.
+        # On Windows, a broken pipe is this error, without a file name.
         is_broken_pipe = sys.platform == "win32" and getattr(error, "errno", None) == errno.EINVAL and not error.filename
         if not is_broken_pipe:
             print(f"error: {one_line(error)}", file=sys.stderr)
@@ -61,7 +61,7 @@ def exit_code(work: Callable[[], int | None]) -> int:
 def open_standard_streams() -> None:
     """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device.
 
-    Otherwise the next file to be opened would get the number of a closed stream, and other libraries would write to it.
+    Otherwise the next opened file would get the number of a closed stream, and other libraries would write to this file.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
@@ -92,10 +92,10 @@ def _flush(stream: IO[str] | None) -> None:
 
 
 def _discard_unwritten_output() -> None:
-    """Keep Python's own flush at exit from failing on a stream that cannot be written."""
+    """Redirect broken output streams to the null device, so that Python's flush at exit does not fail."""
     for stream in (sys.stdout, sys.stderr):
         try:
             _flush(stream)
         except OSError:
-            with suppress(OSError, ValueError):  # a stream that a test has put there has no file number
+            with suppress(OSError, ValueError):  # a stream of a test has no file number
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

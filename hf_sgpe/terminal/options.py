@@ -1,7 +1,8 @@
-"""The fields of dataclasses as options of a command line: each is declared once, where its value is.
+"""Command-line options from the fields of dataclasses, so that each option is declared only once.
 
-A field becomes an option by its metadata (`as_option`), or by `option` and its sisters in place of `dataclasses.field`. Its
-name, type and default are those of the option. A command takes such dataclasses, and `with_options` gives it to Typer.
+A field becomes an option by its metadata (`as_option`), or by a function such as `option` in place of `dataclasses.field`.
+The option has the name, type and default of the field. The parameters of a command are such dataclasses, and `with_options`
+converts the command for Typer.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ Value = TypeVar("Value")
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """The options of a dataclass that were given or have a default, by field, where a command fills in other fields."""
+    """Field → value of the options of a dataclass that are set or have a default, for a command that sets other fields."""
 
 
 def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
     """Return the metadata of a field that is an option.
 
     Args:
-        help: What ``--help`` says of it.
-        *names: Its names; short ones alone come after the field's own name.
-        **how: ``type`` and ``default``, where they are not the field's; ``choices``; ``after``, the field whose option comes
-            before it in ``--help``; and what else `typer.Option` takes.
+        help: Description for ``--help``.
+        *names: Names of the option. If all of them are short, the name of the field comes first.
+        **how: ``type`` and ``default``, if they differ from the field's; ``choices``; ``after``, the field whose option
+            comes before this one in ``--help``; other arguments of `typer.Option`.
     """
     return {"help": help, "names": names, **how}
 
 
 def option(help: str, default: Any = None, *names: str, **how: Any) -> Any:
-    """Return a field that is an option. A default of ``...`` makes it a required one."""
+    """Return a field that is an option. The option is required if its default is ``...``."""
     return field(default=MISSING if default is ... else default, metadata=as_option(help, *names, **how))
 
 
@@ -54,11 +55,11 @@ def arguments(help: str, **how: Any) -> Any:
 
 
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
-    """Return a command as Typer takes it, with a parameter for each option.
+    """Return a command for Typer, with a parameter for each option.
 
     Args:
-        function: The command. Its parameters are dataclasses, `Given` of them, or as Typer takes them.
-        *others: Parameters that come after those, which the function does not get.
+        function: The command. Its parameters are dataclasses, `Given` of dataclasses, or parameters for Typer.
+        *others: Additional parameters at the end, which are not passed to the function.
     """
     kinds: dict[str, tuple[Any, Callable[..., Any]]] = {}
     parameters: dict[str, Parameter] = {}
@@ -69,19 +70,19 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
         if is_dataclass(of):
             kinds[name] = of, build
             hints = get_type_hints(of)
-            parameters |= {one.name: _parameter(one, hints[one.name]) for one in _options(of)}
-            after |= {one.name: one.metadata["after"] for one in _options(of) if "after" in one.metadata}
+            parameters |= {spec.name: _parameter(spec, hints[spec.name]) for spec in _options(of)}
+            after |= {spec.name: spec.metadata["after"] for spec in _options(of) if "after" in spec.metadata}
         else:
             parameters[name] = parameter.replace(kind=Parameter.KEYWORD_ONLY)
 
-    def run(**given: Any) -> None:
-        for one in others:
-            del given[one.name]
-        values = {
-            name: build(**{one.name: value for one in _options(of) if (value := given.pop(one.name)) is not None})
+    def run(**values: Any) -> None:
+        for other in others:
+            del values[other.name]
+        records = {
+            name: build(**{spec.name: value for spec in _options(of) if (value := values.pop(spec.name)) is not None})
             for name, (of, build) in kinds.items()
         }
-        function(**values, **given)
+        function(**records, **values)
 
     order = list(parameters)
     for name, before in after.items():
@@ -90,46 +91,48 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     ordered = [*(parameters[name] for name in order), *others]
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in ordered}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     return run
 
 
 def _options(kind: Any) -> list[Field[Any]]:
-    return [one for one in fields(kind) if "help" in one.metadata]
+    return [spec for spec in fields(kind) if "help" in spec.metadata]
 
 
-def _parameter(one: Field[Any], hint: Any) -> Parameter:
+def _parameter(spec: Field[Any], hint: Any) -> Parameter:
     import typer
 
-    how = {name: value for name, value in one.metadata.items() if name != "after"}
-    default = how.pop("default", None if one.default_factory is not MISSING else one.default)
-    names, hint, long = how.pop("names"), how.pop("type", hint), "--" + one.name.replace("_", "-")
-    if choices := how.pop("choices", ()):
-        how["callback"] = _one_of(long, choices)
+    settings = {name: value for name, value in spec.metadata.items() if name != "after"}
+    default = settings.pop("default", None if spec.default_factory is not MISSING else spec.default)
+    names, hint, long = settings.pop("names"), settings.pop("type", hint), "--" + spec.name.replace("_", "-")
+    if choices := settings.pop("choices", ()):
+        settings["callback"] = _one_of(long, choices)
     if (each := _type_of_each(hint)) is not None:
         hint = list.__class_getitem__(each) if default is MISSING else list.__class_getitem__(each) | None
         default = default or None
     if default in (None, MISSING):
-        how["show_default"] = False
+        settings["show_default"] = False
     if not any(name.startswith("--") for name in names):
         names = (long, *names)
-    declared = typer.Argument(**how) if how.pop("is_argument", False) else typer.Option(*names, **how)
+    is_argument = settings.pop("is_argument", False)
+    declared = typer.Argument(**settings) if is_argument else typer.Option(*names, **settings)
     default = Parameter.empty if default is MISSING else default
-    return Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])
+    return Parameter(spec.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])
 
 
 def _type_of_each(hint: Any) -> Any:
-    """Return the type of each value of an option that takes several, such as str for ``Sequence[str] | None``; else None."""
-    kinds = [(get_origin(one), get_args(one)) for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
+    """Return the type of the values of an option with several values, such as str for ``Sequence[str] | None``, or None."""
+    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    kinds = [(get_origin(member), get_args(member)) for member in members]
     return next((of[0] for kind, of in kinds if isinstance(kind, type) and issubclass(kind, Iterable)), None)
 
 
 def _one_of(option: str, names: Iterable[str]) -> Callable[[str | None], str | None]:
-    known = tuple(names)
+    choices = tuple(names)
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in known:
-            raise SGPEError(f"{option} {value}: known are {', '.join(known)}")
+        if value is not None and value not in choices:
+            raise SGPEError(f"{option} {value}: known are {', '.join(choices)}")
         return value
 
     return check

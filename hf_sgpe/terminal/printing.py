@@ -1,4 +1,4 @@
-"""What commands print when they are done: a sentence, a table, facts, or JSON."""
+"""Output of the results of commands: a sentence, a table, facts, or JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def print_json(value: Any) -> None:
 
 
 def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
-    """Print what a command has done: in a sentence, with ``--json`` as JSON, and with ``--quiet`` alone not at all.
+    """Print the result of a command as a sentence or, with ``--json``, as JSON; with ``--quiet`` alone, print nothing.
 
     Args:
-        is_asked_for: It is what the command is for, and is printed with ``--quiet``, too.
+        sentence: The result for people.
+        facts: The result for programs.
+        as_json: Whether ``--json`` is on.
+        is_asked_for: Whether the result is the purpose of the command, and is printed also with ``--quiet``.
     """
     if as_json:
         print_json(facts)
@@ -28,7 +31,7 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
 
 
 def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values in two columns. What is not text is written as JSON."""
+    """Print names and values in two columns. Values other than text are written as JSON."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
@@ -38,7 +41,9 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     """Print a table.
 
     Args:
-        texts: The number of the first columns that hold text, by default all. The others hold numbers, to the right.
+        titles: Titles of the columns.
+        rows: Cells of each row.
+        texts: Number of the first columns that are text; None for all. Other columns are numbers, aligned to the right.
     """
     from rich.console import Console
     from rich.table import Table
@@ -48,8 +53,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
         table.add_column(title, justify="left" if texts is None or place < texts else "right")
     for row in rows:
         table.add_row(*row)
-    # Into a pipe lines are written whole, whatever the width of the terminal.
+    # Lines in a pipe are not wrapped.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
-    with console.capture() as captured:  # it would end the process when the reader closes the pipe
+    with console.capture() as captured:  # rich would end the process when the pipe closes
         console.print(table)
     print(captured.get(), end="")

@@ -1,4 +1,4 @@
-"""Whether to show progress bars and warnings, ours and those of other libraries."""
+"""Switches for progress bars and warnings, of this package and of other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Switch progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
+    """Turn progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
@@ -26,12 +26,12 @@ def is_quiet() -> bool:
 
 
 def somebody_watches() -> bool:
-    """Return whether progress is worth showing: stderr is a terminal, and ``--quiet`` is off."""
+    """Return whether to show progress: stderr is a terminal, and ``--quiet`` is off."""
     return not _quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Convert our ``progress`` to tqdm's ``disable``; None shows a bar if somebody watches."""
+    """Return tqdm's ``disable`` for our ``progress``; None shows a bar if `somebody_watches`."""
     return not (somebody_watches() if progress is None else progress)
 
 
@@ -49,7 +49,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def bars_on_terminals_only() -> Iterator[None]:
-    """Hide the progress bars of transformers inside the block, unless somebody watches."""
+    """Hide the progress bars of transformers inside the block, unless `somebody_watches`."""
     if find_spec("transformers") is None:
         yield
         return

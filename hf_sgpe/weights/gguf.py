@@ -1,7 +1,8 @@
-"""GGUF files, which llama.cpp runs: models with their tokenizer. Which ones is in `hf_sgpe.weights.gguf_models`.
+"""GGUF files for llama.cpp: models with their tokenizer. `hf_sgpe.weights.gguf_models` lists the supported models.
 
-llama.cpp keeps no split pattern in a file but the name of one it knows: `hf_sgpe.formats.llama_cpp_pre_tokenizers`. A
-tokenizer that it has no name for is not written unless a name is asked for; such a file must be given ids.
+A GGUF file contains the name of a pre-tokenizer of llama.cpp instead of a split pattern; see
+`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only with an explicit
+name, and llama.cpp must be given ids instead of text.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
 
 NEAREST = "nearest"
-"""In place of a pre-tokenizer's name: the nearest that there is, for a file that is given ids."""
+"""The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp, in a file for use with ids."""
 
-# By a pattern of llama.cpp's own.
+# llama.cpp's pre-tokenizer for files without a name.
 _NO_PRE = "default"
-# What chooses the experts, which llama.cpp keeps in 32 bits, too.
+# The router of the experts, which llama.cpp also keeps in 32 bits.
 _KEPT_WHOLE = "ffn_gate_inp.weight"
 
 
@@ -54,37 +55,36 @@ def write(
     tokenizer: TokenizerData | None = None,
     pre_tokenizer: str | None = None,
 ) -> str | None:
-    """Write a model in a folder of transformers as a GGUF file.
+    """Write a transformers model as a GGUF file.
 
-    The tokenizer is in it twice: as llama.cpp reads it, and as its ``tokenizer.json``, which takes about as much again.
+    The file contains the tokenizer twice: in llama.cpp's form, and as its ``tokenizer.json``, which has about the same size.
 
-    One weight is in memory at a time. Tensors that are not matrices stay in 32 bits, and in Q8_0 also matrices whose rows
-    are not multiples of 32. Smaller types are made by llama-cpp-python, of a file with whole weights that is beside this one
-    meanwhile.
+    One weight is in memory at a time. Tensors other than matrices stay in 32 bits, and with Q8_0 also matrices whose rows
+    are not multiples of 32. llama-cpp-python converts to smaller types, from a temporary file in the same folder.
 
     Args:
-        folder: With ``config.json``, the weights as safetensors, and the tokenizer.
+        folder: Folder with ``config.json``, the weights as safetensors, and the tokenizer.
         path: File to write.
         weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
-        tokenizer: In place of the folder's.
-        pre_tokenizer: Name of the pre-tokenizer by which llama.cpp cuts text, or `NEAREST`; None for the one that is for the
-            tokenizer's split.
+        tokenizer: Tokenizer to write in place of the folder's.
+        pre_tokenizer: Name of a pre-tokenizer of llama.cpp, or `NEAREST`; None for a pre-tokenizer with the tokenizer's
+            split.
 
     Returns:
-        The name of llama.cpp's pre-tokenizer in the file if it splits normalized text as the tokenizer does, else None: then
-        give the model ids, not text. It normalizes nothing itself.
+        The name of the pre-tokenizer in the file if llama.cpp splits normalized text exactly as the tokenizer does, or else
+        None: then llama.cpp must be given ids. llama.cpp does not normalize text.
 
     Raises:
-        SGPEError: gguf is not installed, or llama-cpp-python where it is needed; the folder holds no model that is known to
-            come out the same on llama.cpp, or a tokenizer that has no merges or more ids than the model has rows; llama.cpp
-            has no pre-tokenizer of the name, or none for the tokenizer's split.
+        SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model for which llama.cpp was
+            compared with transformers; the tokenizer has no merges, or more ids than the model has rows; llama.cpp has no
+            pre-tokenizer of this name, or none with the tokenizer's split.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
         raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
     if not config_file.exists():
-        reason = why_no_model(folder) or ": give the folder of a model of transformers"
+        reason = why_no_model(folder) or ": give the folder of a transformers model"
         raise SGPEError(f"{folder}: holds no config.json{reason}")
     config = transformers_config(folder)
     if reason := why_not(config):
@@ -102,7 +102,7 @@ def write(
     tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
     pre = pre_to_write(tokenizer, pre_tokenizer)
     weights = stored(folder)
-    weight_type = weight_type or next(one.type for one in weights.values() if len(one.shape) == 2)
+    weight_type = weight_type or next(tensor.type for tensor in weights.values() if len(tensor.shape) == 2)
     target = gguf.GGMLQuantizationType[weight_type]
     architecture = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == family.architecture)
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
@@ -113,22 +113,25 @@ def write(
         closing(gguf.GGUFWriter(temporary, family.architecture)) as writer,
     ):
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
-        # Not its name: if that holds phi3, llama.cpp looks for tokens of Phi-3.
+        # The field for the name would make llama.cpp look for tokens of Phi-3 if the name contains phi3.
         writer.add_basename(folder.resolve().name)
         describe(writer, config)
         _add_tokenizer(writer, tokenizer, pre, config, folder)
         check_head(folder, weights, config, family.embedding)
         waiting: list[tuple[Callable[[], Weights], Any]] = []
         for name, read, shape in tensors(weights, config, folder):
-            known = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            if known is None:
-                raise SGPEError(f"gguf has no name for {name} in the {family.architecture} of llama.cpp: a newer one may")
-            is_matrix = len(shape) > 1 and not known.endswith(_KEPT_WHOLE) and (weight_type != "Q8_0" or shape[-1] % 32 == 0)
+            gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            if gguf_name is None:
+                raise SGPEError(
+                    f"the package gguf has no name for {name} in llama.cpp's {family.architecture}: install a newer gguf"
+                )
+            has_full_blocks = weight_type != "Q8_0" or shape[-1] % 32 == 0
+            is_matrix = len(shape) > 1 and not gguf_name.endswith(_KEPT_WHOLE) and has_full_blocks
             type = target if is_matrix else gguf.GGMLQuantizationType.F32
             byte_shape = gguf.quant_shape_to_byte_shape(shape, type)
             as_bytes = type not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
             numbers = np.dtype(np.uint8) if as_bytes else np.dtype(np.float32 if type.name == "F32" else np.float16)
-            writer.add_tensor_info(known, byte_shape if as_bytes else shape, numbers, prod(byte_shape), raw_dtype=type)
+            writer.add_tensor_info(gguf_name, byte_shape if as_bytes else shape, numbers, prod(byte_shape), raw_dtype=type)
             waiting.append((read, type))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -139,13 +142,13 @@ def write(
 
 
 def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
-    """Write a tokenizer alone as a GGUF file: llama.cpp cuts text with it, and does nothing else.
+    """Write a GGUF file with a tokenizer and no model. llama.cpp can only tokenize with it.
 
     Args:
-        pre_tokenizer: As in `write`.
+        pre_tokenizer: As for `write`.
 
     Raises:
-        SGPEError: gguf is not installed, the tokenizer has no merges, or as `pre_to_write`.
+        SGPEError: gguf is not installed, the tokenizer has no merges, or as for `pre_to_write`.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.added_ids.values())
@@ -157,64 +160,69 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Run a block that fails where numbers of a model's configuration are of a wrong type, or too large for the file."""
+    """Turn errors of a block that writes the numbers of a configuration into an `SGPEError` that names the file.
+
+    Raises:
+        SGPEError: a number has a wrong type, or is too large for the file.
+    """
     try:
         yield
     except SGPEError:
         raise
     except (struct.error, TypeError, ValueError, ArithmeticError) as error:
-        raise SGPEError(f"{config_file}: one of its numbers is of a wrong type or too large ({error})") from None
+        raise SGPEError(f"{config_file}: a number has a wrong type or is too large ({error})") from None
 
 
 def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
-    """Return the most exact of llama.cpp's pre-tokenizers that are for a tokenizer's split, or None."""
+    """Return llama.cpp's most exact pre-tokenizer with a tokenizer's split, or None."""
     return next(iter(_fitting(tokenizer)), None)
 
 
 def is_exact(tokenizer: TokenizerData, name: str) -> bool:
-    """Return whether llama.cpp gives exactly a tokenizer's tokens with the pre-tokenizer of a name."""
-    if model_vocab.left_out(tokenizer):  # the file spells them like ordinary tokens, which llama.cpp would merge
+    """Return whether llama.cpp returns exactly a tokenizer's tokens with the pre-tokenizer of this name."""
+    if model_vocab.left_out(tokenizer):  # llama.cpp would use them as ordinary tokens of the same spelling
         return False
-    return any(one is called(name) and not one.differs for one in _fitting(tokenizer))
+    return any(record is called(name) and not record.differs for record in _fitting(tokenizer))
 
 
 def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
-    """Return the name of a pre-tokenizer for a tokenizer's file.
+    """Return the name of the pre-tokenizer to write to a tokenizer's file.
 
     Args:
-        name: The one that is asked for, or `NEAREST`; None for the one that is for the tokenizer's split.
+        name: Name of a pre-tokenizer, or `NEAREST`; None for a pre-tokenizer with the tokenizer's split.
 
     Raises:
-        SGPEError: llama.cpp has none of the name, or none for the tokenizer's split.
+        SGPEError: llama.cpp has no pre-tokenizer of this name, or none with the tokenizer's split.
     """
-    known = pre_tokenizer_of(tokenizer)
+    fitting = pre_tokenizer_of(tokenizer)
     if name is None:
-        if known is None:
+        if fitting is None:
             raise SGPEError(
-                "llama.cpp has no pre-tokenizer that cuts text as this tokenizer does, so it would give a model other ids: "
-                f"add --pre-tokenizer {NEAREST} and give it ids, as hf-sgpe serve does, or train or extend with "
+                "llama.cpp has no pre-tokenizer with the split of this tokenizer, so its ids would differ: add "
+                f"--pre-tokenizer {NEAREST} and pass ids to llama.cpp, as hf-sgpe serve does, or train or extend with "
                 "--runs-in llama.cpp"
             )
-        return known.name
+        return fitting.name
     if name == NEAREST:
-        # For what is in none of the scripts. With bloom, which keeps marks and joiners inside words, few words differ then.
-        near = [known] if known else of_patterns(tokenizer.splitting.patterns)
-        return near[0].name if near else _NO_PRE
+        # The pattern for text outside the scripts. With bloom, which keeps marks and joiners in words, few words differ.
+        nearest = [fitting] if fitting else of_patterns(tokenizer.splitting.patterns)
+        return nearest[0].name if nearest else _NO_PRE
     if called(name) is None:
+        names = ", ".join(record.name for record in PRE_TOKENIZERS)
         raise SGPEError(
-            f"--pre-tokenizer {name}: llama.cpp has none of that name: give {NEAREST}, "
-            f"{', '.join(one.name for one in PRE_TOKENIZERS)}, or the name that llama.cpp's converter writes for the model"
+            f"--pre-tokenizer {name}: llama.cpp has no pre-tokenizer of that name: give {NEAREST}, {names}, or the name "
+            "that llama.cpp's converter writes for the model"
         )
     return name
 
 
 def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
-    """Return the pre-tokenizers that are for a tokenizer's split, the most exact first."""
+    """Return the pre-tokenizers with a tokenizer's split, the most exact first."""
     if tokenizer.splitting.recipe != "bpe":
         return []
     fitting = of_patterns(tokenizer.splitting.patterns)
-    # Only some of them, or only the tokenizer, would take a token that no merges make for a word.
-    same = [one for one in fitting if one.takes_words == tokenizer.ignore_merges]
+    # A word that is a token but that no merges make becomes this token only with takes_words, or ignore_merges.
+    same = [record for record in fitting if record.takes_words == tokenizer.ignore_merges]
     return same if len(same) < len(fitting) and unreached_words(tokenizer.vocab, tokenizer.merges) else fitting
 
 
@@ -232,8 +240,8 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     ids = tokenizer.added_ids
     last = max(*tokenizer.vocab.values(), *ids.values())
     if last >= rows:
-        raise SGPEError(f"{folder}: the tokenizer has the id {last}, and the model's embedding only {rows} rows")
-    # Rows that the embedding is padded with need a name of their own.
+        raise SGPEError(f"{folder}: the tokenizer has the id {last}, but the model's embedding has only {rows} rows")
+    # Rows that only pad the embedding need unique names.
     tokens = [f"[unused{id}]" for id in range(rows)]
     types = [TokenType.UNUSED] * rows
     for token, id in tokenizer.vocab.items():
@@ -247,16 +255,16 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     writer.add_bool("hf_sgpe.tokenizes_exactly", is_exact(tokenizer, pre) and tokenizer.normalization == "none")
     writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
-    settings.pop("chat_template", None)  # which has a place of its own
+    settings.pop("chat_template", None)  # has a key of its own
     writer.add_string(gguf_tokenizer.SETTINGS_KEY, _compact(settings))
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     if not tokenizer.merges:
-        raise SGPEError(f"{folder}: the tokenizer has no merges, without which llama.cpp loads none")
+        raise SGPEError(f"{folder}: the tokenizer has no merges, which llama.cpp requires")
     writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
     ends = end_ids(folder, config) or [tokenizer.eos_token_id]
-    known = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
-    for role, (*_, id) in ((role, (None, *ids)) for role, ids in known.items()):
+    ids_of = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
+    for role, (*_, id) in ((role, (None, *ids)) for role, ids in ids_of.items()):
         if id is not None:
             writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
     around = [name for name, _ in tokenizer.template.single] if tokenizer.template else []

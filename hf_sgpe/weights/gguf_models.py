@@ -1,6 +1,7 @@
-"""The types of models that are written for llama.cpp, each as one record, and the sizes that a configuration gives them.
+"""The types of models that can be written for llama.cpp, one record each, and their sizes by a configuration.
 
-What is written is no more than a test has compared with transformers. `hf_sgpe.weights.gguf_tensors` makes it of a model.
+Only models for which a test has compared llama.cpp with transformers are written. `hf_sgpe.weights.gguf_tensors` converts
+their weights.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from hf_sgpe.weights.model_config import Compared, Like, uncompared
 
 Config = Mapping[str, Any]
 
-# Module of each layer → the shape of its weight, by the names of `sizes`. One that holds {expert} is there for each
-# expert, and llama.cpp has all of them in one tensor.
+# Module of each layer → the shape of its weight, in names of `sizes`. A module with {expert} exists once for each expert.
+# llama.cpp stores the weights of all experts in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
 _FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
 _ATTENTION = {
@@ -27,28 +28,29 @@ _ATTENTION = {
 _HEAD_NORMS = {"self_attn.q_norm": "head", "self_attn.k_norm": "head"}
 _GATED = {"mlp.gate_proj": "inner width", "mlp.up_proj": "inner width", "mlp.down_proj": "width inner"}
 
-# Method of GGUFWriter, without add_ → field of the configuration.
+# Name of a GGUFWriter method after add_ → field of the configuration.
 _RMS_NORM = {"layer_norm_rms_eps": "rms_norm_eps"}
 
 
 @dataclass(frozen=True)
 class Family:
-    """A type of models of transformers as llama.cpp has it.
+    """A type of transformers models and its form in llama.cpp.
 
     Attributes:
-        architecture: Its name there.
+        architecture: Name of the type in llama.cpp.
         compared: A row of `hf_sgpe.weights.model_config.Compared`.
-        layer: Module of each layer → the shape of its weight.
-        layers_at: What the names of layers begin with, before their number.
-        around: The same of modules before and after the layers.
-        biases: Field of the configuration that must be true → modules with a bias; an empty name for those that always have.
-        numbers: Method of ``GGUFWriter``, without ``add_`` → field of the configuration, besides those that all have.
-        own_names: Usual name of a field → its name here.
-        pairs_neighbours: llama.cpp rotates each number of a head with its neighbour, not the first half with the second.
-        adds_one: llama.cpp multiplies by the weights of norms, transformers by one more.
-        transposes: transformers has the weights of layers as inputs by outputs.
-        embedding: The weight in the files that a tied head must equal.
-        why_not: Configuration → what else keeps llama.cpp from computing the same, as half a sentence, or an empty text.
+        layer: Modules of each layer: name → shape of the weight.
+        layers_at: The prefix of layer names before the layer number.
+        around: Modules before and after the layers: name → shape of the weight.
+        biases: Field of the configuration → modules that have a bias if the field is true; an empty field means always.
+        numbers: Values that not all types have: name of a ``GGUFWriter`` method after ``add_`` → field of the configuration.
+        own_names: Usual name of a field → name of the field for this type.
+        pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs its halves.
+        adds_one: Whether transformers adds one to the weights of norms, which llama.cpp does not.
+        transposes: Whether transformers stores the weights of layers as inputs by outputs.
+        embedding: Name of the embedding in the files, for the comparison with a tied head.
+        why_not: Function: configuration → another reason why llama.cpp computes something else, as half a sentence, or an
+            empty string.
     """
 
     architecture: str
@@ -71,20 +73,20 @@ class Family:
 
 def _other_heads(config: Config) -> str:
     is_usual = head_size(config) * config["num_attention_heads"] == config["hidden_size"]
-    return "" if is_usual else "has no heads here of another size than hidden_size / num_attention_heads"
+    return "" if is_usual else "supports for these models only heads of the size hidden_size / num_attention_heads"
 
 
 def _other_layers_without_positions(config: Config) -> str:
     layers = list(config["no_rope_layers"])
     is_usual = layers == [int(number % 4 != 3) for number in range(len(layers))]
-    return "" if is_usual else "leaves positions out in every fourth layer, not in those that no_rope_layers names"
+    return "" if is_usual else "omits positions in every fourth layer, regardless of no_rope_layers"
 
 
 def _other_scale(config: Config, layers_of_27b: int) -> str:
-    # By which llama.cpp knows the model of that size.
+    # llama.cpp recognises the 27B model by its number of layers.
     is_27b = config["num_hidden_layers"] == layers_of_27b
     expected = config["hidden_size"] // config["num_attention_heads"] if is_27b else head_size(config)
-    return "" if config["query_pre_attn_scalar"] == expected else f"takes {expected} for query_pre_attn_scalar"
+    return "" if config["query_pre_attn_scalar"] == expected else f"always uses {expected} as query_pre_attn_scalar"
 
 
 _NO, _YES, _EITHER = (False,), (True,), (False, True)
@@ -95,7 +97,7 @@ _USUAL = {"hidden_act": ("silu",), "tie_word_embeddings": _EITHER, "rope": _ROPE
 _WHOLE = dict(_USUAL, sliding_window=(None,))
 _GEMMA = {
     "hidden_activation": ("gelu_pytorch_tanh",),
-    "hidden_act": ("gelu_pytorch_tanh",),  # which says the same, and is not read
+    "hidden_act": ("gelu_pytorch_tanh",),  # a duplicate that is not used
     "tie_word_embeddings": _YES,
     "query_pre_attn_scalar": Like((12,)),
     "attention_bias": _NO,
@@ -264,14 +266,14 @@ FAMILIES: Mapping[str, Family] = {
 _NEVER = {"gpt_oss": "rounds the range of YaRN on models of type 'gpt_oss', and transformers does not"}
 
 COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()}
-"""Models that llama.cpp computes as transformers does from a file that is written here: a test compares each value."""
+"""Models that llama.cpp computes exactly as transformers does. A test compares each value."""
 
 
 def why_not(config: Config) -> str:
-    """Return why llama.cpp would, or might, compute something else than transformers, or an empty text.
+    """Return the reason why llama.cpp and transformers may compute different outputs, or an empty string.
 
     Args:
-        config: As `transformers_config` gives it.
+        config: The result of `transformers_config`.
     """
     kind = config["model_type"]
     return _NEVER.get(kind) or uncompared(config, COMPARED) or FAMILIES[kind].why_not(config)
@@ -281,7 +283,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a configuration that also has the usual names for what its type calls otherwise."""
+    """Return a configuration in which fields with other names also have their usual names."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]
@@ -289,7 +291,7 @@ def usual(config: Config) -> dict[str, Any]:
 
 
 def heads_of(config: Config) -> tuple[int, int]:
-    """Return the numbers of heads: of queries, and of keys and values."""
+    """Return the number of query heads and the number of key and value heads."""
     queries = config["num_attention_heads"]
     return queries, config.get("num_key_value_heads") or queries
 
@@ -301,6 +303,7 @@ def head_size(config: Config) -> int:
 
 
 def sizes(config: Config) -> dict[str, int]:
+    """Return the sizes that the shapes of weights refer to: name → number."""
     queries, keys = heads_of(config)
     return {
         "rows": config["vocab_size"],
@@ -316,6 +319,6 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def experts_of(config: Config) -> int:
-    """Return how many experts a layer has, which no model has whose record names none."""
+    """Return the number of experts of a layer; 0 if the record of the model has no experts."""
     has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
     return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0

@@ -1,4 +1,4 @@
-"""Weights of four to six bits in GGUF files. llama.cpp itself makes them of a file with whole ones."""
+"""Quantization of GGUF files to four to six bits a weight, by llama.cpp."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.llama_log import silence
 
 QUANTIZED_TYPES = ("Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0")
-"""From the largest to the smallest. Where rows are not multiples of 256, llama.cpp takes larger ones for the first three."""
+"""Types of quantized weights, the largest first.
+
+If rows are not multiples of 256, llama.cpp replaces the first three types by larger ones.
+"""
 
 # "[  12/ 291] token_embd.weight - ...": one line for each tensor.
 _PROGRESS = re.compile(rb"\[ *(\d+)/ *(\d+)\]")
 
 
 def check_installed() -> None:
-    """Make sure that `quantize` can begin.
+    """Check that the library for `quantize` is installed.
 
     Raises:
         NotInstalledError: llama-cpp-python is missing.
     """
-    need = f"weights in {', '.join(QUANTIZED_TYPES)} are made by llama.cpp"
+    need = f"writing {', '.join(QUANTIZED_TYPES)} needs llama-cpp-python"
     optional("llama_cpp", need, "llama-cpp-python", extra="llama-cpp")
 
 
 def quantize(source: Path, target: Path, weight_type: str) -> None:
-    """Write a GGUF file again with smaller weights and all else as it is. Takes minutes for a model of some billions.
+    """Write a copy of a GGUF file with quantized weights. This takes minutes for a model of some billion weights.
 
     Args:
-        source: A file with weights in F32, F16 or BF16.
+        source: GGUF file with weights in F32, F16 or BF16.
+        target: GGUF file to write.
         weight_type: One of `QUANTIZED_TYPES`.
 
     Raises:
-        SGPEError: llama.cpp cannot; the message has its reason.
+        SGPEError: llama.cpp failed. The message includes its reason.
     """
     import llama_cpp
     from gguf import LlamaFileType
@@ -63,4 +67,4 @@ def quantize(source: Path, target: Path, weight_type: str) -> None:
         finally:
             silence()
     if failed:
-        raise SGPEError(f"llama.cpp cannot make {weight_type} of these weights ({last_line.decode(errors='replace')})")
+        raise SGPEError(f"llama.cpp cannot convert these weights to {weight_type} ({last_line.decode(errors='replace')})")

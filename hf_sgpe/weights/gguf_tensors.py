@@ -1,6 +1,6 @@
-"""What is written of a model for llama.cpp: its tensors in llama.cpp's form, and the numbers of its configuration.
+"""Conversion of a model for llama.cpp: its tensors in llama.cpp's form, and the numbers of its configuration.
 
-The names in a file are those of the `gguf` package.
+The `gguf` package defines the names in a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hf_sgpe.weights.safetensors_files import Stored, Weights
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-# Method of GGUFWriter, without add_ → field of the configuration.
+# Name of a GGUFWriter method after add_ → field of the configuration.
 _NUMBERS = {
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
@@ -33,7 +33,7 @@ _NUMBERS = {
 
 
 class Tensor(NamedTuple):
-    """A tensor to write: its name in transformers, how to read it in llama.cpp's order, and its shape then."""
+    """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape there."""
 
     name: str
     read: Callable[[], Weights]
@@ -41,31 +41,32 @@ class Tensor(NamedTuple):
 
 
 def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
-    """Yield what to write of a model's weights.
+    """Yield the tensors to write for a model.
 
     Args:
-        weights: As `hf_sgpe.weights.safetensors_files.stored` gives them.
-        config: As `usual` gives it.
-        folder: Of the model, for errors.
+        weights: The result of `hf_sgpe.weights.safetensors_files.stored`.
+        config: The result of `usual`.
+        folder: Folder of the model, for error messages.
 
     Raises:
-        SGPEError: the weights are not those that the configuration asks for: llama.cpp would find out only when it loads the
-            file, or never.
+        SGPEError: the weights do not match the configuration. llama.cpp would detect this only on loading, or never.
     """
     family = FAMILIES[config["model_type"]]
-    left = {name.removeprefix("transformer."): one for name, one in weights.items()}  # with which GPT-2's begin
+    left = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}  # GPT-2's names have the prefix
     if config["tie_word_embeddings"]:
         left.pop("lm_head.weight", None)
     for name, shape in _expected(family, config):
         names = [name.format(expert=expert) for expert in range(experts_of(config))] if "{expert}" in name else [name]
         parts = []
-        for one_name in names:
-            if one_name not in left:
-                raise SGPEError(f"{folder}: the weights lack {one_name}, which config.json asks for")
-            one = left.pop(one_name)
-            if one.shape != shape:
-                raise SGPEError(f"{folder}: {one_name} is {_times(one.shape)}, but config.json makes it {_times(shape)}")
-            parts.append(one)
+        for part_name in names:
+            if part_name not in left:
+                raise SGPEError(f"{folder}: the weights {part_name} are missing, which config.json requires")
+            part = left.pop(part_name)
+            if part.shape != shape:
+                raise SGPEError(
+                    f"{folder}: {part_name} has the shape {_times(part.shape)}, but config.json requires {_times(shape)}"
+                )
+            parts.append(part)
         change = _change(family, config, name, shape)
         if family.transposes and name.startswith(family.layers_at):
             shape = shape[::-1]
@@ -74,8 +75,8 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
         else:
             yield Tensor(name, partial(_changed, parts[0], change), shape)
     for name in left:
-        if not name.endswith((".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")):  # which are constants
-            raise SGPEError(f"{folder}: the weights hold {name}, which config.json does not ask for")
+        if not name.endswith((".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")):  # constants
+            raise SGPEError(f"{folder}: the weights {name} do not belong to the model of config.json")
     if (factors := _rope_factors(config)) is not None:
         yield Tensor("rope_freqs.weight", factors.copy, factors.shape)
 
@@ -85,7 +86,7 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
-    known = sizes(config)
+    size_of = sizes(config)
     modules = dict(family.around)
     if not config["tie_word_embeddings"]:
         modules["lm_head"] = "rows width"
@@ -93,7 +94,7 @@ def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, 
         modules |= {f"{family.layers_at}.{layer}.{name}": shape for name, shape in family.layer.items()}
     biased = tuple(name for field, names in family.biases.items() if not field or config[field] for name in names)
     for name, text in modules.items():
-        shape = tuple(sum(known[part] for part in size.split("+")) for size in text.split())
+        shape = tuple(sum(size_of[part] for part in size.split("+")) for size in text.split())
         yield f"{name}.weight", shape
         if name.endswith(biased):
             yield f"{name}.bias", (shape[-1] if family.transposes else shape[0],)
@@ -112,23 +113,23 @@ def _change(family: Family, config: Config, name: str, shape: tuple[int, ...]) -
     return None
 
 
-def _changed(one: Stored, change: Callable[[Weights], Weights] | None) -> Weights:
-    weights = one.read()
+def _changed(tensor: Stored, change: Callable[[Weights], Weights] | None) -> Weights:
+    weights = tensor.read()
     return np.ascontiguousarray(change(weights)) if change else weights
 
 
 def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -> Weights:
-    return np.stack([_changed(one, change) for one in parts])
+    return np.stack([_changed(part, change) for part in parts])
 
 
 def _interleaved(weights: Weights, heads: int) -> Weights:
-    """Put each number of a head next to its neighbour: transformers rotates its first half with the second."""
+    """Return weights in which the numbers of each rotated pair are neighbours; transformers pairs the halves of a head."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
 def _rope_factors(config: Config) -> Weights | None:
-    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long ones, in between a mean."""
+    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, a mean in between."""
     positions = rope(config)
     if positions["rope_type"] != "llama3":
         return None
@@ -145,10 +146,10 @@ def _rope_factors(config: Config) -> Weights | None:
 
 
 def describe(writer: GGUFWriter, config: Config) -> None:
-    """Write a model's numbers.
+    """Write the numbers of a model's configuration.
 
     Args:
-        config: As `usual` gives it.
+        config: The result of `usual`.
     """
     for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
         getattr(writer, f"add_{method}")(config[name])

@@ -1,4 +1,4 @@
-"""What llama.cpp logs, from its first call on: the last lines are kept, and nobody is shown any."""
+"""The log of llama.cpp: its last lines are kept, and none are shown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 last_lines: deque[str] = deque(maxlen=50)
-"""Among them is the reason why a file does not load."""
+"""The last lines of the log, which include the reason why a file does not load."""
 
 
 def silence() -> None:
-    """Keep llama.cpp from writing to stderr, and its lines in `last_lines`."""
+    """Redirect the log of llama.cpp from stderr to `last_lines`."""
     import llama_cpp
 
     llama_cpp.llama_log_set(_log(), None)

@@ -1,4 +1,4 @@
-"""Reading a model's ``config.json`` and ``generation_config.json``, as any version of transformers wrote them."""
+"""Reading of a model's ``config.json`` and ``generation_config.json``, written by any version of transformers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SIZES = """
 """
 _WITHOUT_EFFECT = {
     "of files": "model_type transformers_version architectures auto_map dtype torch_dtype _name_or_path quantization",
-    "of what a GGUF file says besides": "_model_name_or_path unk_token_id",
+    "of metadata in a GGUF file": "_model_name_or_path unk_token_id",
     "of tokens": "bos_token_id eos_token_id pad_token_id eod_token_id",
-    "of what is given back": """
+    "of the model's outputs": """
         use_cache cache_implementation return_dict output_hidden_states output_attentions output_router_logits
     """,
     "of training": """
@@ -36,30 +36,34 @@ _WITHOUT_EFFECT = {
         layer_types use_sliding_window max_window_layers sliding_window_pattern _sliding_window_pattern
         no_rope_layer_interval rope_theta rope_scaling rope_local_base_freq
     """,
-    "that nobody reads": "is_llama_config rope_interleaved use_mrope transformers.js_config _attn_implementation_autoset",
+    "without a reader": "is_llama_config rope_interleaved use_mrope transformers.js_config _attn_implementation_autoset",
 }
 _ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
-"""Fields that may have any value: the comparisons are made with unusual sizes."""
+"""Fields that may have any value. The comparisons of engines use unusual sizes."""
 
 
 class Like(tuple[Any, ...]):
-    """Values that were compared, and stand for all of their types."""
+    """Compared values that stand for all values of the same types."""
 
     def holds_type_of(self, value: Any) -> bool:
-        kind, *kinds = (float if type(one) is int else type(one) for one in (value, *self))
+        """Return whether a compared value has the type of ``value``; int counts as float."""
+        kind, *kinds = (float if type(item) is int else type(item) for item in (value, *self))
         return kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
-"""Type of a model → field of its configuration → the values with which an engine was compared with transformers."""
+"""Type of a model → field of its configuration → values for which an engine was compared with transformers."""
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """Return the first value of a model's configuration that an engine was not compared on, or an empty text.
+    """Return the first value of a configuration for which an engine was not compared with transformers, as half a sentence.
 
     Args:
-        config: As `transformers_config` gives it.
-        compared: Sizes are not in it; any other field that is not is refused, whatever its value.
+        config: The result of `transformers_config`.
+        compared: The compared values. Fields of sizes need no entry; any other field without an entry is refused.
+
+    Returns:
+        Half a sentence about the value, or an empty string if there is no such value.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -77,13 +81,13 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that decide what is computed, beside sizes and weights.
+    """Return the values that decide the model's computation, without sizes.
 
-    ``rope`` is the type with the names of what it takes, for each kind of layers if they differ, and ``sliding_window``
-    which layers look back less than all of the context, or None.
+    The entry ``rope`` is the type of position scaling with the names of its parameters, by kind of layer if kinds differ.
+    The entry ``sliding_window`` names the layers whose attention window is smaller than the context, or is None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
-    if "quantization" in config:  # mlx-lm says it twice
+    if "quantization" in config:  # mlx-lm writes the same in both fields
         fields.pop("quantization_config", None)
     if "sliding_window" in config or "layer_types" in config:
         fields["sliding_window"] = _sliding(config)
@@ -106,7 +110,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
     if "layer_types" not in config:
         window, context = config["sliding_window"], config.get("max_position_embeddings")
         return "all layers" if window and not (isinstance(context, int) and window >= context) else None
-    # However wide their window is: Cohere 2 has positions in these layers only.
+    # The width of the window does not matter: Cohere 2 has positions only in these layers.
     layers = config["layer_types"] or []
     if not {"full_attention", "sliding_attention"}.issuperset(layers):
         return "layers of other kinds"
@@ -118,10 +122,10 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """Return ``config.json`` as transformers reads it, with what it takes where nothing is said.
+    """Return the content of ``config.json`` with the defaults of transformers for missing fields.
 
     Raises:
-        SGPEError: it knows no such model, or refuses what is said of it.
+        SGPEError: transformers does not know the model, or refuses a value.
     """
     from transformers import AutoConfig
 
@@ -129,25 +133,25 @@ def transformers_config(folder: Path) -> dict[str, Any]:
     try:
         with without_remarks():
             config: dict[str, Any] = AutoConfig.from_pretrained(folder, trust_remote_code=False).to_dict()
-    except Exception as error:  # whatever its checks raise
+    except Exception as error:  # the checks of transformers can raise anything
         reason = one_line(error).split(". ")[0]
         raise SGPEError(f"{folder / 'config.json'}: transformers cannot read it ({reason})") from None
-    # Without a type transformers goes by the folder's name.
+    # Without a type, transformers guesses it from the folder's name.
     return config | {"model_type": kind}
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the tokens at which the model ends, those of ``generation_config.json`` first of all."""
+    """Return the ids that end a generated text, by ``generation_config.json`` or else by the configuration."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Return ids as a configuration has them: one, several or none.
+    """Return the list of ids in a field of a configuration: one id, several or none.
 
     Raises:
-        SGPEError: they are something else.
+        SGPEError: the field has another value.
 
     >>> listed(5), listed([5, 6]), listed(None)
     ([5], [5, 6], [])
@@ -159,17 +163,17 @@ def listed(ids: int | list[int] | None) -> list[int]:
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``rope_theta``, ``rope_type`` and what else there is on the scaling of positions.
+    """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
 
-    Where kinds of layers differ, these are of those with full attention, and each kind has its own beside them.
+    If kinds of layers differ, these are the values of layers with full attention, and each kind has an entry with its own.
 
     Raises:
-        SGPEError: that is not an object, or ``rope_theta`` is not a number.
+        SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.
     """
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(given, Mapping):
-        raise SGPEError(f"rope_parameters of the model's configuration is {given!r}: it must be an object")
-    rotation = {**given.get("full_attention", {}), **given}
+    parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(parameters, Mapping):
+        raise SGPEError(f"rope_parameters of the model's configuration is {parameters!r}: it must be an object")
+    rotation = {**parameters.get("full_attention", {}), **parameters}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
     if not isinstance(rotation["rope_theta"], (int, float)):
         raise SGPEError(f"rope_theta of the model's configuration is {rotation['rope_theta']!r}: it must be a number")

@@ -1,4 +1,4 @@
-"""Loading the models and tokenizers that arguments name; what cannot be loaded is said in one line."""
+"""Loading of models and tokenizers by name, with one-line errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hf_sgpe.terminal.progress import bars_on_terminals_only
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# What the names of classes that generate text end in.
+# Endings of the names of classes that generate text.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
 
 
 def auto_class(config: Any) -> str:
-    """Return the class that loads a model of this configuration: an Auto class if it generates text, or its own."""
+    """Return the name of the class that loads a model: an Auto class if the model generates text, or else its own class."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     name: str = next(iter(getattr(config, "architectures", None) or ()), "")
@@ -34,13 +34,15 @@ def auto_class(config: Any) -> str:
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Return a model by one of the Auto classes: ``kind``.
+    """Load a model with a class of transformers.
 
     Args:
-        dtype: Of its weights; None for 32 bits, in which models are trained, ``"auto"`` for that of the file.
+        kind: The class, such as ``AutoModelForCausalLM``.
+        path_or_repo: Folder, or ``user/name`` on the Hub.
+        dtype: Type of the weights; None for 32 bits, as for training, ``"auto"`` for the type in the file.
 
     Raises:
-        SGPEError: there is none, or it is of another kind.
+        SGPEError: there is no model, or the class does not fit it.
     """
     import torch
 
@@ -49,10 +51,14 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Return the same for a causal language model of any class, with all of its weights: what a file lacks would be random.
+    """Load a causal language model with any class. All weights must be in its files, because others would be random.
+
+    Args:
+        path_or_repo: As for `load_model`.
+        dtype: As for `load_model`.
 
     Raises:
-        SGPEError: there is none, it is of another kind, or weights are missing.
+        SGPEError: there is no model, it is not a causal language model, or weights are missing.
     """
     import torch
     import transformers
@@ -61,14 +67,14 @@ def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedMode
         config = transformers.AutoConfig.from_pretrained(path_or_repo)
     name = auto_class(config)
     if config.is_encoder_decoder or not name.endswith(_GENERATES):
-        reason = "this one has an encoder" if config.is_encoder_decoder else f"this one is {name or 'none'}"
-        raise SGPEError(f"{path_or_repo}: only causal language models predict text, and {reason}")
+        reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"
+        raise SGPEError(f"{path_or_repo}: only causal language models can predict text, but {reason}")
     with _loading(path_or_repo):
-        model, found = getattr(transformers, name).from_pretrained(
+        model, loading_info = getattr(transformers, name).from_pretrained(
             path_or_repo, dtype=dtype or torch.float32, output_loading_info=True
         )
-    if missing := sorted(found["missing_keys"]):
-        raise SGPEError(f"{path_or_repo}: its weights hold no {missing[0]}")
+    if missing := sorted(loading_info["missing_keys"]):
+        raise SGPEError(f"{path_or_repo}: the weights {missing[0]} are missing")
     whole: PreTrainedModel = model
     return whole
 
@@ -78,9 +84,9 @@ def _loading(path_or_repo: str) -> Iterator[None]:
     from safetensors import SafetensorError
 
     if not path_or_repo:
-        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
+        raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     if not Path(path_or_repo).exists():
-        download(path_or_repo, "config.json")  # says at once if it is not there; transformers tries for minutes
+        download(path_or_repo, "config.json")  # fails at once if there is none; transformers retries for minutes
     try:
         with bars_on_terminals_only():
             yield
@@ -93,11 +99,13 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Return a tokenizer from a folder, a ``tokenizer.json`` or the Hub: as `SGPETokenizerFast` if it has such a file, else
-    as ``AutoTokenizer`` has it.
+    """Return a tokenizer as `SGPETokenizerFast` if it has a ``tokenizer.json``, or else the result of ``AutoTokenizer``.
+
+    Args:
+        path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.
 
     Raises:
-        SGPEError: there is none, or it is damaged.
+        SGPEError: there is no tokenizer, or it is damaged.
     """
     from transformers import AutoTokenizer
 
@@ -115,13 +123,13 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
         if path.is_dir() and tokenizer_json.TOKENIZER_FILE not in names:
-            # For a model without a tokenizer transformers makes an empty one of the model's kind.
-            if not any(any(path.glob(names)) for names in _TOKENIZER_FILES):
+            # For a model without a tokenizer, transformers creates an empty tokenizer of the model's type.
+            if not any(any(path.glob(pattern)) for pattern in _TOKENIZER_FILES):
                 raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer{reason}")
             return AutoTokenizer.from_pretrained(path_or_repo)
         return SGPETokenizerFast.from_pretrained(path_or_repo)
     except NotByteLevelError as error:
-        raise SGPEError(f"{error}: give its folder, so that transformers can read it") from None
+        raise SGPEError(f"{error}: give the folder of the file, so that transformers can load it") from None
     except (OSError, ValueError) as error:
         if isinstance(error, SGPEError):
             raise

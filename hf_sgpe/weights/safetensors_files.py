@@ -1,4 +1,4 @@
-"""The weights in a model's folder, read one at a time without PyTorch, and files with some of them replaced."""
+"""Safetensors files: weights are read one at a time without PyTorch, and some can be replaced in a copy of a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import check_no_pointer
 
 Weights = NDArray[np.float32]
-# The package safetensors does not tell where the bytes of a tensor begin, reads no BF16 without PyTorch, and writes only
-# what is in memory as a whole: here a tensor is mapped, and what is written is made part by part.
+# The package safetensors hides the place of a tensor in its file, needs PyTorch for BF16, and writes only from memory. This
+# module maps tensors into memory, and writes them part by part.
 KNOWN_TYPES = ("F32", "F16", "BF16")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
@@ -29,7 +29,7 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file of safetensors: its type, by GGUF's name, where its bytes begin, and how many there are."""
+    """A tensor in a safetensors file: its type by GGUF's name, its shape, and the start and number of its bytes."""
 
     file: Path
     type: str
@@ -38,10 +38,10 @@ class Stored:
     size: int
 
     def read(self) -> Weights:
-        """Return the tensor's numbers, in 32 bits.
+        """Return the tensor in 32 bits.
 
         Raises:
-            SGPEError: not all are finite.
+            SGPEError: some numbers are not finite.
         """
         kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
         values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
@@ -49,15 +49,15 @@ class Stored:
         is_half = self.type == "BF16"
         numbers: Weights = (values.astype(np.uint32) << 16).view(np.float32) if is_half else values.astype(np.float32)
         if not np.isfinite(numbers).all():
-            raise SGPEError(f"{self.file}: damaged: not all weights are finite numbers")
+            raise SGPEError(f"{self.file}: damaged: some weights are not finite numbers")
         return numbers
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with a model's weights: one, or those that an index names.
+    """Return the files with a model's weights: one file, or the files in an index.
 
     Raises:
-        SGPEError: there are none, or not all of them.
+        SGPEError: all or some of the files are missing.
     """
     index = folder / INDEX_FILE
     if (folder / WEIGHTS_FILE).is_file():
@@ -68,63 +68,63 @@ def weight_files(folder: Path) -> list[Path]:
             parts = f"and no {INDEX_FILE} that names its parts"
             raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
         raise SGPEError(
-            f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}, which transformers writes when it loads and saves it"
+            f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}: load the model with transformers and save it again"
         )
     names = read_json(index).get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(name, str) and name == Path(name).name for name in names.values()):
-        raise SGPEError(f"{index}: damaged: names no files beside it")
+        raise SGPEError(f"{index}: damaged: 'weight_map' must name files of the same folder")
     files = [folder / name for name in sorted(set(names.values()))]
     for file in files:
         if not file.is_file():
-            raise SGPEError(f"{file}: not there, though {INDEX_FILE} names it")
+            raise SGPEError(f"{file}: is missing, but listed in {INDEX_FILE}")
     return files
 
 
 def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
-    """Return where each tensor is, by its name, file by file and in the order of their bytes.
+    """Return name → location of all tensors of a model, by file and in the order of their bytes.
 
     Args:
-        any_type: Also take tensors that `Stored.read` cannot, such as those of quantized models.
+        any_type: Include tensors that `Stored.read` cannot read, such as those of quantized models.
 
     Raises:
-        SGPEError: there are no weights, damaged ones or ones of an unknown type.
+        SGPEError: weights are missing, damaged or of an unknown type.
     """
     tensors: dict[str, Stored] = {}
     for file in weight_files(folder):
         tensors |= tensors_in(file)
-    for name, one in () if any_type else tensors.items():
-        if one.type not in KNOWN_TYPES:
-            raise SGPEError(f"{one.file}: {name} is of type {one.type}: only {', '.join(KNOWN_TYPES)} are known")
+    for name, tensor in () if any_type else tensors.items():
+        if tensor.type not in KNOWN_TYPES:
+            raise SGPEError(f"{tensor.file}: {name} has the type {tensor.type}: only {', '.join(KNOWN_TYPES)} can be read")
     index = folder / INDEX_FILE
     if index.exists() and not (folder / WEIGHTS_FILE).is_file():
         for name, file_name in read_json(index)["weight_map"].items():
             if name not in tensors or tensors[name].file.name != file_name:
-                raise SGPEError(f"{folder / file_name}: damaged: {name} is not in it, though {INDEX_FILE} says so")
+                raise SGPEError(f"{folder / file_name}: damaged: {name} is missing, but {INDEX_FILE} lists it in this file")
     return tensors
 
 
 def tensors_in(file: Path) -> dict[str, Stored]:
-    """Return where each tensor of a file is, by its name, in the order of their bytes.
+    """Return name → location of all tensors of a file, in the order of their bytes.
 
     Raises:
-        SGPEError: it is damaged, or not all there.
+        SGPEError: the file is damaged or truncated.
     """
     tensors = {}
     try:
         length = file.stat().st_size
         size, header = _header(file)
-        for name, tensor in header.items():
+        for name, entry in header.items():
             if name != "__metadata__":
-                start, stop = (8 + size + offset for offset in tensor["data_offsets"])
+                start, stop = (8 + size + offset for offset in entry["data_offsets"])
                 if not 8 + size <= start <= stop <= length:
                     raise ValueError
-                one = Stored(file, tensor["dtype"], tuple(tensor["shape"]), start, stop - start)
-                if one.type in _BYTES and one.size != prod(one.shape) * _BYTES[one.type]:
+                tensor = Stored(file, entry["dtype"], tuple(entry["shape"]), start, stop - start)
+                if tensor.type in _BYTES and tensor.size != prod(tensor.shape) * _BYTES[tensor.type]:
                     raise ValueError
-                tensors[name] = one
+                tensors[name] = tensor
     except (ValueError, KeyError, TypeError, AttributeError):
         check_no_pointer(file)
-        raise SGPEError(f"{file}: damaged: not a file of safetensors") from None
+        raise SGPEError(f"{file}: damaged or not a safetensors file") from None
     return dict(sorted(tensors.items(), key=lambda item: item[1].start))
 
 
@@ -139,7 +139,7 @@ def _header(file: Path) -> tuple[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor to write: its type, its shape and its bytes, which are made part by part while they are written."""
+    """A tensor to write: its type, its shape and its bytes, which are computed in parts during the writing."""
 
     type: str
     shape: tuple[int, ...]
@@ -148,12 +148,17 @@ class Made:
 
 
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
-    """Write a file of safetensors again with some of its tensors replaced; all others bit for bit as they are.
+    """Write a copy of a safetensors file with some tensors replaced. All other tensors keep every bit.
 
     Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
 
+    Args:
+        source: File to copy.
+        target: File to write.
+        made: New tensors by name.
+
     Raises:
-        SGPEError: the file is damaged.
+        SGPEError: ``source`` is damaged.
     """
     tensors = tensors_in(source)
     header: dict[str, Any] = {}
@@ -161,11 +166,11 @@ def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
         header["__metadata__"] = metadata
     end = 0
     for name, old in tensors.items():
-        one = made.get(name, old)
-        header[name] = {"dtype": one.type, "shape": list(one.shape), "data_offsets": [end, end + one.size]}
-        end += one.size
+        new = made.get(name, old)
+        header[name] = {"dtype": new.type, "shape": list(new.shape), "data_offsets": [end, end + new.size]}
+        end += new.size
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the format's own writer aligns the data so
+    text += b" " * (-len(text) % 8)  # the package safetensors aligns the data in this way
     with target.open("wb") as written:
         written.write(len(text).to_bytes(8, "little") + text)
         for name, old in tensors.items():
@@ -189,15 +194,15 @@ def _parts(tensor: Stored) -> Iterator[memoryview]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Make sure that a tied head, if it is stored too, is the embedding.
+    """Check that the stored head of a model with tied embeddings, if there is one, equals the embedding.
 
     Raises:
-        SGPEError: it is another one, which transformers keeps and other engines pass over.
+        SGPEError: the head differs. transformers would use it, and other engines would ignore it.
     """
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:
         return
     if head.shape != rows.shape or not np.array_equal(head.read(), rows.read()):
         raise SGPEError(
-            f"{folder}: lm_head.weight is not {embedding}, though config.json says tie_word_embeddings: set that to false"
+            f"{folder}: lm_head.weight differs from {embedding}, but config.json sets tie_word_embeddings: set it to false"
         )

@@ -68,7 +68,7 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
 
     told = to_gguf("--out", "m.gguf", code=2)
     assert told.stdout == ""
-    assert "add --pre-tokenizer nearest and give it ids" in told.stderr
+    assert "add --pre-tokenizer nearest and pass ids" in told.stderr
     done = to_gguf("--pre-tokenizer", "nearest", "--out", "m.gguf")
     assert done.stderr == ""
     assert re.fullmatch(
@@ -100,7 +100,7 @@ def test_the_benchmark_measures_all(here):
         ("my-model --prompt x --engine llama.cpp --n-ctx 0", "n_ctx must be a whole number of at least 1"),
         ("my-model --prompt x --engine transformers --heal", "--heal is for going on from text, and this tokenizer has"),
         ("my-model --prompt x --template nope", "--template nope: no such file"),
-        ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged: not a GGUF file"),
+        ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged or not a GGUF file"),
         ("broken --prompt x --tokenizer my-model --engine transformers", "broken: the model cannot be loaded"),
         ("broken --prompt x --tokenizer my-model --engine mlx", r"broken/model\.safetensors: damaged"),
         ("broken --prompt x --tokenizer my-model --engine openvino", "broken: the model cannot be loaded"),

@@ -138,7 +138,7 @@ def test_llama_makes_smaller_types_itself(weight_type, tolerance, tokenizer, tmp
 def test_smaller_types_need_llama(tokenizer, tmp_path, monkeypatch):
     folder = llama(tmp_path / "model", tokenizer)
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    with pytest.raises(SGPEError, match=r"^weights in Q6_K, .* are made by llama\.cpp: pip install llama-cpp-python"):
+    with pytest.raises(SGPEError, match=r"^writing Q6_K, .* needs llama-cpp-python: pip install llama-cpp-python"):
         our_gguf.write(folder, tmp_path / "out" / "model.gguf", "Q4_K_M")
     assert not (tmp_path / "out").exists()
 
@@ -147,7 +147,7 @@ def test_what_llama_cannot_make_smaller_is_one_line(tokenizer, tmp_path, monkeyp
     folder = llama(tmp_path / "model", tokenizer)
     our_gguf.write(folder, tmp_path / "whole.gguf")
     (tmp_path / "whole.gguf").write_bytes((tmp_path / "whole.gguf").read_bytes()[:-5000])
-    with pytest.raises(SGPEError, match=r"^llama\.cpp cannot make Q4_0 of these weights \(.+\)$"):
+    with pytest.raises(SGPEError, match=r"^llama\.cpp cannot convert these weights to Q4_0 \(.+\)$"):
         gguf_quantizing.quantize(tmp_path / "whole.gguf", tmp_path / "small.gguf", "Q4_0")
     monkeypatch.setattr(our_gguf, "quantize", failing)
     with pytest.raises(SGPEError, match="no more room"):
@@ -251,11 +251,11 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
     other.save(tmp_path / "other")
     assert other.vocab_size == talking.vocab_size
     with pytest.raises(
-        SGPEError, match=r"phi3\.gguf: token \d+ is '.+', and in the tokenizer .*/other '.+': .*not the"
+        SGPEError, match=r"phi3\.gguf: token \d+ is '.+', but '.+' in the tokenizer .*/other: give the"
     ) as caught:
         TextGenerator.load(spoken, tokenizer=tmp_path / "other")
     assert "\n" not in str(caught.value)
-    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+', and in the tokenizer '"):
+    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+', but '.+' in the tokenizer: give"):
         TextGenerator.load(spoken, tokenizer=other)
     for same in (models["tied"], talking, spoken):
         TextGenerator.load(spoken, tokenizer=same).close()
@@ -265,7 +265,9 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
     with monkeypatch.context() as patch:  # as they were written before, and by others
         patch.setattr(gguf_tokenizer, "TOKENIZER_KEY", "something.else")
         our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32", pre_tokenizer="nearest")
-    with pytest.raises(SGPEError, match=r"old\.gguf: a GGUF file with no tokenizer\.json in it: name the model's tokenizer"):
+    with pytest.raises(
+        SGPEError, match=r"old\.gguf: the GGUF file contains no tokenizer\.json: also name the model's tokenizer"
+    ):
         TextGenerator.load(tmp_path / "old.gguf")
     with TextGenerator.load(tmp_path / "old.gguf", tokenizer=talking) as generator:
         assert generator.generate("the", GenerationOptions(max_new_tokens=3, temperature=0)) is not None
@@ -321,9 +323,7 @@ def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
 
 
 def test_a_tokenizer_that_llama_has_not_says_so_and_ids_do(models, talking, tmp_path, prompts):
-    with pytest.raises(
-        SGPEError, match=r"has no pre-tokenizer that cuts text as this tokenizer does.* --pre-tokenizer nearest"
-    ):
+    with pytest.raises(SGPEError, match=r"has no pre-tokenizer with the split of this tokenizer.* --pre-tokenizer nearest"):
         our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32")
     assert not (tmp_path / "model.gguf").exists()
     assert our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32", pre_tokenizer="nearest") is None
@@ -347,8 +347,10 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     tokenizer = train_from_counts(WordCounts.from_texts(["क\u093c और ढ\u093c"], config), config)
     folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
     export(ExportOptions(source=str(folder), out=str(tmp_path / "model.gguf"), output="gguf"))
-    only = "" if normalization == "none" else " for text in the form NFC only, which it does not make itself"
-    assert capsys.readouterr().out.endswith(f" MB. llama.cpp itself gives the same ids{only} (pre-tokenizer bloom)\n")
+    only = "" if normalization == "none" else " for text that is already in NFC"
+    assert capsys.readouterr().out.endswith(
+        f" MB. llama.cpp's own tokenizer returns the same ids{only} (pre-tokenizer bloom)\n"
+    )
     silence()
     llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
     assert llm.metadata["hf_sgpe.tokenizes_exactly"] == ("true" if normalization == "none" else "false")
@@ -392,13 +394,13 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "with scale_attn_weights False"),
         (
             {"num_hidden_layers": 3},
-            r"the weights lack model\.layers\.2\.input_layernorm\.weight, which config\.json asks for",
+            r"the weights model\.layers\.2\.input_layernorm\.weight are missing, which config\.json requires",
         ),
-        ({"num_hidden_layers": None}, r"the weights lack model\.layers\.2\."),  # transformers takes 32 where nothing is said
-        ({"num_hidden_layers": 1}, r"the weights hold model\.layers\.1\.\S+, which config\.json does not ask for"),
-        ({"attention_bias": True}, r"the weights lack model\.layers\.0\.self_attn\.q_proj\.bias"),
-        ({"hidden_size": 96}, r"model\.embed_tokens\.weight is 700 × 64, but config\.json makes it 700 × 96"),
-        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight is 96 × 64, but config\.json makes it 128 × 64"),
+        ({"num_hidden_layers": None}, r"the weights model\.layers\.2\.\S+ are missing"),  # the default of transformers is 32
+        ({"num_hidden_layers": 1}, r"the weights model\.layers\.1\.\S+ do not belong to the model of config\.json"),
+        ({"attention_bias": True}, r"the weights model\.layers\.0\.self_attn\.q_proj\.bias are missing"),
+        ({"hidden_size": 96}, r"model\.embed_tokens\.weight has the shape 700 × 64, but config\.json requires 700 × 96"),
+        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight has the shape 96 × 64, but config\.json requires 128 × 64"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, but the model's embedding has only 600 rows"),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_byte_that_a_vocabulary_lacks_does_not_become_the_added_token_spelled_
         assert tokenizer.encode(text) == read.encode(text) == plain.encode(text)
     elsewhere = BPETokenizer(vocab, [], added_tokens={"é": 300})
     with pytest.raises(
-        SGPEError, match=re.escape(r"the added token 'é' (id 300) is written in tokenizer.json like the bytes")
+        SGPEError, match=re.escape(r"the added token 'é' (id 300) has the same spelling in tokenizer.json as the bytes")
     ):
         elsewhere.save(tmp_path / "other")
 

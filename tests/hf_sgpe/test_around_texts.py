@@ -134,5 +134,5 @@ def test_the_command_has_both(tmp_path):
 
 def test_a_tiktoken_file_says_that_it_has_it_not(tmp_path):
     written = FORMATS["tiktoken"].write(trained(add_bos_token=True), tmp_path / "out.tiktoken")
-    assert "what goes around a text (<bos> TEXT), normalization (nfc)" in written.remark
+    assert "template (<bos> TEXT), normalization (nfc)" in written.remark
     assert "around" not in FORMATS["tiktoken"].write(trained(), tmp_path / "out.tiktoken").remark

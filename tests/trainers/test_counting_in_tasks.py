@@ -252,7 +252,7 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
     done = count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert re.fullmatch(
-        r"error: .*out\.work was begun with other settings \(.*times\): give the same, or another folder\n", done.stderr
+        r"error: .*out\.work: was started with other settings \(.*times\): use them again, or give .*\n", done.stderr
     )
     with FileLock(tmp_path / "out.work" / ".lock"):
         done = count(tmp_path, tmp_path / "out", "--tasks", 2, code=2)

@@ -1,4 +1,4 @@
-// WordCounter: counting the words of texts.
+// WordCounter: word counts of texts.
 
 #include "counter.h"
 
@@ -14,7 +14,7 @@ class PyCounter {
     for (const nb::bytes& token : special_tokens) counter_.add_special_token(string_of(token));
   }
 
-  // Counts the words of texts; returns the indices of the texts that were left out.
+  // Counts the words of texts. Returns the indices of texts that are left out.
   std::vector<size_t> add(Texts texts) {
     const TextSequence items(texts);
     const std::vector<Text>& views = items.texts();
@@ -27,7 +27,7 @@ class PyCounter {
     return left_out;
   }
 
-  // Counts the words of texts as they are.
+  // Counts the words of texts without checks.
   void add_prepared(Texts texts) {
     const TextSequence items(texts);
     const std::vector<Text>& views = items.texts();
@@ -74,8 +74,7 @@ class PyCounter {
   }
 
  private:
-  // Holds the counter alone, or together with others that only read. It begins and ends with the GIL held, so a plain number
-  // is enough.
+  // Locks the counter for one writer or several readers. Locking and unlocking hold the GIL, so a plain number is enough.
   class Use {
    public:
     explicit Use(PyCounter& counter, bool alone = true) : counter_(counter), change_(alone ? -1 : 1) {

@@ -12,7 +12,7 @@ using Input = nb::ndarray<const Number, nb::ndim<1>, nb::c_contig, nb::device::c
 
 class PyDecoder {
  public:
-  // `tokens`: (id, bytes) in the order of ids, all of which are below `most_ids`.
+  // `tokens`: (id, bytes) in the order of ids. All ids are below `most_ids`.
   PyDecoder(const std::vector<std::pair<Id, nb::bytes>>& tokens, const std::vector<size_t>& special_ids, size_t most_ids)
       : decoder_(most_ids) {
     for (const auto& [id, token] : tokens) {
@@ -22,7 +22,7 @@ class PyDecoder {
     for (const size_t id : special_ids) decoder_.set_special(id);
   }
 
-  // The bytes of ids in a list, tuple or array. None for anything else, and if an id is unknown.
+  // The bytes of ids in a list, tuple or array. None for other types, or if an id is unknown.
   std::optional<nb::bytes> decode(nb::handle ids, bool skip_special_tokens) const {
     std::string bytes;
     bool known = true;
@@ -47,7 +47,7 @@ class PyDecoder {
     return known ? std::optional(nb::bytes(bytes.data(), bytes.size())) : std::nullopt;
   }
 
-  // Two numbers for each id, one after another: Decoder::offsets.
+  // Two numbers for each id: see Decoder::offsets.
   Array32 offsets(Input<int32_t> ids, nb::str text) const {
     const Characters characters(text.ptr());
     std::vector<int32_t> offsets;

@@ -8,7 +8,7 @@ namespace {
 
 using List = nb::typed<nb::list, int>;
 using Merges = std::vector<std::tuple<Id, Id, Id>>;    // left, right, result
-using Wholes = std::vector<std::pair<nb::bytes, Id>>;  // words that become one token, whatever the merges say
+using Wholes = std::vector<std::pair<nb::bytes, Id>>;  // words that become one token regardless of the merges
 
 class PyEncoder {
  public:
@@ -25,7 +25,7 @@ class PyEncoder {
     for (PyObject* id : id_objects_) Py_XDECREF(id);
   }
 
-  // None if the text was left out: TextEncoder::text.
+  // None if the text is left out: see TextEncoder::text.
   std::optional<List> encode(nb::str text, bool nfc, bool find_special) {
     Memories memories(*this, 1);
     const Characters characters(text.ptr());
@@ -55,7 +55,7 @@ class PyEncoder {
     return encoded ? std::optional(to_array<Array32>(std::move(ids))) : std::nullopt;
   }
 
-  // Lists of ids, and None for each text that was left out.
+  // Lists of ids, with None for each text that is left out.
   nb::typed<nb::list, std::optional<List>> encode_batch(Texts texts, bool nfc, bool find_special, size_t threads) {
     const TextSequence items(texts);
     Batch batch(items.texts(), threads);
@@ -74,14 +74,14 @@ class PyEncoder {
     return nb::borrow<nb::list>(result);
   }
 
-  // Ids, ends and the indices of the texts that were left out: Batch::Joined.
+  // Ids, ends and the indices of texts that are left out: see Batch::Joined.
   std::tuple<Array32, Array64, std::vector<size_t>> encode_batch_to_numpy(Texts texts, bool nfc, bool find_special,
                                                                           size_t threads) {
     const TextSequence items(texts);
     Batch batch(items.texts(), threads);
     Memories memories(*this, batch.threads);
     std::optional<Buffers> buffers;
-    if (batch.threads > 1) buffers.emplace(batch, memories);  // one thread gives its ids away
+    if (batch.threads > 1) buffers.emplace(batch, memories);  // a single thread's ids are moved instead
     encode_all(items, nfc, find_special, batch, memories);
     Batch::Joined joined;
     {
@@ -91,7 +91,7 @@ class PyEncoder {
     return {to_array<Array32>(std::move(joined.ids)), to_array<Array64>(std::move(joined.ends)), std::move(joined.left_out)};
   }
 
-  // The ids of words that the caller has split, one after another.
+  // The joined ids of words from the caller.
   List encode_words(Texts words) {
     Memories memories(*this, 1);
     const Sequence items(words);
@@ -105,7 +105,7 @@ class PyEncoder {
     return to_list(ids.data(), ids.size());
   }
 
-  // The ids of each word by itself. No word is remembered: training meets each a few times at most.
+  // The ids of each word separately, without the cache: training has each word only a few times.
   Sequences merge_words(ByteStrings words) {
     const auto items = std::make_shared<const WordSequence>(words);
     for (size_t i = 0; i < items->size(); ++i) check_word((*items)[i]);
@@ -115,7 +115,7 @@ class PyEncoder {
     });
   }
 
-  // Hits, misses, words remembered and the bytes that these take, of all memories that are not in use.
+  // Hits, misses, cached words and their bytes, of all memories that are not in use.
   std::tuple<uint64_t, uint64_t, uint64_t, uint64_t> memory_info() const {
     uint64_t hits = 0, misses = 0, words = 0, bytes = 0;
     for (const auto& memory : idle_) {
@@ -130,12 +130,12 @@ class PyEncoder {
   void forget() { idle_.clear(); }
 
  private:
-  // Memories for some threads, given back at the end. They are taken and given back with the GIL held, so they are complete
-  // in a process that is forked.
+  // Borrows memories for some threads, and returns them at the end. Both hold the GIL, so a forked process has them
+  // complete.
   class Memories {
    public:
     Memories(PyEncoder& encoder, size_t n) : encoder_(encoder) {
-      // Room for all that are in use, so that giving them back cannot fail.
+      // Reserve room for all, so that their return cannot fail.
       encoder.idle_.reserve(encoder.idle_.size() + (encoder.in_use_ += n));
       for (size_t i = 0; i < n; ++i) {
         if (encoder.idle_.empty()) {
@@ -168,7 +168,7 @@ class PyEncoder {
     return words;
   }
 
-  // Lends the batch's threads the buffers of their memories: the pages of new memory take as long as filling them does.
+  // Lends the threads of a batch the buffers of their memories, because new pages cost as much time as filling them.
   class Buffers {
    public:
     Buffers(Batch& batch, Memories& memories) : batch_(batch), memories_(memories) {
@@ -192,7 +192,7 @@ class PyEncoder {
     encoder_.batch(items.texts(), nfc, find_special, batch, [&](size_t thread) -> Memory& { return memories[thread]; });
   }
 
-  // Uses the same int objects again and again: making one costs more than looking it up.
+  // Reuses int objects, because creating one costs more than a look-up.
   List to_list(const Id* ids, size_t n) {
     const nb::object list = steal(PyList_New(static_cast<Py_ssize_t>(n)));
     constexpr size_t kAhead = 16;  // objects that are being fetched

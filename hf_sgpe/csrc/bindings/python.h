@@ -1,4 +1,4 @@
-// What the bindings share: views of Python's objects, which need the GIL to be made, and results as Python's objects.
+// Helpers of the bindings: views of Python objects, whose construction needs the GIL, and conversion of results.
 
 #pragma once
 
@@ -44,10 +44,10 @@ void bind_encoder(nb::module_& m);
 void bind_decoder(nb::module_& m);
 void bind_syllables(nb::module_& m);
 
-// For texts of fewer characters, releasing the GIL costs more than it gains.
+// For texts with fewer characters, releasing the GIL costs more than it saves.
 constexpr size_t kWorthReleasing = 4096;
 
-// Takes over a new reference; null raises the error that Python has set.
+// Takes over a new reference. Null raises Python's current error.
 inline nb::object steal(PyObject* object) {
   if (!object) throw nb::python_error();
   return nb::steal(object);
@@ -55,7 +55,7 @@ inline nb::object steal(PyObject* object) {
 
 // ---------------------------------------------------------------- from Python
 
-// The items of any iterable. It owns them, so that no other code can free them.
+// The items of any iterable, which it owns, so that no other code can free them.
 class Sequence {
  public:
   explicit Sequence(nb::handle iterable) : items_(steal(PySequence_Tuple(iterable.ptr()))) {}
@@ -68,8 +68,8 @@ class Sequence {
 
 inline std::string type_name(PyObject* object) { return nb::type_name(nb::handle(object).type()).c_str(); }
 
-// The characters of a str, which may be read without the GIL as long as this and the str exist. They are read where they lie.
-// Python's stable ABI shows only those of an ASCII str; there any others are copied, with four bytes each.
+// The characters of a str, which can be read without the GIL as long as this object and the str exist. They are not copied,
+// except with Python's stable ABI, which gives access only to an ASCII str: other characters are copied in four bytes each.
 class Characters {
  public:
   explicit Characters(PyObject* text) : text_(view(text)) {}
@@ -95,7 +95,7 @@ class Characters {
 #endif
   }
 
-  std::unique_ptr<uint32_t[]> copy_;  // before `text_`, which is made from it
+  std::unique_ptr<uint32_t[]> copy_;  // before `text_`, which refers to it
   Text text_;
 };
 
@@ -115,20 +115,20 @@ class TextSequence {
   std::vector<Text> views_;
 };
 
-// A view of a bytes object, which may be read without the GIL as long as that exists.
+// A view of a bytes object, which can be read without the GIL as long as the object exists.
 inline Bytes bytes_of(PyObject* bytes) {
   if (!PyBytes_Check(bytes)) throw std::invalid_argument("expected bytes, not " + type_name(bytes));
   return {reinterpret_cast<const uint8_t*>(PyBytes_AsString(bytes)), static_cast<size_t>(PyBytes_Size(bytes))};
 }
 
-// Raises Python's own error where a word, which is text, is not UTF-8.
+// Raises Python's error for a word that is not UTF-8.
 inline void check_word(Bytes word) {
   if (std::any_of(word.begin(), word.end(), [](uint8_t byte) { return byte >= 0x80; }))
     steal(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(word.data()), static_cast<Py_ssize_t>(word.size()), "strict"));
 }
 
-// The arrays of hf_sgpe.counts.word_arrays.Words, read where they lie: the words one after another, and where each begins and the
-// last ends.
+// The arrays of hf_sgpe.counts.word_arrays.Words, without a copy: the joined words, and the start of each word and the end of the
+// last.
 class WordArrays {
  public:
   static bool in(nb::handle words) { return nb::hasattr(words, "arrays"); }
@@ -153,7 +153,7 @@ class WordArrays {
   Starts starts_;
 };
 
-// Words, or any iterable of bytes, which it owns.
+// Words, or any iterable of bytes, whose items it owns.
 class WordSequence {
  public:
   explicit WordSequence(nb::handle words) {
@@ -181,7 +181,7 @@ inline int64_t number_of(PyObject* number) {
   return value;
 }
 
-// The numbers of an iterable. Those of an array are read where they lie.
+// The numbers of an iterable. An array is not copied.
 class NumberSequence {
  public:
   explicit NumberSequence(nb::handle iterable) {
@@ -206,7 +206,7 @@ inline void check_lengths(size_t words, size_t counts) {
 
 // ---------------------------------------------------------------- to Python
 
-// Moves the values into an array of NumPy's, without a copy.
+// Moves the values into a NumPy array, without a copy.
 template <class Array, class Values>
 Array to_array(Values&& values) {
   auto* owned = new Values(std::move(values));
@@ -218,7 +218,7 @@ inline nb::object utf8_to_str(const uint8_t* data, size_t size) {
   return steal(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(data), static_cast<Py_ssize_t>(size), "replace"));
 }
 
-// The str of characters, which may be lone surrogates.
+// The str of characters, which may include lone surrogates.
 template <class Character>
 nb::object characters_to_str(const Character* characters, size_t n) {
 #ifndef Py_LIMITED_API

@@ -7,8 +7,8 @@
 namespace hf_sgpe {
 namespace {
 
-// The characters of each class, classes of the shared characters, for each state of the grammar the next state for each
-// class, and whether a syllable may end in it.
+// The tables of a script: characters by class, classes of the shared characters, grammar (state → class → next state), and
+// whether a syllable may end in each state.
 using Tables = std::tuple<std::vector<std::pair<int, Ranges>>, std::array<int, Syllables::kShared>,
                           std::vector<std::vector<int>>, std::vector<bool>>;
 
@@ -35,7 +35,7 @@ class PySyllables {
     return units;
   }
 
-  // Where each unit ends, in characters.
+  // The end of each unit, in characters.
   Array64 ends(nb::str text, bool leading_space) const {
     const Characters owner(text.ptr());
     const Text& view = owner.text();
@@ -50,7 +50,7 @@ class PySyllables {
     return to_array<Array64>(std::move(ends));
   }
 
-  // Unit → how often it occurs in words with counts; words of no script are left out unless `every_word`.
+  // Unit → its count in words with counts. Words outside the scripts are left out unless `every_word`.
   nb::typed<nb::dict, nb::str, int> count_units(ByteStrings words, Numbers counts, bool every_word) const {
     WordCounter counter;
     Scratch scratch;
@@ -63,7 +63,7 @@ class PySyllables {
     return result;
   }
 
-  // How many running words begin in each script.
+  // The number of running words that begin in each script.
   std::vector<int64_t> count_scripts(ByteStrings words, Numbers counts) const {
     std::vector<int64_t> totals(syllables_.size());
     each_word(words, counts, [&](const std::vector<uint32_t>& word, int64_t count) {
@@ -88,13 +88,13 @@ class PySyllables {
     if (WordArrays::in(words)) {
       const WordArrays arrays(words);
       for (size_t i = 0; i < arrays.size(); ++i) take(arrays[i]);
-    } else {  // one at a time, in little memory
+    } else {  // one at a time, to use little memory
       for (const nb::handle word : nb::iter(words)) take(bytes_of(word.ptr()));
     }
     check_lengths(size, times.numbers().size());
   }
 
-  // The str of a unit. Text has few different units, so recent ones are kept: looking one up is faster than making it.
+  // The str of a unit. Text has few different units, so recent ones are cached: a look-up is faster than a new str.
   template <class Character>
   nb::object unit(const Character* characters, size_t n) {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(characters);
@@ -112,8 +112,8 @@ class PySyllables {
 
   struct Unit {
     nb::object text;
-    uint8_t width = 0;  // bytes of each character
-    uint8_t size = 0;   // of all of them
+    uint8_t width = 0;  // bytes per character
+    uint8_t size = 0;   // bytes of all characters
     uint8_t bytes[22];
   };
 

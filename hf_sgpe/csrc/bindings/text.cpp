@@ -9,7 +9,7 @@ int class_of(uint32_t point) { return point < kCodePoints ? class_table()[point]
 
 bool has_surrogates(nb::str text) { return Characters(text.ptr()).text().has_surrogates(); }
 
-// Where NFC might change a text: (start, end) in characters of stretches that can be normalized one by one.
+// The spans (start, end), in characters, that NFC might change. They can be normalized separately.
 std::vector<std::pair<size_t, size_t>> nfc_spans(nb::str text) {
   const Characters characters(text.ptr());
   const Text& view = characters.text();

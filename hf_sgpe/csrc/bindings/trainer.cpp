@@ -1,4 +1,4 @@
-// Learning merges: learn_merges, learn_in_parity and build_unit_tier, and the Sequences that training may begin with.
+// Training of merges: learn_merges, learn_in_parity and build_unit_tier, and Sequences as input of training.
 
 #include "trainer.h"
 
@@ -19,7 +19,7 @@ std::vector<std::string> tokens_of(nb::handle vocabulary) {
   return tokens;
 }
 
-// A trainer and what it reads.
+// A trainer and its input.
 struct Learner {
   std::unique_ptr<NumberSequence> counts;
   Trainer trainer;
@@ -71,7 +71,7 @@ Learner learner_of(const std::vector<std::string>& tokens, TieBreak tie_break, n
   return learner_of(tokens, tie_break, IdSequence(words), 0, counts);
 }
 
-// What is called at each merge: the caller's function, or a look now and then whether Ctrl-C was pressed.
+// The function to call at each merge: the caller's, or else an occasional check for Ctrl-C.
 Trainer::OnMerge callback(const nb::object& on_merge) {
   return [&on_merge, steps = size_t{0}](Id new_id, Id left, Id right, int64_t count) mutable {
     if (!on_merge.is_none()) {
@@ -133,7 +133,7 @@ nb::typed<nb::iterator, std::vector<Id>> iterate(nb::handle sequences) {
   return nb::borrow<nb::iterator>(steal(PySeqIter_New(sequences.ptr())));
 }
 
-// All ids one after another, and where those of each sequence end.
+// All ids joined, and the end of each sequence.
 std::tuple<Array32, Array64> arrays(Sequences& sequences) {
   std::vector<Id> ids;
   std::vector<int64_t> ends;

@@ -1,6 +1,6 @@
-"""What AutoTokenizer runs with trust_remote_code=True: gives the class of hf_sgpe, where hf_sgpe is installed.
+"""Code that AutoTokenizer runs with trust_remote_code=True. It returns the tokenizer class of hf_sgpe if that is installed.
 
-Nobody needs this file, or hf_sgpe, to use the tokenizer: plain AutoTokenizer.from_pretrained gives the same ids.
+The tokenizer needs neither this file nor hf_sgpe: AutoTokenizer.from_pretrained without remote code returns the same ids.
 """
 
 try:
@@ -9,7 +9,7 @@ except ImportError:
     from transformers import PreTrainedTokenizerFast as Base
 
     class PreTrainedTokenizerFast(Base):
-        """A class of its own, since AutoTokenizer leaves marks on it; named so that what it saves, everybody can load."""
+        """A subclass, because AutoTokenizer changes the class. Its name lets everybody load what it saves."""
 
 
 __all__ = ["PreTrainedTokenizerFast"]

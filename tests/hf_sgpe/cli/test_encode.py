@@ -47,7 +47,7 @@ def test_stdin_that_is_not_utf8(saved):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("encode -t '' x", "the tokenizer must have a name"),
+        ("encode -t '' x", "the name of the tokenizer is empty"),
         ("encode -t damaged x", r"damaged/tokenizer\.json: not valid JSON"),
         ("encode -t nowhere x", "nowhere: no such file or folder"),
         ("encode tok x --html page.html --baseline tok=damaged", "two tokenizers are called tok"),

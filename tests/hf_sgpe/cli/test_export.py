@@ -23,11 +23,11 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("x.tiktoken", r"x\.tiktoken, line 2: the token b'a' stands in line 1 already"),
+        ("x.tiktoken", r"x\.tiktoken, line 2: the token b'a' is already in line 1"),
         ("tok --pattern gpt2", "--pattern is for tiktoken, gpt2, not for folder$"),
         ("tok --special-token a=1", "--special-token is for tiktoken, gpt2, not for folder$"),
         ("tok --ignore-merges", "--ignore-merges is for gpt2, not for folder$"),
-        ("merges.txt", r"merges\.txt: the split pattern is not in the file: give it by --pattern"),
+        ("merges.txt", r"merges\.txt: the file has no split pattern: add --pattern NAME"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

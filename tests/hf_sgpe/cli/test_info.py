@@ -15,9 +15,9 @@ def test_info_without_a_tokenizer_shows_versions():
     ("arguments", "message"),
     [
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
-        ("info worn", r"tokenizer_config\.json: its entry 'sgpe' is damaged"),
-        ("info vocab.json", "an SGPE vocabulary: turn it into a folder by hf-sgpe export first"),
-        ("info x.tiktoken", r"a \.tiktoken file: turn it into a folder first by hf-sgpe export, with its --pattern"),
+        ("info worn", r"tokenizer_config\.json: the entry 'sgpe' is damaged"),
+        ("info vocab.json", "is an SGPE vocabulary: convert it first with hf-sgpe export"),
+        ("info x.tiktoken", r"is a \.tiktoken file: convert it first with hf-sgpe export and its --pattern"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

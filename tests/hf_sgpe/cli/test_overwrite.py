@@ -59,7 +59,7 @@ FILES = {
     "file.txt": ("convert-zawgyi", "si.txt", "--out"),
     "file.txt.gz": ("convert-zawgyi", "si.txt", "--out"),
 }
-MODEL = r"holds a model (model.safetensors), whose rows are those of its own tokenizer"
+MODEL = r"holds a model (model.safetensors), which needs its own tokenizer"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -69,7 +69,7 @@ MODEL = r"holds a model (model.safetensors), whose rows are those of its own tok
 def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
     before = contents(place)
     done = hf_sgpe(*COMMANDS[command], folder, code=2)
-    assert done.stderr == f"error: {folder}: {held}: give another folder, or --overwrite to replace what is there\n"
+    assert done.stderr == f"error: {folder}: {held}: give another folder, or --overwrite to replace its files\n"
     assert contents(place) == before
     hf_sgpe(*COMMANDS[command], folder, "--overwrite")
     tokenizer = BPETokenizer.from_pretrained(place / folder)
@@ -80,7 +80,7 @@ def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_stays(name, place):
     done = hf_sgpe(*FILES[name], name, code=2)
-    assert done.stderr == f"error: {name}: is there already: give another name, or --overwrite to replace it\n"
+    assert done.stderr == f"error: {name}: exists already: give another name, or --overwrite to replace it\n"
     assert (place / name).read_text() == BEFORE
     hf_sgpe(*FILES[name], name, "--overwrite")
     assert (place / name).read_bytes() != BEFORE.encode()
@@ -91,7 +91,7 @@ def test_files_of_counts_are_added_up_into_a_new_one(place):
     before = (place / "one.parquet").read_bytes()
     add = ("counts", "add", "one.parquet", "one.parquet", "--out", "one.parquet")
     done = hf_sgpe(*add, code=2)
-    assert "one.parquet: is there already" in done.stderr
+    assert "one.parquet: exists already" in done.stderr
     assert (place / "one.parquet").read_bytes() == before
     hf_sgpe(*add, "--overwrite")
 
@@ -116,7 +116,7 @@ def test_a_run_goes_on_from_its_own_checkpoints_without_being_told_to_overwrite(
 def test_a_page_that_no_card_wrote_stays(place):
     (place / "mine" / "index.html").write_text(BEFORE)
     done = hf_sgpe("card", "mine", code=2)
-    assert "mine/index.html: is there already" in done.stderr
+    assert "mine/index.html: exists already" in done.stderr
     hf_sgpe("card", "mine", "--overwrite")
     hf_sgpe("card", "mine")  # its own card is written again
 
@@ -124,7 +124,7 @@ def test_a_page_that_no_card_wrote_stays(place):
 def test_the_curve_of_an_extension_replaces_no_other_file(place):
     (place / "notes").mkdir()
     (place / "notes" / "extension.svg").write_text(BEFORE)
-    with pytest.raises(SGPEError, match=r"notes.extension\.svg: is there already"):
+    with pytest.raises(SGPEError, match=r"notes.extension\.svg: exists already"):
         check_new_folder(place / "notes", names=["extension.svg"])
     check_new_folder(place / "notes", names=["extension.json"])
     with pytest.raises(SGPEError, match=r"notes: holds files: give another folder"):

@@ -114,8 +114,8 @@ def test_weights_of_files(tmp_path):
         ("good.txt --out good.txt/sub", r"good\.txt is a file"),
         ("good.txt --out /proc/nothing/out", "/proc/nothing"),
         ("good.txt --out dangling", "dangling is a broken link"),
-        ("good.txt --out ''", "the folder to write to must have a name"),
-        ("good.txt --out stale", r"stale/added_tokens\.json: is of another tokenizer"),
+        ("good.txt --out ''", "the name of the output folder is empty"),
+        ("good.txt --out stale", r"stale/added_tokens\.json: this file of another tokenizer"),
         ("good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),
         # Before anything is read.
         ("nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),

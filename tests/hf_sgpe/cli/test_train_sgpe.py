@@ -35,7 +35,7 @@ def test_a_target_above_what_the_corpus_gives_finishes(workplace):
 
 @pytest.mark.parametrize(
     ("out", "message"),
-    [("''", "the folder to write to must have a name"), ("in-the-way-vocab.json", r"vocab\.json is a folder")],
+    [("''", "the name of the output folder is empty"), ("in-the-way-vocab.json", r"vocab\.json is a folder")],
 )
 def test_bad_input_is_one_line(refuses, out, message):
     refuses(f"train-sgpe good.txt --out {out}", message)

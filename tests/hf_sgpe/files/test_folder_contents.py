@@ -20,7 +20,7 @@ FORMS = {
     ),
     "tekken": (
         {"tekken.json": b"{}", "params.json": b"{}"},
-        ", but Mistral's tekken.json: transformers 5 writes the other by",
+        ", but Mistral's tekken.json: convert it with transformers 5:",
     ),
     "vocabulary and merges": (
         {"vocab.json": b"{}", "merges.txt": b""},

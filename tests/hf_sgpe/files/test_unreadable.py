@@ -22,7 +22,7 @@ POINTER = (
     "version https://git-lfs.github.com/spec/v1\n"
     "oid sha256:4665a5ea423c2713d436b5ee50593a9640e0018c1550b5a0002f74190d6caea8\nsize 267\n"
 )
-IS_POINTER = "{}: a Git LFS pointer, not the file itself: run git lfs pull where it was cloned"
+IS_POINTER = "{}: a Git LFS pointer, not the file itself: run git lfs pull in its clone"
 READERS = {
     "tokenizer.json": loading.load,
     "model.gguf": gguf_tokenizer.read_tokenizer,

@@ -214,7 +214,7 @@ def test_one_of_several_chat_templates_is_named(plain, tmp_path):
 
 def test_of_several_damaged_files_one_is_named(plain, tmp_path):
     put(tmp_path, {**plain, CONFIG: b"[]", "special_tokens_map.json": b"{", TEMPLATE: b"\xe9"})
-    with pytest.raises(SGPEError, match=rf"{CONFIG}: holds no JSON object"):
+    with pytest.raises(SGPEError, match=rf"{CONFIG}: not a JSON object"):
         SGPETokenizerFast.from_pretrained(tmp_path)
 
 
@@ -241,7 +241,7 @@ def test_what_is_not_there_is_named(plain, tmp_path):
         (tmp_path / "none", {}, "none: no such file or folder, and not a name of a Hub repository"),
         ("me/none", {}, r"me/none: no such file or folder, and the Hub is switched off"),
         ("me/none", {"local_files_only": True}, "me/none: cannot be loaded from the cache"),
-        ("", {}, "the tokenizer must have a name"),
+        ("", {}, "the name of the tokenizer is empty"),
     ):
         with pytest.raises(SGPEError, match=f"^.*{message}.*$"):
             SGPETokenizerFast.from_pretrained(name, **options)
@@ -266,7 +266,7 @@ def test_a_damaged_repository_is_named(here, plain):
     for name, damage, message in (
         (TOKENIZER, b"{", rf"{TOKENIZER}: not valid JSON"),
         (TOKENIZER, json.dumps(changed(parsed, ("model", "merges"), None)).encode(), rf"{TOKENIZER}: damaged"),
-        (CONFIG, b"[]", rf"{CONFIG}: holds no JSON object"),
+        (CONFIG, b"[]", rf"{CONFIG}: not a JSON object"),
         (CONFIG, b'{"eos_token": 5}', rf"{CONFIG}: damaged \(TypeError: Special token eos_token"),
         (TEMPLATE, b"\xe9", rf"{TEMPLATE}: not UTF-8"),
     ):

@@ -330,7 +330,7 @@ def removing(pattern):
                 ["pre_tokenizer", "pretokenizers"],
                 [{"type": "ByteLevel", "add_prefix_space": False}, {"type": "Digits"}],
             ),
-            "Digits comes after ByteLevel, so it may cut characters apart",
+            "Digits comes after ByteLevel, so it may split inside characters",
         ),
         (
             change(["pre_tokenizer", "pretokenizers", 0], {"type": "Punctuation", "behavior": "Removed"}),
@@ -339,7 +339,7 @@ def removing(pattern):
         (change(["pre_tokenizer", "pretokenizers", 0, "behavior"], "MergedWithNext"), "Split is MergedWithNext"),
         (change(["pre_tokenizer", "pretokenizers", -1, "add_prefix_space"], True), "add_prefix_space"),
         (change(["post_processor"], {"type": "BertProcessing"}), "post-processor BertProcessing"),
-        (change(["added_tokens", 0, "lstrip"], True), "takes in the text around it"),
+        (change(["added_tokens", 0, "lstrip"], True), "matches text around it"),
         (change(["model", "vocab", "中"], 9999), "not byte-level"),
         (change(["model", "vocab", "ab ab"], 9999), "not byte-level"),
         (change(["pre_tokenizer", "pretokenizers", 0], removing(r"\w+")), "its Split is Removed"),
@@ -349,9 +349,9 @@ def removing(pattern):
             lambda content: content["added_tokens"].append(
                 {"id": 3999, "content": "e\u0301", "normalized": True, "special": False}
             ),
-            "is another one after normalization",
+            "changes under normalization",
         ),
-        (change(["added_tokens", 0, "id"], 3), "declares the id 3, but loading it gives 3999"),
+        (change(["added_tokens", 0, "id"], 3), "has id 3 in the file, but would have id 3999 after loading"),
         (
             change(["post_processor"], {"type": "Sequence", "processors": [{"type": "RobertaProcessing"}]}),
             "RobertaProcessing",
@@ -375,7 +375,7 @@ def test_what_would_be_encoded_differently_is_refused_by_name(saved, tmp_path, d
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("", "not valid JSON"), ("[1]", "no JSON object"), ('{"model":', "not valid JSON")]
+    ("content", "message"), [("", "not valid JSON"), ("[1]", "not a JSON object"), ('{"model":', "not valid JSON")]
 )
 def test_damaged_files_are_named(tmp_path, content, message):
     (tmp_path / "tokenizer.json").write_text(content)
@@ -404,9 +404,9 @@ def test_missing_tokenizers_are_named(tmp_path):
     ("vocab", "merges", "message"),
     [
         ("{", "a b", r"vocab\.json: not valid JSON"),
-        ("[]", "a b", "holds no JSON object"),
+        ("[]", "a b", "not a JSON object"),
         ("{}", "#version: 0.2\na b\nc", r"merges\.txt, line 3: a merge is two tokens"),
-        ("{}", "a b", "lacks the special tokens <x>"),
+        ("{}", "a b", "does not contain the special tokens <x>"),
     ],
 )
 def test_bad_vocabulary_files_are_named(tmp_path, vocab, merges, message):

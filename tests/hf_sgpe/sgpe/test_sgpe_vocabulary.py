@@ -320,16 +320,16 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
     ("content", "message"),
     [
         ("{", "not valid JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ("{}", "'vocab' does not map"),
         ('{"vocab": {"a": "1"}}', "'vocab' does not map"),
         ('{"vocab": {"a": 1, "b": 1}, "merges": [], "special_tokens": []}', "have the id 1"),
         ('{"vocab": {"a": 1}, "merges": []}', "'special_tokens' must be a list"),
-        ('{"vocab": {"a": 1}, "special_tokens": []}', "no list 'merges'"),
-        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}', "its num_merges is 3, but it holds 0"),
+        ('{"vocab": {"a": 1}, "special_tokens": []}', "the list 'merges' is missing"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}', "num_merges is 3, but it contains 0"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "vocab_size": "x"}', "its vocab_size is 'x'"),
-        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "leading_space": 1}', "leading_space is neither"),
-        ('{"vocab": {"a": 1}, "merges": [["a"]], "special_tokens": []}', "merge 0 is not two tokens"),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "leading_space": 1}', "leading_space must be true"),
+        ('{"vocab": {"a": 1}, "merges": [["a"]], "special_tokens": []}', "merge 0 must be two tokens"),
         ('{"vocab": {"a": 1}, "merges": [["a", "a"]], "special_tokens": []}', "merge 0 uses 'aa'"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": "x"}', "'special_tokens' must be a list"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "prune_freq": "x"}', "prune_freq"),
@@ -346,7 +346,11 @@ def test_damaged_vocabularies_are_named(tmp_path, content, message):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "not valid JSON"), ('{"step": 1}', "no list 'merges'"), ('{"step": 2, "merges": [["a", "b"]]}', "damaged")],
+    [
+        ("", "not valid JSON"),
+        ('{"step": 1}', "list 'merges' is missing"),
+        ('{"step": 2, "merges": [["a", "b"]]}', "damaged"),
+    ],
 )
 def test_damaged_checkpoints_are_named(tmp_path, content, message):
     path = tmp_path / "checkpoint_1.json"

@@ -63,8 +63,8 @@ def test_a_tokenizer_with_one_other_token_is_not_that_of_the_file(file, tokenize
     with pytest.raises(SGPEError) as caught:
         gguf_tokenizer.check_tokenizer(file, different, "my/tokenizer")
     assert str(caught.value) in {
-        f"{file}: token {id} is {tokens[id]!r}, and in the tokenizer my/tokenizer {tokens[swapped[id]]!r}: "
-        "this is not the model's tokenizer"
+        f"{file}: token {id} is {tokens[id]!r}, but {tokens[swapped[id]]!r} in the tokenizer my/tokenizer: "
+        "give the tokenizer of this model"
         for id in swapped
     }
 
@@ -73,7 +73,7 @@ def test_a_tokenizer_with_another_last_token_is_not_that_of_the_file(file, token
     *_, (last, id) = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
     specials = {token: its for token, its in tokenizer.special_tokens.items() if token != last}
     different = BPETokenizer(tokenizer.vocab, tokenizer.merges, special_tokens={**specials, "<|other|>": id})
-    with pytest.raises(SGPEError, match=f"token {id} is .* and in the tokenizer '<.other.>'"):
+    with pytest.raises(SGPEError, match=f"token {id} is .* but '<.other.>' in the tokenizer"):
         gguf_tokenizer.check_tokenizer(file, different)
 
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_cut_off_or_changed_is_one_line(file):
     whole = file.read_bytes()
     for length in [*range(400), *range(400, len(whole), 997)]:
         file.write_bytes(whole[:length])
-        with pytest.raises(SGPEError, match=r"model\.gguf: damaged: not a GGUF file"):
+        with pytest.raises(SGPEError, match=r"model\.gguf: damaged or not a GGUF file"):
             BPETokenizer.from_pretrained(file)
     for place in range(200):
         file.write_bytes(whole[:place] + bytes([255 - whole[place]]) + whole[place + 1 :])
@@ -93,5 +93,5 @@ def test_a_file_that_is_cut_off_or_changed_is_one_line(file):
     with pytest.raises(SGPEError, match=r"model\.gguf: damaged or not a tokenizer\.json"):
         BPETokenizer.from_pretrained(file)
     file.write_bytes(whole.replace(b"tokenizer.huggingface", b"tokenizer.huggingfact"))
-    with pytest.raises(SGPEError, match=r"model\.gguf: a GGUF file with no tokenizer\.json in it"):
+    with pytest.raises(SGPEError, match=r"model\.gguf: the GGUF file contains no tokenizer\.json"):
         BPETokenizer.from_pretrained(file)

@@ -32,7 +32,7 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokeniz
     PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>").save_pretrained(tmp_path / "words")
     other = load_tokenizer(str(tmp_path / "words"))
     assert list(pack(["one two", "two"], other, 5)) == [[1, 2, 3, 1, 3]]
-    with pytest.raises(SGPEError, match="give its folder"):
+    with pytest.raises(SGPEError, match="give the folder of the file"):
         load_tokenizer(str(tmp_path / "words" / "tokenizer.json"))
 
 

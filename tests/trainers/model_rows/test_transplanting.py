@@ -105,14 +105,14 @@ def test_old_text_is_predicted_as_before(tokenizer_folders, tmp_path):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        ("cut", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
-        ("shard", r"model-\d+-of-\d+\.safetensors: not there, though model\.safetensors\.index\.json names it$"),
-        ("shape", r"model-\d+-of-\d+\.safetensors: damaged: not a file of safetensors$"),
+        ("cut", r"model-\d+-of-\d+\.safetensors: damaged or not a safetensors file$"),
+        ("shard", r"model-\d+-of-\d+\.safetensors: is missing, but listed in model\.safetensors\.index\.json$"),
+        ("shape", r"model-\d+-of-\d+\.safetensors: damaged or not a safetensors file$"),
         ("index", r"model: holds no model\.safetensors, and no model\.safetensors\.index\.json that names its parts$"),
-        ("bin", r"model: holds pytorch_model\.bin and no model\.safetensors, which transformers writes when"),
+        ("bin", r"model: holds pytorch_model\.bin and no model\.safetensors: load the model with transformers"),
         ("rows", r"model-\d+-of-\d+\.safetensors: \S+ has shape \[512, 16\], but config\.json asks for 600 rows$"),
-        ("away", r"model\.safetensors\.index\.json: damaged: names no files beside it$"),
-        ("names", r"model-\d+-of-\d+\.safetensors: damaged: lost is not in it, though model\.safetensors\.index\.json"),
+        ("away", r"model\.safetensors\.index\.json: damaged: 'weight_map' must name files of the same folder$"),
+        ("names", r"model-\d+-of-\d+\.safetensors: damaged: lost is missing, but model\.safetensors\.index\.json"),
         ("config", r"config\.json"),
         (
             "nan",
