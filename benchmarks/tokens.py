@@ -346,10 +346,10 @@ def many_languages(figures: Figures) -> str:
         took = f"({figures.value(ours, code, 'tokens_per_character'):.3f})"
         if figures.value(ours, code, "tokens_per_word") is not None:
             took = figures.per_word(ours, code)[0]
-        beside = [figures.more(name, other, [code], 0) for name in (ours, plain)]
+        relative = [figures.more(name, other, [code], 0) for name in (ours, plain)]
         cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
         parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
-        rows.append([language(code).english, took, *beside, *cut, *parity])
+        rows.append([language(code).english, took, *relative, *cut, *parity])
     heading = ("", "tokens per word (per character)", "against o200k", "plain BPE against o200k", "cut clusters")
     totals = [in_words(figures.more(ours, name, codes)) for name in (other, plain)]
     total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."

@@ -55,7 +55,7 @@ def download(
     repo: str,
     filename: str,
     *,
-    beside: Iterable[str] = (),
+    also: Iterable[str] = (),
     revision: str | None = None,
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
@@ -65,7 +65,7 @@ def download(
     Args:
         repo: ``user/name``.
         filename: Path in the repository.
-        beside: Other files of the same commit for the same folder. Files that do not exist are skipped.
+        also: Other files of the same commit for the same folder. Files that do not exist are skipped.
         revision: Branch, tag or commit.
         token: As for huggingface_hub; None uses the token of ``hf auth login``.
         cache_dir: Cache folder; None for the cache of huggingface_hub.
@@ -87,7 +87,7 @@ def download(
             raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
         # The cache has a folder for each commit. A commit does not change, so the record of a missing file stays valid.
         commit = path.parents[filename.count("/")].name
-        for other in beside:
+        for other in also:
             if try_to_load_from_cache(repo, other, cache_dir=cache_dir, revision=commit) is None:
                 try:
                     hf_hub_download(repo, other, cache_dir=cache_dir, revision=commit, token=token)

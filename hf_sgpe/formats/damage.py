@@ -69,15 +69,15 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
         except SGPEError as ours:
             return ours
         return _damaged(tokenizer_file, reason)
-    beside = [file for name in (*_BESIDE, _MORE_TEMPLATES) for file in sorted(folder.glob(name)) if file.is_file()]
-    for file in beside:
+    also = [file for name in (*_BESIDE, _MORE_TEMPLATES) for file in sorted(folder.glob(name)) if file.is_file()]
+    for file in also:
         if reason := _failure(tokenizer_file, [file], gapless):
             try:
                 read_utf8(file) if file.suffix == ".jinja" else read_json(file)
             except SGPEError as ours:
                 return ours
             return _damaged(file, reason)
-    return _damaged(folder, error) if _failure(tokenizer_file, beside, gapless) else None
+    return _damaged(folder, error) if _failure(tokenizer_file, also, gapless) else None
 
 
 def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
@@ -89,11 +89,11 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
     return SGPEError("the ids of its tokens repeat") if is_damaged else None
 
 
-def _failure(tokenizer_file: Path, beside: Iterable[Path], gapless: bool) -> BaseException | None:
+def _failure(tokenizer_file: Path, also: Iterable[Path], gapless: bool) -> BaseException | None:
     """Return the error that transformers raises for only these files, or None."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
-        for file in beside:
+        for file in also:
             copy = Path(temporary) / file.relative_to(tokenizer_file.parent)
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(file, copy)

@@ -59,10 +59,10 @@ class TokenizerFolder:
         Raises:
             SGPEError: the tokenizer is missing, damaged or not byte-level BPE.
         """
-        beside = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
-        path = tokenizer_json.find(path_or_repo, revision=revision, beside=beside)
+        also = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
+        path = tokenizer_json.find(path_or_repo, revision=revision, also=also)
         if not Path(path_or_repo).exists() and (templates := _templates_of(os.fspath(path_or_repo), revision)):
-            path = tokenizer_json.find(path_or_repo, revision=revision, beside=(*beside, *templates))
+            path = tokenizer_json.find(path_or_repo, revision=revision, also=(*also, *templates))
         if path.suffix != ".json":
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content = tokenizer_json.content_of(path)

@@ -161,7 +161,7 @@ def find(
     subfolder: str = "",
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
-    beside: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
+    also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
 ) -> Path:
     """Return the path of the ``tokenizer.json`` in a folder or a Hub repository, or of a file itself.
 
@@ -171,7 +171,7 @@ def find(
         subfolder: Subfolder of the folder or the repository.
         token: As for huggingface_hub.
         cache_dir: As for huggingface_hub.
-        beside: Names of other files to download from a repository.
+        also: Names of other files to download from a repository.
 
     Raises:
         SGPEError: there is no tokenizer.
@@ -190,9 +190,9 @@ def find(
     repo, named = hub.split_name(str(path_or_repo))
     if named and revision:
         raise SGPEError(f"{path_or_repo}: two revisions are given, one in the name and revision={revision!r}: give one")
-    file, *companions = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *beside))
+    file, *companions = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *also))
     try:
-        return hub.download(repo, file, beside=companions, revision=named or revision, token=token, cache_dir=cache_dir)
+        return hub.download(repo, file, also=companions, revision=named or revision, token=token, cache_dir=cache_dir)
     except hub.NoSuchFileError as error:
         prefix = f"{subfolder}/" if subfolder else ""
         names = hub.names_in(repo, revision=named or revision, token=token)

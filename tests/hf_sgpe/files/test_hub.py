@@ -55,9 +55,9 @@ def test_commands_take_the_name_of_a_repository(here, files, tokenizer, tmp_path
 
 def test_what_is_in_the_cache_is_not_fetched_again(here, files):
     here.add("me/tok", files)
-    path = download("me/tok", "tokenizer.json", beside=("tokenizer_config.json", "chat_template.jinja"))
+    path = download("me/tok", "tokenizer.json", also=("tokenizer_config.json", "chat_template.jinja"))
     here.requests.clear()
-    assert download("me/tok", "tokenizer.json", beside=("tokenizer_config.json", "chat_template.jinja")) == path
+    assert download("me/tok", "tokenizer.json", also=("tokenizer_config.json", "chat_template.jinja")) == path
     assert asked(here) == []
     assert asked(here, "HEAD") == ["tokenizer.json"]
 
@@ -102,7 +102,7 @@ def test_files_are_of_one_commit_even_if_somebody_pushes_in_between(here, files,
         return path
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch_and_push)
-    path = download("me/tok", "tokenizer.json", beside=["tokenizer_config.json"])
+    path = download("me/tok", "tokenizer.json", also=["tokenizer_config.json"])
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == files
 
 
