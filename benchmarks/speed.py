@@ -76,7 +76,7 @@ def main() -> None:
         option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
         option("--megabytes", default=64.0, help="megabytes of each text to use")
         option("--vocab-size", default=32_000, help="number of tokens")
-        option("--repeats", default=5, help="turns of each package")
+        option("--repeats", default=5, help="number of turns of each package")
         option("--growth", default="1,4,16", help="more sizes to measure, in megabytes")
         option("--threads", type=int, help="threads to measure with, in addition to one (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
@@ -87,7 +87,11 @@ def main() -> None:
         option("--cpu-time", action="store_true", help="use CPU time for one thread, on machines with other work")
         option("--long", default=3.0, help="seconds of a turn after which a package gets no more turns")
         option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
-        option("--processes-megabytes", default=60.0, help="megabytes of text for training in whole processes")
+        option(
+            "--processes-megabytes",
+            default=60.0,
+            help="megabytes of text for training that is timed with the start of its process",
+        )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -165,7 +169,7 @@ def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worke
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
     """Measure in turns.
 
-    The peak memory of a process is valid for its first measure only.
+    The peak memory of a process is valid only for its first measure.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731

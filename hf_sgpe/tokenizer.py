@@ -577,7 +577,7 @@ class BPETokenizer:
     ) -> Iterator[int]:
         """Yield the ids of a text that arrives in pieces; the same ids as ``encode`` of the whole, wherever it is cut.
 
-        Pieces of UTF-8 bytes may be cut inside a character, too. Invalid UTF-8 becomes U+FFFD.
+        Pieces of UTF-8 bytes may also be cut inside a character. Invalid UTF-8 becomes U+FFFD.
 
         Ids are yielded as soon as no later piece can change them. So memory does not grow with the text, but with the
         longest stretch without a safe place to cut (see `hf_sgpe.splitting.streams`). This holds for the named split
@@ -774,7 +774,7 @@ class BPETokenizer:
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """Return `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` in words, and ``hit_rate_pct``."""
+        """Return `cache_info` as the SGPE tutorial names it: ``hits``, ``misses``, ``size`` in words, ``hit_rate_pct``."""
         info = self.cache_info()
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 

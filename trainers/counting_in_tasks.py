@@ -103,7 +103,7 @@ def count_in_tasks(
         check_workers(workers)
     datasets = [texts for texts in corpus.streams if isinstance(texts, DatasetTexts)]
     wanted = plan.tasks or _TASKS
-    tasks = wanted if datasets else min(wanted, len(files))  # further tasks would have nothing to do
+    tasks = wanted if datasets else min(wanted, len(files))  # more tasks would have nothing to do
     sources = list(map(source_of, files))
     reading: list[Any] = [ReadFiles(files, splitting, text_field=corpus.text_field)] if files else []
     for dataset in datasets:

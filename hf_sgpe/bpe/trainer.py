@@ -136,7 +136,7 @@ class PairCounts:
 
 
 class MergeQueue:
-    """A queue of the pairs of some words, in the order of merging.
+    """A queue of the pairs of the words, in the order of merging.
 
     Args:
         state: The words. Apply each merge to it, and pass the new pairs to `add`.
@@ -222,7 +222,7 @@ def learn_merges(
     state = PairCounts(words, counts)
     for rank, pair in enumerate(merged):
         if state.counts.get(pair, 0) < max(min_frequency, 1):
-            raise SGPEError(f"merge {rank} is not one of these words")
+            raise SGPEError(f"merge {rank} was not learned from these words")
         state.merge(pair, len(token_bytes))
         token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
     jobs = MergeQueue(state, tie_key)
@@ -256,4 +256,4 @@ def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any
             return descending[token]
 
         return lambda pair: (key(pair[0]), key(pair[1]))
-    raise SGPEError(f"unknown tie rule {tie_break!r}: known are {', '.join(TIE_BREAKS)}")
+    raise SGPEError(f"unknown tie rule {tie_break!r}: choose from {', '.join(TIE_BREAKS)}")

@@ -77,7 +77,7 @@ def load_template(name: str) -> str:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
     if "{" not in name:
         names = ", ".join(SPECIAL_TOKENS)
-        raise SGPEError(f"unknown chat template {reprlib.repr(name)}: known are {names}, or give a Jinja template")
+        raise SGPEError(f"unknown chat template {reprlib.repr(name)}: choose from {names}, or give a Jinja template")
     return name
 
 

@@ -1,7 +1,7 @@
 """The Typer application to which commands are added.
 
 All commands follow the same conventions. The tokenizer, model or text comes first, as an argument; ``--baseline`` names
-further tokenizers. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
+other tokenizers. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
 earlier versions still work.
 """
 

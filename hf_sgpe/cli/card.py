@@ -56,7 +56,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
-        raise SGPEError(f"{given.tokenizer}: not a folder that can hold a card: name one with --out")
+        raise SGPEError(f"{given.tokenizer}: not a folder, so there is no place for the card: name a folder with --out")
     if given.baseline and not given.text:
         raise SGPEError("--baseline needs text to measure on: add --eval")
     folder = given.out or given.tokenizer

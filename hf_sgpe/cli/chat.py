@@ -36,7 +36,7 @@ def chat(model: ModelOptions, given: ChatOptions, options: GenerationOptions) ->
     from hf_sgpe.cli import chat_session
 
     if given.prompt is not None and given.json_lines:
-        raise SGPEError("--prompt and --json exclude each other: use one of them")
+        raise SGPEError("--prompt and --json cannot be used together: leave one out")
     if given.older_max_tokens is not None:
         options = replace(options, max_new_tokens=given.older_max_tokens)
     template = model.read_template()

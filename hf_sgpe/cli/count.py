@@ -41,8 +41,8 @@ class CountOptions:
         "one are added."
     )
     memory_limit: str | None = option(
-        "Maximum memory, such as 500MB or 8GB; further counts go to disk, in the folder of --out (default: half of the free "
-        "memory).",
+        "Maximum memory, such as 500MB or 8GB; counts beyond it go to disk, in the folder of --out (default: half of the "
+        "free memory).",
         after="streaming",
     )
     min_count: int = option(

@@ -35,7 +35,7 @@ class AddOptions:
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
 def add(given: AddOptions, as_json: Json = False) -> None:
-    """Add up files of word counts into one, in little memory. All files must have the same settings."""
+    """Add up files of word counts into one file, using little memory. All files must have the same settings."""
     from hf_sgpe.files.overwriting import check_new_file
     from trainers import add_files
 

@@ -58,7 +58,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     writer = FORMATS.get(given.output)
     if writer is None or writer.write is None:
         formats = ", ".join(name for name, form in FORMATS.items() if form.write)
-        raise SGPEError(f"--format {given.output}: known are {formats}")
+        raise SGPEError(f"--format {given.output}: choose from {formats}")
     writes_model = "model" in writer.write_options
     if given.tokenizer and not writes_model:
         raise SGPEError(f"--tokenizer is for --format {_names('write_options', 'model')}")
@@ -77,7 +77,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     options = {"weight_type": given.weight_type, "pre_tokenizer": given.pre_tokenizer, "model": model}
     writing = _given(writer, "write_options", options)
     if reader.read is None:
-        raise SGPEError(f"{tokenizer}: the format {reader.name} can only be written")
+        raise SGPEError(f"{tokenizer}: export can write {reader.name} but not read it: name a tokenizer in another format")
     target = Path(given.out).resolve()
     if writer.ending and target.exists() and not given.out.endswith(writer.ending):
         for one in (given.source, tokenizer):

@@ -53,7 +53,7 @@ def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
     if not given.corpus:
         raise SGPEError("nothing to tokenize: name files of text")
     if given.end_token is not None and given.no_end_token:
-        raise SGPEError("--end-token and --no-end-token exclude each other: use one of them")
+        raise SGPEError("--end-token and --no-end-token cannot be used together: leave one out")
     if given.shard_tokens < 1:
         raise SGPEError(f"--shard-tokens must be at least 1, not {given.shard_tokens}")
     done = tokenize_corpus(

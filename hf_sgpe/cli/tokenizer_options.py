@@ -25,7 +25,7 @@ class TokenizerFirst:
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the tokenizer, the other arguments, and further tokenizers of ``--tokenizer``.
+        """Return the tokenizer, the other arguments, and any other tokenizers of ``--tokenizer``.
 
         Args:
             rest: The arguments after the first.

@@ -65,7 +65,7 @@ class BalanceOptions:
     )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that the balancing options have held-out text.
+        """Check that there is held-out text to balance with, if an option of balancing is given.
 
         Raises:
             SGPEError: there is no held-out text, or the corpus is a dataset.

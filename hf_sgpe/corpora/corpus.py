@@ -1,4 +1,4 @@
-"""Corpus: the places of some text, the weights of its files, and methods that read it repeatedly; as one value."""
+"""Corpus: the places of a text, the weights of its files, and methods that read the text repeatedly; as one value."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
             matches = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
         elif Path(name).exists():
             if not kind_of(Path(name)):
-                raise SGPEError(f"{name}: unknown kind of file: known are {_KNOWN}")
+                raise SGPEError(f"{name}: unknown kind of file: give one of {_KNOWN}")
             matches = [Path(name)]
         else:
             existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
@@ -76,7 +76,7 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
                 raise SGPEError(f"{name}: no such file or folder")
             matches = [match for match in existing if match.is_file() and kind_of(match)]
         if not matches:
-            raise SGPEError(f"{name}: no files of a known kind: known are {_KNOWN}")
+            raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
         files += matches
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
 
@@ -216,7 +216,7 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
         return Path(path)
     files = find_hub_files(os.fspath(path))
     if len(files) != 1:
-        raise SGPEError(f"{path}: this names {len(files)} files: give a single file")
+        raise SGPEError(f"{path}: {len(files)} files match: give a single file")
     return files[0]
 
 

@@ -108,7 +108,7 @@ def convert_zawgyi(
     """
     files = find_files([path])
     if len(files) != 1:
-        raise SGPEError(f"{path}: this names {len(files)} files: give a single file")
+        raise SGPEError(f"{path}: {len(files)} files match: give a single file")
     file = files[0]
     kind, target = kind_of(file), Path(out)
     if kind == PARQUET:

@@ -1,4 +1,4 @@
-"""Files of word counts: Parquet, sorted so that any number of files can be added up in little memory.
+"""Files of word counts: Parquet, sorted so that any number of files can be added up with little memory.
 
 A file has the columns ``word`` (bytes) and ``count``; its metadata records how the words were cut, and the sources. Words
 are sorted by a hash, then by their bytes. So equal counts make equal files, files can be added up 1/1024 of their words at a

@@ -1,4 +1,4 @@
-"""Adding up files of word counts, in little memory for any number and size of files."""
+"""Adding up files of word counts, with little memory for any number and size of files."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class TaskPlan:
         """Check that no option is given that Spark's own settings replace.
 
         Args:
-            **others: Further options, by name.
+            **others: Other options, by name.
 
         Raises:
             SGPEError: such an option is given; the message names the first.

@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 
 class WordCounts:
-    """The count of each word in some text. Immutable, and all that training needs to know about the text.
+    """The count of each word in a text: all that training needs to know about the text. Immutable.
 
-    Counts of parts add up to the counts of the whole, in any order, wherever the parts were counted. Training on the sum
-    gives the identical tokenizer. Counts can be weighted exactly: ``si * 2.5 + en`` is a mixture in which every word of
-    ``si`` counts two and a half times. Memory grows with distinct words: each takes its bytes and sixteen more.
+    The counts of a text's parts add up to the counts of the whole text, in any order and from any machine. Training on the
+    sum gives the same tokenizer. Counts can be weighted exactly: ``si * 2.5 + en`` is a mixture in which every word of
+    ``si`` counts two and a half times. Memory grows with the number of distinct words: each takes
+    its own bytes and 16 more.
 
     Args:
         counts: Word (UTF-8) → its count, in units of 1 / ``scale``.

@@ -66,7 +66,7 @@ struct Batch {
       std::swap(joined.ids, ids[0]);
       return joined;
     }
-    // The first use of new memory costs as much as copying into it, so the threads share it, too.
+    // The first use of new memory costs as much as copying into it, so the threads also share that cost.
     Id* const out = joined.ids.room(total);
     joined.ids.grown(total);
     in_parallel(parts.size(), most_threads, [&](size_t, size_t i) {

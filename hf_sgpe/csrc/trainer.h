@@ -78,7 +78,7 @@ class Trainer {
     for (size_t rank = 0; rank < merged.size(); ++rank) {
       const uint32_t* const known = index_.find(merged[rank].first, merged[rank].second);
       if (!known || pairs_[*known].count < least_)
-        throw std::invalid_argument("merge " + std::to_string(rank) + " is not one of these words");
+        throw std::invalid_argument("merge " + std::to_string(rank) + " was not learned from these words");
       merge(*known);
     }
     std::vector<std::pair<Id, Id>> merges;

@@ -91,7 +91,7 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 def language(code: str) -> Language:
     """Return the language of an ISO 639 code, with or without a BCP 47 suffix. The name of an unknown language is its code.
 
-    A script in the suffix determines `Language.spaced`: Javanese has spaces between words in Latin letters only.
+    A script in the suffix determines `Language.spaced`: Javanese has spaces between words only in Latin letters.
 
     Raises:
         SGPEError: the text is not a language code.

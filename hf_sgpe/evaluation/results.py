@@ -38,7 +38,7 @@ class Comparison:
         tokenizers: Name → tokenizer. The first is the compared tokenizer, the others are baselines.
         sources: Code of a language → names of the files with its text.
         evaluations: Code of a language → name of a tokenizer → measurements.
-        compression: Code of a language → size of the vocabulary → bytes per token with the first merges only.
+        compression: Code of a language → size of the vocabulary → bytes per token with only the first merges.
         words: Code of a language → frequent words; words with conjuncts if the text is in a script of `SCRIPTS`.
     """
 

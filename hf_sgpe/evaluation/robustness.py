@@ -21,7 +21,7 @@ _SHARE = 10
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
     """Yield each name of `CHANGES` with the text after this change in one word of ten, and at least one word.
 
-    Changes that apply to no word are left out. The choice of words depends on the text only.
+    Changes that apply to no word are left out. The choice of words depends only on the text.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
     [('typing error', 'ාක ab'), ('missing space', 'කාab')]

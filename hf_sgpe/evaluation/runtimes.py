@@ -1,6 +1,6 @@
-"""Runtimes: programs that run tokenizers, with a check whether they produce a tokenizer's ids.
+"""Runtimes: programs that run tokenizers, and checks of whether a runtime produces a tokenizer's ids.
 
-Each runtime has a rule, and an installed runtime is also tried on text. Most rules depend on the splitting only, so training
+Each runtime has a rule, and an installed runtime is also tried on text. Most rules depend only on the splitting, so training
 applies them before it learns.
 """
 
@@ -93,7 +93,7 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
     by_typed_name = {_typed(runtime.name): runtime.name for runtime in RUNTIMES}
     typed = [_typed(name.strip()) for text in names for name in text.split(",")]
     if unknown := [name for name in typed if name not in by_typed_name]:
-        raise SGPEError(f"unknown runtime {unknown[0]!r}: known are {', '.join(by_typed_name)}")
+        raise SGPEError(f"unknown runtime {unknown[0]!r}: choose from {', '.join(by_typed_name)}")
     return tuple(dict.fromkeys(by_typed_name[name] for name in typed))
 
 
@@ -134,7 +134,7 @@ class RuntimeCheck:
 
     Attributes:
         name: Name of the runtime.
-        version: Version that was tried; None if the verdict is from the rule only.
+        version: Version that was tried; None if the verdict is only from the rule.
         verdict: The verdict.
         lines: Number of lines that were tried.
         same: Number of lines with equal ids.

@@ -111,7 +111,7 @@ def from_ids(
 
 
 def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
-    """Return the result of ``tokenizer.tokenize`` without further options, or None if the backend must compute it."""
+    """Return the result of ``tokenizer.tokenize`` without other options, or None if the backend must compute it."""
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None

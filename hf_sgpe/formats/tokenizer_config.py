@@ -35,7 +35,7 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
     ('PreTrainedTokenizerFast', ['<|x|>'], False)
     """
     kept = {name: value for name, value in settings.items() if name not in _OF_LOADING}
-    # Transformers 4 reads a list under the old name only.
+    # Transformers 4 reads a list only under the old name.
     if isinstance(extra := kept.get("extra_special_tokens"), list):
         del kept["extra_special_tokens"]
         older = kept.get("additional_special_tokens") or []

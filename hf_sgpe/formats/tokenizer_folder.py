@@ -1,6 +1,6 @@
 """TokenizerFolder: all files of another author's tokenizer, which can be written again with an extended vocabulary.
 
-`TokenizerData` has only the data for encoding and decoding. An extended tokenizer must keep the rest of the folder, too:
+`TokenizerData` has only the data for encoding and decoding. An extended tokenizer must also keep the rest of the folder:
 flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
 """
 

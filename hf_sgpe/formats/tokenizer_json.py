@@ -106,7 +106,7 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Check that loaders will read a tokenizer in ``directory`` exactly as it is written there.
+    """Check that no other file in ``directory`` would change how a tokenizer that is written there is loaded.
 
     Args:
         with_chat_template: Whether the tokenizer has a chat template, which replaces an existing file.

@@ -130,7 +130,7 @@ class TextGenerator:
         return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to a prompt; each piece has whole characters only.
+        """Return an iterator over the pieces of the answer to a prompt; each piece has only whole characters.
 
         A character is yielded as soon as all its bytes are generated. The joined pieces equal the decoded tokens, except for
         an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the option

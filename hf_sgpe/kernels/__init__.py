@@ -128,7 +128,7 @@ def classes_agree() -> bool:
 @cache
 def _is_wanted_and_there(wanted: str) -> bool:
     if wanted not in ("", "native", "python"):
-        raise SGPEError(f"{_ENVIRONMENT} is {wanted!r}: known are native and python")
+        raise SGPEError(f"{_ENVIRONMENT} is {wanted!r}: set it to native or python")
     if wanted == "python":
         return False
     try:

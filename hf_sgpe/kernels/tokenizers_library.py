@@ -1,8 +1,8 @@
 """All uses of the ``tokenizers`` library: its regex engine, its NFC, its pre-tokenizers, and loading.
 
-Saved tokenizers run in that library, so its character classes are the reference. Its version of Unicode may differ from that
-of the ``regex`` package. If the library is not installed, or hides its parts from Python as from version 1.0 on, the
-``regex`` package and Python's own Unicode take its place.
+Saved tokenizers run in that library, so its character classes are the reference. The library's version of Unicode may differ
+from that of the ``regex`` package. That package and Python's own Unicode data replace the library if it is not
+installed, or does not expose these parts to Python (version 1.0 and later).
 """
 
 from __future__ import annotations

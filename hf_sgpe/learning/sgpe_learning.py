@@ -55,7 +55,7 @@ def learn_vocabulary(
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and
             ``min_frequency`` its ``min_freq``. Syllables that are not chosen are unknown and take part in no pair.
         merged: Merges learned earlier from the same words; they are applied first.
-        on_merge: Called at each further merge with all merges so far, the greatest possible number of merges, and the count.
+        on_merge: Called at each new merge with all merges so far, the greatest possible number of merges, and the count.
         observer: Watches each step.
 
     Raises:
@@ -82,7 +82,8 @@ def learn_vocabulary(
         logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", config.vocab_size)
     if len(merged) > num_merges:
         raise SGPEError(
-            f"vocab_size {config.vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before"
+            f"vocab_size {config.vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before: "
+            "give a larger vocab_size"
         )
 
     def replayed() -> Iterator[Pair]:

@@ -34,7 +34,7 @@ SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 class TrainingConfig:
     """The settings that determine, together with the text, which tokenizer is learned.
 
-    Construction fills in defaults, which then count as given (for `dataclasses.replace`, too). These can still be None:
+    Construction fills in defaults, which then count as given (also for `dataclasses.replace`). These can still be None:
     ``chat_template``, ``model_max_length``, the special tokens of roles (see `roles`), and those of ``cut_cost``, the
     coverages and ``min_unit_frequency`` that are not used to choose units.
 
@@ -50,7 +50,7 @@ class TrainingConfig:
         cut_cost: The cost of a cut letter or syllable, in tokens, when units and learned tokens compete for room in the
             vocabulary: 0 gives the shortest text, higher values give fewer cuts. None means 2; but if one of the next three
             is given, letters and syllables are chosen by these alone. For ``hybrid`` and ``portable``.
-        letter_coverage: Share of each script's running letters that get a token of their own at any cost.
+        letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
         syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
             0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
         min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token (SGPE's
@@ -276,7 +276,7 @@ class TrainingConfig:
         assert self.special_tokens is not None
         missing = [token for token in tokens if token not in self.special_tokens]
         if missing and isinstance(self.special_tokens, Mapping):
-            raise SGPEError(f"the {what} needs the special tokens {', '.join(missing)}: give them ids")
+            raise SGPEError(f"the {what} needs the special tokens {', '.join(missing)}: add them to special_tokens with ids")
         if missing:
             object.__setattr__(self, "special_tokens", (*self.special_tokens, *missing))
 
@@ -336,7 +336,7 @@ class TrainingConfig:
 
 def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise SGPEError(f"unknown {name} {value!r}: known are {', '.join(known)}")
+        raise SGPEError(f"unknown {name} {value!r}: choose from {', '.join(known)}")
 
 
 def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:

@@ -120,7 +120,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         return tier(most_valuable(worth, gains, number))
 
     chosen = with_best(room)
-    if len(chosen) > most:  # the parts of the chosen units take room, too
+    if len(chosen) > most:  # the parts of the chosen units also take room
         chosen = with_best(bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1)
     return chosen
 

@@ -31,7 +31,7 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""Return the text that a tokenizer's split regexes match: `well_formed`, and normalized.
+    r"""Return the text to which a tokenizer's split regexes are applied: `well_formed`, then normalized.
 
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
@@ -94,7 +94,7 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
     for start, stop in spans:
         add(position, start, text[position:start])
-        # Normalization changes characters within their grapheme clusters only.
+        # Normalization only changes characters within their grapheme clusters.
         clusters = regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text[start:stop])
         for cluster in clusters:
             add(start + cluster.start(), start + cluster.end(), prepare(cluster.group(), normalization))

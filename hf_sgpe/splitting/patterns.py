@@ -39,7 +39,7 @@ SPLIT_PATTERNS: dict[str, str] = {}
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether ``pattern`` looks like a name: letters, digits, ``-`` and ``_`` only."""
+    """Return whether ``pattern`` looks like a name: only letters, digits, ``-`` and ``_``."""
     return pattern.replace("-", "").replace("_", "").isalnum()
 
 
@@ -173,5 +173,5 @@ def resolve_pattern(pattern: str) -> str:
     if pattern in PATTERNS:
         return PATTERNS[pattern].regex
     if not pattern or is_name(pattern):
-        raise SGPEError(f"unknown split pattern {pattern!r}: known are {', '.join(PATTERNS)}, or give a regex")
+        raise SGPEError(f"unknown split pattern {pattern!r}: choose from {', '.join(PATTERNS)}, or give a regex")
     return pattern

@@ -197,7 +197,7 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
-        # Every further regex begins with the first one and keeps its words whole, so the patterns only split between words.
+        # Every later regex begins with the first one and keeps its words whole, so the patterns only split between words.
         words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:

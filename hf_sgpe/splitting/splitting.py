@@ -34,7 +34,7 @@ class Recipe:
         special_tokens: Default special tokens.
         special_tokens_position: Default position of their ids.
         words_of: Name of another recipe with the same words, or empty. A `Splitting` has that recipe instead, because the
-            two differ in training only.
+            two differ only in training.
     """
 
     meaning: str
@@ -106,12 +106,12 @@ class Splitting:
 
     def __post_init__(self) -> None:
         if self.recipe not in tuple(RECIPES):
-            raise SGPEError(f"unknown recipe {self.recipe!r}: known are {', '.join(RECIPES)}")
+            raise SGPEError(f"unknown recipe {self.recipe!r}: choose from {', '.join(RECIPES)}")
         object.__setattr__(self, "recipe", RECIPES[self.recipe].words_of or self.recipe)
         recipe = RECIPES[self.recipe]
         normalization = recipe.normalization if self.normalization is None else self.normalization
         if normalization not in NORMALIZATIONS:
-            raise SGPEError(f"unknown normalization {normalization!r}: known are {', '.join(NORMALIZATIONS)}")
+            raise SGPEError(f"unknown normalization {normalization!r}: choose from {', '.join(NORMALIZATIONS)}")
         named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
             more = f" and {len(without) - 1} more" if without[1:] else ""
@@ -154,7 +154,7 @@ class Splitting:
         return patterns[0] if len(patterns) == 1 else patterns
 
     def __reduce__(self) -> tuple[type[Splitting], tuple[Any, ...]]:
-        # Unpickle through the constructor, which reports a script that was added in this process only.
+        # Unpickle through the constructor, which reports a script that was added only in this process.
         return type(self), tuple(getattr(self, entry.name) for entry in fields(self))
 
     @classmethod
@@ -213,7 +213,7 @@ class Splitting:
 
     @cached_property
     def script_joiners(self) -> tuple[Ranges, ...]:
-        """The further characters in each script's words after the first, as code point ranges.
+        """The additional characters that each script's words may have after the first character, as code point ranges.
 
         These are joiners. In ``hybrid`` they include U+200B for scripts without spaces between words, because some writers
         put it between words, and the marks that all scripts share, except for scripts of the SGPE document's kind.
@@ -251,7 +251,7 @@ class Splitting:
             inside = "".join(map(_character_class, self.script_letters))
             return (rf" ?[{inside}{_character_class(self.script_joiners[0])}]+| ?[^ \t\n\r]|[ \t\n\r]",)
         if self.recipe == "hybrid":
-            # Every further regex begins with the first one, to keep its words whole.
+            # Every later regex begins with the first one, to keep its words whole.
             return (self.words_regex, *(f"{self.words_regex}|{pattern}" for pattern in self.patterns))
         return self.patterns
 

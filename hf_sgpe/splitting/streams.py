@@ -115,7 +115,7 @@ class _Letter:
         self._whole = 0  # number of held characters up to the last possible end of the letter
 
     def add(self, character: str) -> str:
-        """Add a character, and return the text that further characters cannot change."""
+        """Add a character, and return the text that later characters cannot change."""
         ready: list[str] = []
         pending = [character]
         while pending:

@@ -174,9 +174,9 @@ class LinguisTrie:
         return script.name if script else None
 
     def must_earn(self, unit: str) -> bool:
-        """Return whether the characters of ``unit`` get a token only by their frequency.
+        """Return whether the characters of ``unit`` get tokens only if they are frequent.
 
-        This holds for scripts by grapheme clusters, which may have thousands of characters.
+        This is so in scripts that are cut by grapheme clusters, because such a script may have thousands of characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)

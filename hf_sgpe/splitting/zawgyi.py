@@ -70,7 +70,7 @@ _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u10
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text, by the number of sequences that occur in one of the encodings only.
+    """Return the encoding of a Burmese text, by the number of sequences that occur in only one of the encodings.
 
     Return None if the numbers are equal: the text has no Burmese, or is valid in both encodings. Then use the surrounding
     text to decide.

@@ -132,7 +132,7 @@ def _one_of(option: str, names: Iterable[str]) -> Callable[[str | None], str | N
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in choices:
-            raise SGPEError(f"{option} {value}: known are {', '.join(choices)}")
+            raise SGPEError(f"{option} {value}: choose from {', '.join(choices)}")
         return value
 
     return check

@@ -12,7 +12,7 @@ Padding = bool | Literal["longest", "max_length"]
 
 
 class EncodingResult(list[int]):
-    """A row of a batch: a list of ids, with further attributes.
+    """A row of a batch: a list of ids, with attributes.
 
     Attributes:
         attention_mask: 1 for each id of the text, and 0 for padding.
@@ -68,7 +68,7 @@ def make_batch(
         if is_asked_for and (not isinstance(max_length, int) or max_length < 0):
             raise SGPEError(f"{name} needs max_length, a whole number of at least 0, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):
-        raise SGPEError(f"unknown return_tensors {return_tensors!r}: known are 'np' and 'pt'")
+        raise SGPEError(f"unknown return_tensors {return_tensors!r}: choose 'np' or 'pt'")
     ids = [row[:max_length] if truncation else list(row) for row in rows]
     mask = [[1] * len(row) for row in ids]
     length = max(map(len, ids), default=0)

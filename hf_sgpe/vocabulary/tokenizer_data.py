@@ -37,7 +37,7 @@ class TokenizerData:
         special_tokens: Text of each special token → id. Two may share an id (o200k_harmony); decoding returns the later one.
             A special or added token may have the text of an ordinary token and another id, unless ``tokenizer.json`` writes
             both alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of further tokens that are matched anywhere in text but are not special, so decoding never
+        added_tokens: Text → id of other tokens that are matched anywhere in text but are not special, so decoding never
             skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization, in text without the other
             added tokens (GPT-NeoX's runs of spaces).

@@ -81,7 +81,7 @@ def write(
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
-        raise SGPEError(f"unknown type of weights {weight_type!r}: known are {', '.join(WEIGHT_TYPES)}")
+        raise SGPEError(f"unknown type of weights {weight_type!r}: choose from {', '.join(WEIGHT_TYPES)}")
     config_file = folder / "config.json"
     if not config_file.exists():
         reason = why_no_model(folder) or ": give the folder of a transformers model"

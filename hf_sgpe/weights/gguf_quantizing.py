@@ -34,7 +34,7 @@ def check_installed() -> None:
 
 
 def quantize(source: Path, target: Path, weight_type: str) -> None:
-    """Write a copy of a GGUF file with quantized weights. This takes minutes for a model of some billion weights.
+    """Write a copy of a GGUF file with quantized weights. This takes minutes for a model of a few billion weights.
 
     Args:
         source: GGUF file with weights in F32, F16 or BF16.

@@ -81,9 +81,10 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that decide the model's computation, without sizes.
+    """Return the values, other than sizes, that determine what the model computes.
 
-    The entry ``rope`` is the type of position scaling with the names of its parameters, by kind of layer if kinds differ.
+    The entry ``rope`` is the type of position scaling with the names of its parameters, for each kind of layer if the kinds
+    differ.
     The entry ``sliding_window`` names the layers whose attention window is smaller than the context, or is None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}

@@ -20,7 +20,7 @@ from hub_cards.markup import render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 
-# Fields of the base model's card that apply to the model, too.
+# Fields of the base model's card that also apply to the model.
 _INHERITED = ("license", "license_name", "license_link", "language")
 
 

@@ -188,7 +188,7 @@ class Facts:
             merges = (
                 "Words were cut into written syllables first: a consonant cluster with its vowel sign and modifiers, or an "
                 "independent vowel with its modifiers. The first merges build the frequent letters and syllables from "
-                "bytes, so a syllable with a token is never cut; a rarer syllable falls back to its letters. All further "
+                "bytes, so a syllable with a token is never cut; a rarer syllable falls back to its letters. All later "
                 "merges were "
             )
         in_parity = self.tokenizer.metadata.get("balance", {}).get("by") == "merges"

@@ -143,7 +143,7 @@ def write_card(
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
     """Make sure that a new card in ``folder`` overwrites no README.md that a person wrote or changed, and no measurements
-    of the same tokenizer unless the new card is ``measured``, too.
+    of the same tokenizer unless the new card is also ``measured``.
 
     Raises:
         SGPEError: it would overwrite them, and ``replace`` is not set.

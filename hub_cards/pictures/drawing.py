@@ -2,7 +2,7 @@
 
 Horizontal positions are in per cent of the available width, vertical ones in pixels. So text keeps its size in every window,
 and one drawing fits all. Text stays text, which the reader's browser shapes. The same input makes the same bytes on every
-machine. Colours are distinct for colour-blind readers, too, and each tokenizer has its own mark.
+machine. Colour-blind readers can also tell the colours apart, and each tokenizer has its own mark.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return the lines of some languages, and the scales; the position in ``codes`` sets the colour."""
+        """Return the lines of the languages, and the scales; the position in ``codes`` sets the colour."""
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))

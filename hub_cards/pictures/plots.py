@@ -88,7 +88,7 @@ def tokens_per_word(
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return the rows of some languages and the scale below them."""
+    """Return the rows of the languages and the scale below them."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)

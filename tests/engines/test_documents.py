@@ -88,7 +88,7 @@ def test_the_benchmark_measures_all(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("my-model --prompt x --json", "--prompt and --json exclude each other: use one of them"),
+        ("my-model --prompt x --json", "--prompt and --json cannot be used together: leave one out"),
         ("my-model --prompt x --temperature -1", "temperature must be at least 0"),
         ("my-model --prompt x --engine mlx --device cpu", "mlx has no setting 'device': it has none"),
         (

@@ -96,7 +96,7 @@ hf_sgpe("card t")
 REFUSED = [
     ("add_script(Script('java', (1, 2), '', '', '', '', ''))", "cannot be called 'java': this name means javanese"),
     ("add_script(Script('all', (1, 2), '', '', '', '', ''))", "cannot be called 'all': this name means every script"),
-    ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give one word"),
+    ("add_script(Script('old java', (1, 2), '', '', '', '', ''))", "cannot be called 'old java': give a single word"),
     ("add_script(Script('x', (1, 2), 'ZZ', '', '', '', ''))", "ranges must be like '0915-0939 093C'"),
     ("add_script(Script('x', (1, 2), '5B-5E'))", "script x: U\\+005B cannot be a letter"),
     (

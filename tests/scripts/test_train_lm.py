@@ -134,7 +134,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         ),
         (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split needs a dataset"),
         (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
-        (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt: is a file: give a folder"),
+        (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt is a file: give a folder"),
         (["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
         (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share needs --keep FILE"),
@@ -142,7 +142,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
             ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
             "--rows-learning-rate must be above 0, not -1.0",
         ),
-        (["si.txt", "--model", "bare", "--out", "bare"], "--out bare: is the model to train"),
+        (["si.txt", "--model", "bare", "--out", "bare"], "--out bare is the model to train"),
     ],
 )
 def test_bad_input_ends_in_one_line(arguments, message, refused):

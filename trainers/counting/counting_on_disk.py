@@ -205,7 +205,7 @@ def check_min_count(min_count: int) -> int:
 class RareWords:
     """A filter of words that occur less often than ``min_count``. It computes a bound on the effect on training.
 
-    Wherever a pair of tokens occurs, the pair of bytes at their border occurs, too. So no pair of tokens loses more
+    Wherever a pair of tokens occurs, the pair of bytes at their border also occurs. So no pair of tokens loses more
     occurrences than the byte pair that loses most, and a merge can only change if its lead over the next pair is smaller.
     """
 

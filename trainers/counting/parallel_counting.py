@@ -216,8 +216,8 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short, and put calls of training under "
-                "if __name__ == '__main__'"
+                "a counting process ended early: use fewer workers if memory is short, and in a script, call training "
+                "under if __name__ == '__main__':"
             ) from None
     return WordCounts(total, config.splitting)
 

@@ -113,7 +113,7 @@ def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int
 
     Args:
         width_of_head: The width of a head must be a multiple of this.
-        **others: Further numbers of at least 1, by name.
+        **others: Other numbers of at least 1, by name.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width.

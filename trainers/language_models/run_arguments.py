@@ -61,9 +61,9 @@ class RunArguments(TrainingRun):
         elif self.private:
             raise SGPEError("--private needs --push")
         if self.model and self.out.exists() and self.out.resolve() == Path(self.model).resolve():
-            raise SGPEError(f"--out {self.out}: is the model to train: give another folder")
+            raise SGPEError(f"--out {self.out} is the model to train: give another folder")
         if self.out.exists() and not self.out.is_dir():
-            raise SGPEError(f"--out {self.out}: is a file: give a folder to write to")
+            raise SGPEError(f"--out {self.out} is a file: give a folder to write to")
         if not checkpoint_to_resume(self.out, resume=self.resume):
             check_new_folder(self.out, overwrite=self.overwrite)
         else:

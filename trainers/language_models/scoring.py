@@ -77,11 +77,12 @@ def score_texts(
 ) -> Score:
     """Measure how well a causal model predicts held-out texts. Bits per byte are comparable between tokenizers.
 
-    The measure is exact: each token of each text is predicted once, and their bits are added up. Texts follow each other as
-    in `pack`. So the first token of a text is predicted from the tokens between texts only; those are context, and cost
-    nothing. The model sees a window of ``length`` tokens, which moves by half its length. So each token is predicted from at
-    least ``length / 2`` tokens before it, or from all of them. The text of a special token counts as that token. Bytes are
-    those of the texts in NFC, even if the tokenizer changes them.
+    The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. Texts follow
+    each other as in `pack`, so the first token of a text is predicted only from the tokens between texts. These separators
+    are context, and their bits are not counted. The model sees a window of ``length`` tokens, which moves by half its
+    length. Each token is therefore predicted from at least ``length / 2`` tokens before it, or from all of them. Text that
+    spells a special token is scored as that token. Bytes are those of the texts in NFC, even if the tokenizer changes the
+    texts.
 
     Args:
         texts: As from `hf_sgpe.corpora.held_out.HeldOut.texts`.

@@ -70,7 +70,7 @@ class RowMap:
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
-            old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are kept, too.
+            old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are also kept.
             started: The rows of the ids in `new`, in 32 bits, if they were made in another way.
         """
         import torch

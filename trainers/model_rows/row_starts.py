@@ -42,13 +42,14 @@ def by_pursuit(
     *,
     terms: int = 16,
 ) -> RowMap:
-    """Compose a new token of the tokens that compose it in a model that knows it (the donor): orthogonal matching pursuit.
+    """Compose the row of a new token as in a model that has the token (the donor), by orthogonal matching pursuit.
 
     The donor's row for a new token (or the mean of its pieces there) is approximated by a sum of the donor's rows for tokens
-    that both models have. These tokens are chosen one by one to reduce the remainder, and after each choice all are weighted
-    by least squares. The same tokens with the same weights then make the new row. Described in arXiv 2506.06607.
+    that both models have. These tokens are chosen one by one to reduce the remainder, and after each choice all of them
+    get new weights by least squares. The new row is then the sum of the model's own rows for these tokens, with the same
+    weights. Source: arXiv 2506.06607.
 
-    Time grows with new tokens × common tokens × the donor's width × ``terms``.
+    Time grows with the product of new tokens, common tokens, the donor's width and ``terms``.
 
     Args:
         row_map: The map of the model.

@@ -32,7 +32,7 @@ def fit_embeddings(
     """Replace the embedding and the output of a model trained with the tokenizer ``old`` by those for another tokenizer.
 
     Rows follow their tokens, and rows of new tokens start at the mean of their old pieces
-    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration follow, too; bos,
+    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration also follow; bos,
     eos and pad become the tokenizer's own, or None if it has none. If both tokenizers have the same tokens and ids, the
     weights are unchanged, padded or not.
 
@@ -90,7 +90,9 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
     try:
         model.resize_token_embeddings(row_map.rows, mean_resizing=False)
     except NotImplementedError:
-        raise SGPEError(f"{type(model).__name__} has embeddings that cannot be fitted to another tokenizer") from None
+        raise SGPEError(
+            f"the embeddings of {type(model).__name__} cannot be resized for another tokenizer: use another model"
+        ) from None
     if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing makes it a tensor in 32 bits
         model.final_logits_bias = bias.to(rows[-1].dtype)
     with torch.no_grad():
@@ -206,7 +208,7 @@ def parameter_groups(
         SGPEError: ``parts`` is unknown, or new rows are requested and there are none.
     """
     if parts not in PARTS:
-        raise SGPEError(f"unknown parts to train {parts!r}: known are {', '.join(PARTS)}")
+        raise SGPEError(f"unknown parts to train {parts!r}: choose from {', '.join(PARTS)}")
     if not ids and (parts == "new-rows" or rows_learning_rate is not None):
         raise SGPEError("there are no new rows to train: extend the tokenizer first, or leave out the options for new rows")
     tables = [table for table in tables_of(model) if table.requires_grad]
@@ -230,4 +232,6 @@ def _ends_of(model: PreTrainedModel) -> list[torch.nn.Module]:
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:
             return [module[0], module[-1]]
-    raise SGPEError(f"{type(model).__name__} has no list of layers: its first and last layer cannot be trained alone")
+    raise SGPEError(
+        f"{type(model).__name__} has no list of layers: its first and last layer cannot be trained alone, so train all parts"
+    )

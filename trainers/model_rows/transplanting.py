@@ -76,7 +76,7 @@ class Transplant:
 
     @property
     def lora(self) -> str:
-        """Arguments of ``LoraConfig``. For a tied output, the second one (of PEFT 0.18) is needed to train it, too."""
+        """Arguments of ``LoraConfig``. A tied output is only trained with the second argument (of PEFT 0.18)."""
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
@@ -110,7 +110,7 @@ def transplant(
             `trainers.model_rows.distillation.distilled_rows`; None for the rows by ``start``.
         multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
         model_tokenizer: The tokenizer of the model, if it is not next to it.
-        describe: Makes further files (name → text) for the finished model, which it gets in a temporary folder.
+        describe: Makes additional files (name → text) for the finished model, which it gets in a temporary folder.
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, a tokenizer is not byte-level
@@ -169,7 +169,7 @@ def transplant(
 
 
 def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Check that writing a model would not replace other files; `transplant` does this, too.
+    """Check that writing a model would not replace other files. `transplant` makes the same check.
 
     Args:
         sources: The sources of the model, which are never replaced.

@@ -222,7 +222,7 @@ def token_format(name: str) -> TokenFormat:
     from importlib.util import find_spec
 
     if name not in TOKEN_FORMATS:
-        raise SGPEError(f"unknown format {name!r}: known are {', '.join(TOKEN_FORMATS)}")
+        raise SGPEError(f"unknown format {name!r}: choose from {', '.join(TOKEN_FORMATS)}")
     form = TOKEN_FORMATS[name]
     for package in form.packages:
         if find_spec(package) is None:

@@ -182,7 +182,9 @@ class TokenizingJob:
                 raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has}){none}")
             return int(self.tokenizer.eos_token_id)
         if end_token not in known:
-            raise SGPEError(f"no special token {end_token!r} to end documents: known are {', '.join(known) or 'none'}")
+            raise SGPEError(
+                f"no special token {end_token!r} to end documents: the tokenizer has {', '.join(known) or 'none'}"
+            )
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
@@ -346,7 +348,7 @@ class TokenizingJob:
         tokens, ends = ids.astype(self.dtype), text_ends[last]
         if self.begin_id is not None:
             tokens = np.insert(tokens, np.append(0, text_ends)[first], self.begin_id)
-            # Count the begin token of the document itself, too.
+            # Also count the begin token of the document itself.
             ends = ends + np.searchsorted(first, last, side="right")
         if self.end_id is not None:
             tokens = np.insert(tokens, ends, self.end_id)

@@ -37,7 +37,7 @@ WAYS = ("weights", "merges")
 
 _ROUNDS = 12
 # In each round, a language's weight is multiplied by this power of its cost relative to the mean. Doubling a weight saves
-# the language some two to four per cent of its tokens, so weights have to move much further than costs.
+# the language about two to four per cent of its tokens, so weights have to move much further than costs.
 _FIRST_STEP = 6.0
 _SMALLEST_STEP = 0.5
 # With three digits it has the six decimals that weights can have.
@@ -208,14 +208,14 @@ def balance_corpus(
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:
     if by not in WAYS:
-        raise SGPEError(f"unknown way to balance {by!r}: known are {' and '.join(WAYS)}")
+        raise SGPEError(f"unknown way to balance {by!r}: choose {' or '.join(WAYS)}")
     if len(texts) < 2:
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():
         if isinstance(lines, str):
             raise SGPEError(f"{name}: give a list of its lines, not one text")
         if not any(line.strip() for line in lines):
-            raise SGPEError(f"{name}: has no text to balance by")
+            raise SGPEError(f"{name}: no text to balance with")
     if by == "merges" and not _translations(texts):
         raise SGPEError("balancing by merges needs translations: give texts that have the same lines in every language")
     for name, value in {"price": price, "parity": parity}.items():

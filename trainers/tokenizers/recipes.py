@@ -75,10 +75,11 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose ``portable`` if llama.cpp returns its ids and it costs next to nothing on some text (`SplitCost.is_small`),
-    else ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, at any cost.
+    """Choose ``portable`` if llama.cpp returns the same ids and the recipe costs almost nothing on ``texts``
+    (`SplitCost.is_small`), else ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, whatever
+    it costs.
 
-    First the costs of ``portable`` with `PATTERN` are counted. If they are not small, other patterns that keep the words of
+    The costs of ``portable`` are first counted with `PATTERN`. If they are not small, other patterns that keep the words of
     the scripts whole are evaluated by learning (`more_tokens`).
 
     Args:
@@ -90,8 +91,6 @@ def choose_recipe(
 
     Raises:
         SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact with neither recipe.
-    Raises:
-        SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact by neither recipe.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -196,7 +195,9 @@ def find_recipe(
     if recipe == "auto" and counted:
         recipe = read_info(counted).splitting.recipe
         if recipe == "bpe":
-            raise SGPEError(f"{counted}: its words are cut by a split pattern alone: give --recipe portable or bpe")
+            raise SGPEError(
+                f"{counted}: these words can be used with two recipes: choose one with --recipe portable or --recipe bpe"
+            )
         if recipe == "hybrid":
             do = "count the words by --recipe portable"
             choice = RecipeChoice(recipe, first, (LLAMA_CPP,), is_exact=False, instead=do)
@@ -339,7 +340,7 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces of a running word of some scripts in a tokenizer's split; None without text."""
+    """Return how many pieces a tokenizer's split makes of a running word of the scripts, on average; None without text."""
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)
     return cost_of_one_split(counts).pieces if len(counts) else None

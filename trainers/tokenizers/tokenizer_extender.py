@@ -37,7 +37,7 @@ Base = str | os.PathLike[str] | TokenizerFolder
 
 
 class TokenizerExtender:
-    """An extender of existing tokenizers by the words of some scripts. Text of other scripts keeps its ids.
+    """An extender, which adds the words of new scripts to an existing tokenizer. Text of other scripts keeps its ids.
 
     Args:
         config: Settings of the extension.

@@ -1,4 +1,4 @@
-"""Code that AutoTokenizer runs with trust_remote_code=True. It returns the tokenizer class of hf_sgpe if that is installed.
+"""Code that AutoTokenizer runs with trust_remote_code=True: it returns hf_sgpe's tokenizer class if hf_sgpe is installed.
 
 The tokenizer needs neither this file nor hf_sgpe: AutoTokenizer.from_pretrained without remote code returns the same ids.
 """

@@ -32,11 +32,11 @@ def cache_folder() -> Path:
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """Load the conversion of a model, and make the conversion first if the cache has none.
+    """Load a converted model from the cache; convert the model first if it is not there.
 
-    The key in the cache is the path of the source with the names, sizes and times of its files, so a model that was trained
-    further is converted again. A conversion that cannot be loaded is removed; if it came from the cache, it is made once
-    more. Removing the cache is safe at any time.
+    The cache key is the path of the source with the names, sizes and times of its files, so a model that was trained more
+    is converted again. A converted model that cannot be loaded is removed; if it came from the cache, the model is
+    converted once more. Removing the cache is safe at any time.
 
     Args:
         kind: Format of the conversion, part of the folder's name.

@@ -133,7 +133,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
     if name not in ENGINES:
-        raise SGPEError(f"unknown engine {name!r}: known are {', '.join(ENGINES)}")
+        raise SGPEError(f"unknown engine {name!r}: choose from {', '.join(ENGINES)}")
     chosen, kind = ENGINES[name], kind_of_model(path)
     if kind not in chosen.runs:
         suited = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)

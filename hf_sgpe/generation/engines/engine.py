@@ -113,7 +113,7 @@ class Engine(ABC):
         """Free the model."""
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Return the answer to each prompt. The options of the prompts differ in ``max_new_tokens`` only."""
+        """Return the answer to each prompt. The options of the prompts differ only in ``max_new_tokens``."""
         return [list(self._until_stopped(*prompt)) for prompt in prompts]
 
     def generate(

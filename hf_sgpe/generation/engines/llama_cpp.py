@@ -70,7 +70,7 @@ class LlamaCppEngine(Engine):
                 metadata = dict(llm.metadata)
             longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
             if n_ctx is not None and n_ctx > longest:
-                raise SGPEError(f"n_ctx {n_ctx:,}: the context of {path} is at most {longest:,} tokens")
+                raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens: give a smaller n_ctx")
             length = n_ctx or min(longest, LONGEST_CONTEXT)
             llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
             return metadata, length, llm
@@ -143,7 +143,7 @@ class LlamaCppEngine(Engine):
         llm.reset()
         for start in range(0, len(ids), llm.n_batch):
             part = ids[start : start + llm.n_batch]
-            # The same as `eval`, which keeps the logits of the last token only.
+            # The same as `eval`, which keeps only the logits of the last token.
             llm._ctx.kv_cache_seq_rm(-1, start, -1)
             llm._batch.set_batch(part, n_past=start, logits_all=True)
             llm._ctx.decode(llm._batch)

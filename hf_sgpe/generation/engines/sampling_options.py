@@ -48,7 +48,7 @@ class GenerationOptions:
             transformers, OpenVINO and MLX it seeds the engine's global generator.
         stop: Texts that end the answer; they are not part of the answer.
         stop_ids: Tokens that end the answer, in addition to those of the model's configuration.
-        whole_syllables: A stream holds back each letter until no further token can change it, in every script of this
+        whole_syllables: A stream holds back each letter until no later token can change it, in every script of this
             package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
         heal: The model chooses the last tokens of a prompt again if a longer token could replace them
             (`hf_sgpe.generation.token_healing`). It has no effect in a conversation, where the last word is complete.
@@ -82,7 +82,7 @@ class GenerationOptions:
     whole_syllables: bool = field(
         default=False,
         metadata=as_option(
-            "Hold a letter back until no further token can change it.",
+            "Hold a letter back until no later token can change it.",
             "--whole-syllables/--no-whole-syllables",
             default=True,
         ),

@@ -246,4 +246,4 @@ class _Streamer:
         self._has_prompt = True
 
     def end(self) -> None:
-        """Do nothing: the thread itself reports its end."""
+        """Do nothing: the thread that generates reports the end of the text."""

@@ -1,4 +1,4 @@
-"""Extending an existing tokenizer by the words of some scripts, so that all other text keeps its ids.
+"""Extending an existing tokenizer with the words of new scripts, so that all other text keeps its ids.
 
 The merges of the result are, in this order: the merges that build the letters and syllables of the scripts, the tokenizer's
 own merges, and the merges learned from the resulting pieces of the scripts' words. Every added or moved merge has bytes that
@@ -78,14 +78,14 @@ def extend_from_counts(
     free_ids: Iterable[int] = (),
     observer: Observer = NOBODY,
 ) -> Extension:
-    """Learn tokens for the words of some scripts and add them to a tokenizer.
+    """Learn tokens for the words of the scripts and add these tokens to a tokenizer.
 
     Time grows with the distinct words of the scripts, as for training. If letters and syllables compete with learned tokens
     for room, learning is repeated up to six times.
 
     Args:
         counts: Words cut by `ExtensionConfig.splitting_for`. Words without a character of the scripts are ignored.
-        free_ids: Ids to use first; further ids follow the highest id in use.
+        free_ids: Ids to use first; after these, ids follow the highest id in use.
         observer: Watches each step; the counts of merges have no unit.
 
     Raises:

@@ -22,7 +22,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class ExtensionConfig:
-    """The settings for extending an existing tokenizer by the words of some scripts.
+    """The settings for extending an existing tokenizer with the words of new scripts.
 
     Args:
         scripts: Scripts or languages whose words get tokens; ``("all",)`` for all scripts.
@@ -70,19 +70,19 @@ class ExtensionConfig:
     letter_coverage: float = field(
         default=0.9999,
         metadata=as_option(
-            "Share, from 0 to 1, of all letters in the text: the most frequent letters up to this share may get a token."
+            "The most frequent letters that together make up this share (0 to 1) of all letters in the text may get a token."
         ),
     )
     syllable_coverage: float = field(
         default=0.999,
-        metadata=as_option("The same share for syllables: the most frequent ones up to it may get a token."),
+        metadata=as_option("The same for syllables."),
     )
     cut_cost: float = field(
         default=1.0,
         metadata=as_option(
             "Cost, in tokens, of a syllable that a token boundary cuts; a cut letter costs four times as much. A higher "
-            "cost gives fewer cuts but more tokens. Lower than that of train, because each new token adds a row to the "
-            "model."
+            "cost gives fewer cuts but more tokens. The default is lower than that of train, because each new token adds a "
+            "row to the model."
         ),
     )
     least_saving: float = field(
@@ -134,7 +134,7 @@ class ExtensionConfig:
         if type(self.min_frequency) is not int or self.min_frequency < 1:
             raise SGPEError(f"min_frequency must be a whole number of at least 1, not {self.min_frequency!r}")
         if self.tie_break not in TIE_BREAKS:
-            raise SGPEError(f"unknown tie_break {self.tie_break!r}: known are {', '.join(TIE_BREAKS)}")
+            raise SGPEError(f"unknown tie_break {self.tie_break!r}: choose from {', '.join(TIE_BREAKS)}")
         for name in ("own_split", "reuse_ids"):
             if getattr(self, name) not in (True, False, *([None] if name == "own_split" else [])):
                 raise SGPEError(f"{name} must be True or False, not {getattr(self, name)!r}")

@@ -80,7 +80,7 @@ class Words(NamedTuple):
 
 
 def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches any one of some characters."""
+    """Return a pattern that matches any one of ``characters``."""
     ranges = runs(map(ord, characters))
     return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
 
@@ -298,7 +298,7 @@ class TierLearner:
         return [(spelled[left], spelled[right]) for left, right in tier]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether building a character from its bytes would merge bytes that other text can have in a row, too."""
+        """Return whether building a character from its bytes would merge a byte sequence that also occurs in other text."""
         if character not in self._shared:
             bytes_of = character.encode()
             beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
@@ -344,7 +344,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return further merges that make ``room`` new tokens, and the count of each merge that makes one."""
+        """Return more merges, which make ``room`` new tokens, and the count of each merge that makes a new token."""
         tried = room + room // 8
         while True:
             counts: list[int] = []

@@ -25,7 +25,7 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     confinement = Confinement.to_scripts(scripts)
     for part in ("special_tokens", "added_tokens", "normalized_tokens", "ignore_merges", "normalization", "template"):
         if getattr(base, part) != getattr(extended, part):
-            raise SGPEError(f"the extended tokenizer differs in {part.replace('_', ' ')}")
+            raise SGPEError(f"the extended tokenizer and its base differ in {part.replace('_', ' ')}")
     before, after = base.splitting, extended.splitting
     if after.regexes != before.regexes:
         ours, theirs = words_of_scripts(before), words_of_scripts(after)
@@ -33,10 +33,12 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         letters = {point for ranges in new for first, last in ranges for point in range(first, last + 1)}
         same = after.recipe == "hybrid" and after.patterns == before.patterns and ours <= theirs
         if not same or not letters <= confinement.points:
-            raise SGPEError("the extended tokenizer cuts text of other scripts differently")
+            raise SGPEError("the extended tokenizer splits text of other scripts differently from its base")
     for token, id in base.vocab.items():
         if extended.vocab.get(token) != id:
-            raise SGPEError(f"the token {token!r} has the id {extended.vocab.get(token)} instead of {id}")
+            raise SGPEError(
+                f"the token {token!r} has the id {extended.vocab.get(token)} in the extended tokenizer, not {id}"
+            )
     for token in extended.vocab.keys() - base.vocab.keys():
         if not confinement.holds(token):
             raise SGPEError(f"the new token {token!r} can occur in text of other scripts")

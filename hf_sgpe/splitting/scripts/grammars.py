@@ -4,7 +4,7 @@ Each character has a class, named by a letter: consonant ``C``, independent vowe
 (repha, the vowels of Thai), nukta ``N``, virama or stacker ``H``, vowel sign or subjoined consonant ``S``, modifier ``M``
 (anusvara, tone mark, killer and similar), separate letter after its consonant ``W`` (Thai sara a), other letter ``O``
 (avagraha), ZWJ ``J``, ZWNJ ``Z``, mark of all scripts ``X`` (combining accents, variation selectors). Some scripts have
-further classes.
+more classes.
 
 A grammar is a table of states. In a state, the class of the next character determines the next state; without an entry, the
 syllable ends before the character. A syllable is the longest walk to a state in which a walk may end.

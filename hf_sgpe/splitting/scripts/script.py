@@ -19,7 +19,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 _SHARED = regex.compile(r"\p{Script=Common}|\p{Script=Inherited}")
 _UNASSIGNED = regex.compile(r"\p{Cn}")
-_ALIKE = 64  # number of code points whose UTF-8 differs in the last byte only
+_ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
@@ -157,11 +157,11 @@ class Script:
         return {**shared_classes(), **classes, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return the class letters in the SGPE document's recipe, where all joiners of the script have one class."""
+        """Return the class letter of each character in the SGPE document's recipe, where all joiners have one class."""
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return the class letters in the grammar of letters."""
+        """Return the class letter of each character in the grammar of visible letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 

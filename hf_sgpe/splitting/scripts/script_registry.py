@@ -26,7 +26,7 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 
 def add_script(script: Script) -> None:
-    """Register a script. A script with the name of a script by grapheme clusters replaces that script.
+    """Register a script. The new script replaces a script of the same name that is cut by grapheme clusters.
 
     Raises:
         SGPEError: its name, or one of its other names, is in use or is not one word; its ranges are not hexadecimal; a
@@ -38,14 +38,14 @@ def add_script(script: Script) -> None:
         if name.casefold() in taken:
             raise SGPEError(f"a script cannot be called {name!r}: this name means {taken[name.casefold()]}")
         if not name or {",", *" \t\n"} & set(name):
-            raise SGPEError(f"a script cannot be called {name!r}: give one word")
+            raise SGPEError(f"a script cannot be called {name!r}: give a single word")
     try:
         letters = script.letters_and_marks()
         script.classes_for_letters()
     except ValueError as error:
         raise SGPEError(f"script {script.name}: ranges must be like '0915-0939 093C' ({error})") from None
     if not letters:
-        raise SGPEError(f"script {script.name}: it has no letters")
+        raise SGPEError(f"script {script.name}: it has no letters: give consonants, vowels or others")
     if strange := [point for point in map(ord, letters) if point < 0x80 or 0xD800 <= point < 0xE000]:
         raise SGPEError(f"script {script.name}: U+{min(strange):04X} cannot be a letter")
     for other in every_script().values():

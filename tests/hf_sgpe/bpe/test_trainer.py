@@ -119,7 +119,7 @@ def test_learning_goes_on_where_it_stopped(tie_break, corpus, stop, min_frequenc
 
 @pytest.mark.parametrize("merged", [[(0, 2)], [(0, 1), (0, 1)], [(4, 0)], [(0, 1), (1, 0)]])
 def test_merges_of_other_words_cannot_be_done_again(merged):
-    with pytest.raises(SGPEError, match=r"merge \d is not one of these words"):
+    with pytest.raises(SGPEError, match=r"merge \d was not learned from these words"):
         learn_merges([[0, 1, 0, 1]], [1], vocabulary=LETTERS, num_merges=3, merged=merged)
 
 
@@ -130,5 +130,5 @@ def test_words_given_are_not_changed():
 
 
 def test_unknown_tie_rule():
-    with pytest.raises(SGPEError, match="unknown tie rule 'coin': known are smallest-pair-id"):
+    with pytest.raises(SGPEError, match="unknown tie rule 'coin': choose from smallest-pair-id"):
         learn_merges([], [], vocabulary=[], num_merges=1, tie_break="coin")

@@ -212,7 +212,7 @@ def test_templates_that_fail_in_other_ways_are_named(source):
 
 def test_unknown_names_list_the_known():
     for use in (render, with_specials(TEMPLATES_TOKENS).apply_chat_template):
-        with pytest.raises(SGPEError, match="unknown chat template 'llama4': known are llama3, chatml, alpaca"):
+        with pytest.raises(SGPEError, match="unknown chat template 'llama4': choose from llama3, chatml, alpaca"):
             use(said("Hi"), "llama4")
     assert list(SPECIAL_TOKENS) == list(TWINS)
 

@@ -57,7 +57,7 @@ def test_names_that_are_no_utf8_can_be_written(workplace):
         ("count good.txt --out out --memory-limit many", "--memory-limit 'many': expected a number and a unit"),
         ("count good.txt --out out --memory-limit 1MB", "a memory limit of 1 MB is too small"),
         ("count good.txt --out out --split train", "--split needs a dataset"),
-        ("count good.txt --out out --recipe none", "--recipe none: known are hybrid, portable, sgpe, bpe$"),
+        ("count good.txt --out out --recipe none", "--recipe none: choose from hybrid, portable, sgpe, bpe$"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

@@ -41,7 +41,7 @@ def test_weights_are_by_path_before_name_and_glob(files):
     assert Corpus(tuple(files)).weight_of(files[0]) == 1
     with pytest.raises(SGPEError, match="weights: 'd' matches none of the files: give a file name or a glob"):
         Corpus(tuple(files), weights={"d": 2})
-    with pytest.raises(SGPEError, match=r"weights, 'a\.txt': a weight must be a number above 0"):
+    with pytest.raises(SGPEError, match=r"weights\['a\.txt'\]: a weight must be a number above 0"):
         Corpus(tuple(files), weights={"a.txt": -1})
 
 

@@ -152,7 +152,7 @@ def test_paths_that_name_nothing(tmp_path):
     with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([tmp_path])
     (tmp_path / "a.pdf").write_bytes(b"")
-    with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file: known are \.txt, \.jsonl"):
+    with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file: give one of \.txt, \.jsonl"):
         find_files([tmp_path / "a.pdf"])
     with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([f"{tmp_path}/*.pdf"])

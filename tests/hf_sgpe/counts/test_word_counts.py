@@ -221,7 +221,7 @@ def test_scaling_all_weights_and_the_least_frequency_changes_no_merge(sample):
 def test_weights_that_cannot_be_are_named(weight):
     with pytest.raises(SGPEError, match="a weight must be a number above 0 with no more than six decimals"):
         WordCounts({b"a": 1}, BPE.splitting) * weight
-    with pytest.raises(SGPEError, match=r"weights, 'si\.txt': a weight must be"):
+    with pytest.raises(SGPEError, match=r"weights\['si\.txt'\]: a weight must be"):
         TrainingConfig(vocab_size=999, weights={"si.txt": weight})
 
 

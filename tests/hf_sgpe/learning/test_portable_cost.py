@@ -149,6 +149,7 @@ def test_the_command_line_takes_it_where_it_costs_next_to_nothing(sample, tmp_pa
     hf_sgpe("count", "text.txt", "--out", "words.parquet", "--recipe", "portable", cwd=tmp_path)
     found = train("--counts", "words.parquet", "--recipe", "portable")
     assert found["scripts"] == [{"hi": "devanagari", "si": "sinhala"}[language]]
-    assert "words.parquet: its words are cut by a split pattern alone: give --recipe portable or bpe" in train(
-        "--counts", "words.parquet", code=2
+    assert (
+        "words.parquet: these words can be used with two recipes: choose one with --recipe portable or --recipe bpe"
+        in train("--counts", "words.parquet", code=2)
     )

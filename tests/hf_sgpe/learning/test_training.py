@@ -265,14 +265,14 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
+        ({"recipe": "x"}, "unknown recipe 'x': choose from hybrid, portable, sgpe, bpe"),
         ({"scripts": ["x"]}, "unknown script 'x': give its name"),
         ({"scripts": []}, "at least one"),
         ({"scripts": "tamil"}, "scripts must be a list"),
-        ({"pattern": "x"}, "unknown split pattern 'x': known are gpt2"),
-        ({"tie_break": "x"}, "unknown tie_break 'x': known are smallest-pair-id"),
-        ({"normalization": "nfd"}, "unknown normalization 'nfd': known are none, nfc"),
-        ({"special_tokens_position": "x"}, "unknown special_tokens_position 'x': known are end"),
+        ({"pattern": "x"}, "unknown split pattern 'x': choose from gpt2"),
+        ({"tie_break": "x"}, "unknown tie_break 'x': choose from smallest-pair-id"),
+        ({"normalization": "nfd"}, "unknown normalization 'nfd': choose from none, nfc"),
+        ({"special_tokens_position": "x"}, "unknown special_tokens_position 'x': choose from end"),
         ({"vocab_size": 256}, "at least 257"),
         ({"vocab_size": 1000.5}, "vocab_size must be a whole number"),
         ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
@@ -284,7 +284,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"pad_token": "<|x|>", "vocab_size": 257}, "at least 258"),
         (
             {"pad_token": "<|x|>", "special_tokens": {"<|y|>": 5}},
-            "the pad_token needs the special tokens <\\|x\\|>: give them ids",
+            "the pad_token needs the special tokens <\\|x\\|>: add them to special_tokens with ids",
         ),
         ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
         ({"special_tokens": [""]}, "a special token cannot be empty"),

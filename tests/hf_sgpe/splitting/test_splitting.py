@@ -116,7 +116,7 @@ def test_a_tokenizer_of_older_joiners_cuts_as_it_was_trained(scripts):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': known are hybrid, portable, sgpe, bpe"),
+        ({"recipe": "x"}, "unknown recipe 'x': choose from hybrid, portable, sgpe, bpe"),
         ({"scripts": ()}, "needs a script"),
         ({"scripts": "si"}, "scripts must be a list"),
         ({"scripts": ("klingon",)}, "unknown script 'klingon'"),

@@ -82,7 +82,7 @@ def test_checks_are_those_of_the_fields(run):
 
     assert run(command, "a").exit_code == 2
     assert str(run(command, "a", "-o", "x", "--size", "10").exception) == "size must be at most 9, not 10"
-    assert str(run(command, "a", "-o", "x", "--form", "x").exception) == "--form x: known are plain, fine"
+    assert str(run(command, "a", "-o", "x", "--form", "x").exception) == "--form x: choose from plain, fine"
 
 
 def test_options_come_in_the_order_of_fields_unless_one_names_another():

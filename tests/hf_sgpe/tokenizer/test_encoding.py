@@ -217,5 +217,5 @@ def test_training_on_an_iterator_may_normalize():
     assert list(nfc.encode_streaming(decomposed)) == nfc.encode(composed)
     as_it_is = BPETokenizer.train_from_iterator([decomposed], **options)
     assert as_it_is.decode(as_it_is.encode(decomposed)) == decomposed
-    with pytest.raises(SGPEError, match="unknown normalization 'nfd': known are none, nfc"):
+    with pytest.raises(SGPEError, match="unknown normalization 'nfd': choose from none, nfc"):
         BPETokenizer.train_from_iterator([decomposed], normalization="nfd", **options)

@@ -142,7 +142,7 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
         ({"truncation": True, "max_length": 2.5}, r"not 2\.5"),
         ({"return_tensors": "np"}, "rows have different lengths and cannot be one tensor: set padding=True"),
         ({"return_tensors": "pt"}, "rows have different lengths and cannot be one tensor: set padding=True"),
-        ({"return_tensors": "tf"}, "unknown return_tensors 'tf': known are 'np' and 'pt'"),
+        ({"return_tensors": "tf"}, "unknown return_tensors 'tf': choose 'np' or 'pt'"),
     ],
 )
 def test_what_cannot_be_done_is_named(framed, options, message):

@@ -89,7 +89,7 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
         ("tok --eval empty_si.txt", r"empty_si\.txt: there is no text to measure"),
         ("tok --baseline a=tok", "--baseline needs text to measure on: add --eval"),
-        ("tok/tokenizer.json", "not a folder that can hold a card: name one with --out"),
+        ("tok/tokenizer.json", "not a folder, so there is no place for the card: name a folder with --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
         ("tok --license MIT", "'MIT': not a licence identifier of the Hub: give apache-2.0, mit"),
         ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),

@@ -227,7 +227,7 @@ def test_rows_learn_at_a_rate_of_their_own_as_an_optimizer_of_two_tables_would(e
 
 def test_parts_that_cannot_be_trained_are_named(extended):
     model, _ = fitted(extended)
-    with pytest.raises(SGPEError, match=r"unknown parts to train 'heads': known are all, ends, embeddings, new-rows$"):
+    with pytest.raises(SGPEError, match=r"unknown parts to train 'heads': choose from all, ends, embeddings, new-rows$"):
         parameter_groups(model, "heads", [1], learning_rate=1.0)
     with pytest.raises(SGPEError, match="there are no new rows to train"):
         parameter_groups(model, "new-rows", [], learning_rate=1.0)

@@ -55,7 +55,7 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--init", "best"], "--init best: known are mean, weighted, omp, distil"),
+        (["--init", "best"], "--init best: choose from mean, weighted, omp, distil"),
         (["--init", "omp"], "--init omp needs --donor"),
         (["--text", "si.txt"], "--init mean has no --text, which is for --init distil"),
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),

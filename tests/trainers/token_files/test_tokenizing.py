@@ -154,7 +154,7 @@ def test_which_token_ends_a_document(tmp_path):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out")
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out", end_token="<b>")
     assert ids_of(tmp_path / "out").tolist() == [*plain.encode("low"), plain.special_tokens["<b>"]]
-    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: known are <a>, <b>"):
+    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: the tokenizer has <a>, <b>"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token="<c>")
     with pytest.raises(SGPEError, match="the format nanogpt does not record the ends of documents"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token=False)

@@ -76,7 +76,7 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample, enough):
     assert chosen(text, runs_in=["tiktoken"], normalization="nfc")[0] == "hybrid"
     assert chosen(["tiếng Việt"], ["latin"], runs_in=["llama.cpp"]) == ("portable", "o200k")
     assert chosen(["tiếng Việt"], ["latin"], pattern="tekken") == ("portable", "tekken")  # as hybrid would cut it
-    with pytest.raises(SGPEError, match=r"unknown runtime 'llama': known are .*, tokenizers-1\.0, .*llama\.cpp"):
+    with pytest.raises(SGPEError, match=r"unknown runtime 'llama': choose from .*, tokenizers-1\.0, .*llama\.cpp"):
         choose_recipe(text, ["sinhala"], runs_in=["llama"])
     for name in (runtime.name for runtime in RUNTIMES):
         assert find_runtimes([name.upper()]) == (name,)

@@ -245,7 +245,7 @@ def test_what_is_no_model_is_refused(tmp_path, files, message):
 
 def test_wrong_names_are_refused(model, tmp_path):
     path = model("transformers")
-    with pytest.raises(SGPEError, match=r"unknown engine .vllm.: known are mlx, openvino, llama\.cpp, transformers"):
+    with pytest.raises(SGPEError, match=r"unknown engine .vllm.: choose from mlx, openvino, llama\.cpp, transformers"):
         load_engine(path, "vllm")
     with pytest.raises(SGPEError, match=r"notes\.txt: not a model: give a \.gguf file"):
         (tmp_path / "notes.txt").touch()
