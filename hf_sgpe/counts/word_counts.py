@@ -127,7 +127,7 @@ class WordCounts:
             if setting := first.splitting.difference(other.splitting):
                 ours, theirs = (splitting.to_dict()[setting] for splitting in (first.splitting, other.splitting))
                 name = setting.replace("_", " ")
-                raise SGPEError(f"word counts cannot be added: their {name} differs, {ours!r} and {theirs!r}")
+                raise SGPEError(f"word counts cannot be added: {name} differ: {ours!r} and {theirs!r}")
         scale = lcm(*(counts.scale for counts in parts))
         words, total = added([(counts._words, counts._times(scale // counts.scale)) for counts in parts])
         sources = chain.from_iterable(counts.sources for counts in parts)

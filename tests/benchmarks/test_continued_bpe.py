@@ -16,7 +16,7 @@ def options(tmp_path, sample, saved):
 @pytest.mark.slow
 def test_extending_is_measured(options, tmp_path):
     done = benchmark("continued_bpe.py", *options, cwd=tmp_path)
-    measured = r"^hf_sgpe: [\d.]+ tokens a word, [\d.]+% of the syllables cut, 0 of \d+ other lines changed"
+    measured = r"^hf_sgpe: [\d.]+ tokens per word, [\d.]+% of the syllables cut, 0 of \d+ other lines changed"
     assert re.search(measured, done.stdout, re.MULTILINE)
 
 

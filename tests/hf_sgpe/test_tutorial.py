@@ -260,7 +260,7 @@ def test_what_else_a_folder_of_the_tutorial_says(tokenizer, theirs, tmp_path):
 
 def test_special_tokens_in_the_place_of_others_are_named(tokenizer, tmp_path):
     save_by_the_tutorial(tokenizer, tmp_path, special_tokens={"<|begin_of_text|>": 256})
-    message = r"its special token '<\|begin_of_text\|>' has the id 256 of the token 'he'"
+    message = r"the special token '<\|begin_of_text\|>' has the same id 256 as the token 'he'"
     with pytest.raises(SGPEError, match=message):
         BPETokenizer.from_pretrained(tmp_path)
 

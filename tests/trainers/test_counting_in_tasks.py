@@ -43,7 +43,9 @@ def corpus(sample, tmp_path_factory):
 
 
 def arguments(corpus, out, *options):
-    return [corpus, "--out", out, "--script", "all", "--tasks", 7, "--workers", 2, *options]
+    # Tasks are forked from the process of the tests, whose memory counts, too.
+    limit = [] if "--memory-limit" in options else ["--memory-limit", "8GB"]
+    return [corpus, "--out", out, "--script", "all", "--tasks", 7, "--workers", 2, *limit, *options]
 
 
 def count(*given, **options):

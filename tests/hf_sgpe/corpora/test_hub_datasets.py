@@ -132,9 +132,9 @@ def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path):
         (["--dataset", "set", "--split", "nope"], "nope"),
         (["--dataset", "set", "--text-column", "body"], "no column 'body'"),
         (["--dataset", "nobody/nothing"], "dataset nobody/nothing: "),
-        (["--dataset", "set", "--weight", "set=2"], "--weight is for files"),
+        (["--dataset", "set", "--weight", "set=2"], "--weight applies to files"),
         ([], "nothing to train on"),
-        (["set", "--streaming"], "--streaming is for a dataset"),
+        (["set", "--streaming"], "--streaming needs a dataset"),
     ],
 )
 def test_bad_input_ends_in_one_line(folder, tmp_path, arguments, message):

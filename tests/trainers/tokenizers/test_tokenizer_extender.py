@@ -181,7 +181,7 @@ def test_a_base_that_cannot_be_extended_says_why(base, tmp_path):
     content = json.loads((base / "tokenizer.json").read_text())
     content["model"]["byte_fallback"] = True
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(SGPEError, match=r"uses byte_fallback.*SentencePiece.*Llama 2, Gemma") as caught:
+    with pytest.raises(SGPEError, match=r"uses byte_fallback.*SentencePiece.*Llama 2 and Gemma") as caught:
         TokenizerFolder.read(tmp_path)
     assert "\n" not in str(caught.value)
     with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
