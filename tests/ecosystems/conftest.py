@@ -44,6 +44,8 @@ def nasty() -> list[str]:
 @pytest.fixture(scope="session")
 def folders(sample, tmp_path_factory) -> dict[str, Path]:
     """A saved tokenizer of each recipe: one with padding and a chat template, one plain, one with [CLS] and [SEP]."""
+    from support.small_tokenizers import with_parts
+
     from hf_sgpe.chat.templates import load_template
 
     tokenizers = {
@@ -51,7 +53,7 @@ def folders(sample, tmp_path_factory) -> dict[str, Path]:
         "bpe": _trained(sample, vocab_size=2000, recipe="bpe", pattern="gpt2"),
         "sgpe": _trained(sample, vocab_size=3000, recipe="sgpe", scripts=SCRIPTS),
     }
-    tokenizers["hybrid"].chat_template = load_template("chatml")
+    tokenizers["hybrid"] = with_parts(tokenizers["hybrid"], chat_template=load_template("chatml"))
     return _saved(tokenizers, tmp_path_factory.mktemp("recipes"))
 
 
