@@ -72,7 +72,8 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
     done = to_gguf("--pre-tokenizer", "nearest", "--out", "m.gguf")
     assert done.stderr == ""
     assert re.fullmatch(
-        r"m\.gguf: [\d.]+ MB\. llama\.cpp itself \(pre-tok.*\) gives other ids than this .* give it ids.*\n", done.stdout
+        r"m\.gguf: [\d.]+ MB\. llama\.cpp's own tokenizer \(pre-tok.*\) returns other ids than this .*: pass ids .*\n",
+        done.stdout,
     )
     refused = to_gguf("--out", "x.gguf", "--pattern", "gpt2", code=2)
     assert (refused.stdout, refused.stderr) == ("", "error: --pattern is for tiktoken, not for folder\n")
