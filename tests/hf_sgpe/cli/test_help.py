@@ -62,7 +62,7 @@ def test_all_scripts_are_listed_by_info():
 
 
 def test_a_cut_cost_that_differs_has_a_reason():
-    for command, reason in {"train": "extend has its own scale", "extend": "Lower than that of train"}.items():
+    for command, reason in {"train": "extend has its own scale", "extend": "lower than that of train"}.items():
         assert reason in " ".join(help_of((command,)).split())
 
 
