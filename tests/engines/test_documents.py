@@ -76,7 +76,7 @@ def test_export_says_whether_llama_splits_as_the_tokenizer_does(here):
         done.stdout,
     )
     refused = to_gguf("--out", "x.gguf", "--pattern", "gpt2", code=2)
-    assert (refused.stdout, refused.stderr) == ("", "error: --pattern is for tiktoken, not for folder\n")
+    assert (refused.stdout, refused.stderr) == ("", "error: --pattern is for tiktoken, gpt2, not for folder\n")
     assert not (here / "x.gguf").exists()
 
 
