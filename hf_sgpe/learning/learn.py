@@ -19,7 +19,7 @@ _LEARNERS = {"sgpe": learn_sgpe}
 def learn_tokenizer(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> TokenizerData:
-    """Learn a tokenizer: the unit tier, then the statistical tier on the units of each word. For the recipe ``sgpe``, use
+    """Learn a tokenizer: the unit tier, then the statistical tier on the units of each word. The recipe ``sgpe`` learns by
     `learn_vocabulary`.
 
     If the words allow fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.

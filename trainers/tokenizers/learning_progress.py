@@ -14,27 +14,28 @@ from hf_sgpe.terminal.progress import bar_disabled
 
 
 @contextmanager
-def learning_bars(progress: bool | None, what: str, total: int | None) -> Iterator[Observer]:
+def learning_bars(progress: bool | None, what: str, total: int | None, *, from_first: bool = False) -> Iterator[Observer]:
     """Yield an observer that shows each step of learning on stderr.
 
     Args:
         progress: Whether to show bars; None shows them only on a terminal.
         what: Label of the bar for merging.
         total: Expected number of tokens of the vocabulary or of its new part; None if learning decides it.
+        from_first: Whether the bar starts at the number of tokens before the first merge, and not at 0.
     """
     if bar_disabled(progress):
         yield NOBODY
         return
     bars: list[tqdm] = []
-    first = 0
+    expected = 0
 
     def merged(tokens: int, pair: Pair, count: int) -> None:
-        nonlocal first
+        nonlocal expected
         if not bars:
-            bars.append(tqdm(total=total, unit=" tokens", desc=what, leave=False))
-        if bars[0].n == 0 or tokens < first + bars[0].n:  # learning starts, or starts over
-            first = tokens
+            bars.append(tqdm(total=total, initial=tokens if from_first else 0, unit=" tokens", desc=what, leave=False))
+        elif tokens < expected:  # learning starts over
             bars[0].reset()
+        expected = tokens + 1
         bars[0].update()
 
     def steps(items: Collection[Any], what: str) -> Iterable[Any]:

@@ -74,7 +74,8 @@ class TokenizerTrainer:
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
         """
-        with learning_bars(self.progress, "Merging", self.config.vocab_size) as observer:
+        total = self.config.vocab_size - len(self.config.special_tokens or ())
+        with learning_bars(self.progress, "Merging", total, from_first=True) as observer:
             return train_from_counts(counts, self.config, observer=observer)
 
     def train(
