@@ -67,7 +67,7 @@ class TokenizerFolder:
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content = tokenizer_json.content_of(path)
         try:
-            data = tokenizer_json.read(path)
+            data = tokenizer_json.read(path, content)
         except NotByteLevelError as error:
             raise NotByteLevelError(f"{error}{_why_not(content)}") from None
         folder = path.parent

@@ -200,14 +200,17 @@ def find(
         raise SGPEError(f"{error}{why_no_tokenizer(names, repo, is_here=False)}") from None
 
 
-def read(path: Path) -> TokenizerData:
+def read(path: Path, content: Mapping[str, Any] | None = None) -> TokenizerData:
     """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
+
+    Args:
+        content: Content of the ``tokenizer.json``, if `content_of` returned it before; None reads the file.
 
     Raises:
         SGPEError: the file is damaged or not a byte-level BPE tokenizer.
         FileNotFoundError: there is no such file.
     """
-    content = content_of(path)
+    content = content_of(path) if content is None else content
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
     settings = read_json(config_file) if config_file.exists() else None
     template = {"chat_template": read_utf8(template_file)} if template_file.exists() else {}
