@@ -183,15 +183,14 @@ class Records:
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
         """Write a result, replacing one with the same subject; subjects in ``order`` come first, in that order."""
-        from hf_sgpe.files.atomic import atomic_file
+        from hf_sgpe.files.atomic import write_text
 
         record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
         self._records[about] = json.loads(json.dumps(record))
         names = dict.fromkeys([*(name for name in order if name in self._records), *self._records])
         self._records = {name: self._records[name] for name in names}
-        with atomic_file(self.path) as temporary:
-            lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in self._records.values())
-            temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
+        lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in self._records.values())
+        write_text(self.path, "".join(lines))
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
         """Do the work and write its result, unless there is one already; return whether the work was done."""

@@ -26,9 +26,10 @@ import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
-from reporting import chart, table, write_file
+from reporting import chart, table
 
 from hf_sgpe import SGPEError
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
 from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
@@ -132,7 +133,7 @@ class Starts:
         vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
         sizes = np.zeros(max(vocabulary.values()) + 1, int)
         for token, id in vocabulary.items():
-            sizes[id] = 0 if token in added else len(token)  # each character of the token stands for a byte
+            sizes[id] = 0 if token in added else len(token)  # each character of the token is one byte
         read = sizes[np.array(rows)].reshape(steps, -1).sum(1).cumsum()
         return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
@@ -204,7 +205,7 @@ def report(results: dict[str, Any], out: Path) -> None:
         first, end = (ones[0]["points"][point]["on_new_tokens"] for point in (0, -1))
         rows.append([*row, *(f"{first[place]:.3%} → {end[place]:.3%}" for place in places)])
     text = table([*heading, *(f"{place}, on new tokens" for place in places)], rows) + "\n"
-    write_file(out / "transplant.md", text)
+    write_text(out / "transplant.md", text)
     draw(runs, out / "transplant.svg")
     print(f"\n{text}")
 

@@ -16,7 +16,7 @@ from harness import read_records
 
 from hf_sgpe import SGPEError
 from hf_sgpe.errors import check_matplotlib
-from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.atomic import atomic_file, write_text
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 
@@ -71,11 +71,6 @@ def bold(texts: Iterable[str]) -> list[str]:
     return [f"**{text}**" for text in texts]
 
 
-def write_file(path: Path, text: str) -> None:
-    with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-
-
 def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
     """Write tables into pages, each between ``<!-- measured: NAME -->`` and ``<!-- end -->``; return the pages.
 
@@ -92,7 +87,7 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
         _, closing, after = rest.partition(last)
         if not (opening and closing):
             raise SGPEError(f"{path}: has no place for a table: write <!-- measured: {name} --> and <!-- end -->")
-        write_file(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
+        write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
     return list(dict.fromkeys(root / page for page, _ in tables.values()))
 
 

@@ -36,9 +36,10 @@ from typing import Any
 from harness import Records, beginning, command, machine, take_turns
 from package_worker import MEASURES, ONE_THREAD_ONLY, Worker, version_there
 from packages import PACKAGES, TRAINERS
-from reporting import table, write_file
+from reporting import table
 
 from hf_sgpe import LinguisTrie, SGPEError
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.formats.tiktoken import one_pattern
 from hf_sgpe.splitting.patterns import resolve_pattern
 from hf_sgpe.vocabulary.codec import available_cores
@@ -239,7 +240,7 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "corpus.txt"
-        write_file(file, "".join(docs))
+        write_text(file, "".join(docs))
         taken = take_turns({row: partial(train, row) for row in rows}, args.repeats, enough=lambda one: "failure" in one)
     results: Results = {}
     for row, turns in taken.items():
@@ -297,7 +298,7 @@ def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: i
     tokenizer = trainer.learn(trainer.count(iterator=docs))
     tokenizer.save(folder)
     ranks = {base64.b64encode(token).decode(): rank for token, rank in tokenizer.get_mergeable_ranks()}
-    write_file(folder / "tiktoken.json", json.dumps({"pattern": one_pattern(tokenizer.splitting), "ranks": ranks}))
+    write_text(folder / "tiktoken.json", json.dumps({"pattern": one_pattern(tokenizer.splitting), "ranks": ranks}))
 
 
 def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
@@ -340,7 +341,7 @@ def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    write_file(out / "speed.md", "\n".join(section(title, result) for title, result in results.items()))
+    write_text(out / "speed.md", "\n".join(section(title, result) for title, result in results.items()))
 
 
 def section(title: str, result: dict[str, Any]) -> str:

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import ROOT, Records, beginning, command
-from reporting import bold, in_words, signed, table, write_file, write_pages
+from reporting import bold, in_words, signed, table, write_pages
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.same_ids import compare_ids
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
@@ -202,7 +203,7 @@ def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
     """Return the size of the text of a language, in bytes."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
-        write_file(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
+        write_text(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
     return int(kept.read_text(encoding="utf-8"))
 
 

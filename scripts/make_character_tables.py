@@ -18,7 +18,7 @@ from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import Split
 
 from hf_sgpe.cli import run_script
-from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.kernels import CHARACTER_CLASSES
 
 CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
@@ -132,8 +132,7 @@ def write(out: Annotated[Path, typer.Argument(help="C++ file to write.")]) -> No
         + "};\n\n// Characters whose classes tell versions of Unicode apart.\n"
         "constexpr uint32_t kCanaries[] = {\n" + lines(f"0x{point:X}" for point in canaries(classes)) + "};\n"
     )
-    with atomic_file(out) as temporary:
-        temporary.write_text(content, encoding="utf-8", newline="\n")
+    write_text(out, content)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def shape_of(trie: LinguisTrie, unit: str) -> str:
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
-    """Return the tokens of a word in running text; ◌ stands for a part of a character."""
+    """Return the tokens of a word in running text; ◌ marks a part of a character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 

@@ -26,7 +26,7 @@ from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.cli import run_script
 from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.corpora.held_out import read_held_out
-from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.terminal.options import option, option_list
@@ -188,8 +188,7 @@ def show_next_steps(last: Path, model: Path, held: Path, args: Arguments) -> Non
 
 
 def write(path: Path, lines: Iterable[str]) -> None:
-    with atomic_file(path) as temporary:
-        temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
+    write_text(path, "".join(lines))
 
 
 def call(program: str, *words: object) -> None:

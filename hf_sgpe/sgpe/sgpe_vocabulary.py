@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import Any
 from hf_sgpe.bpe.merging import spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import atomic_file
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS, Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -107,7 +105,7 @@ class SGPEVocabulary:
         }
         if self.scripts != ("sinhala",):
             content["scripts"] = list(self.scripts)
-        write_document(content, path)
+        write_json(Path(path), content)
 
     def to_data(self) -> TokenizerData:
         """Return a lossless byte-level BPE tokenizer with the same tokens and ids, and [CLS] and [SEP] around texts.
@@ -158,10 +156,3 @@ def merges_in(content: dict[str, Any], path: Path) -> Merges:
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
             raise SGPEError(f"{path}: merge {rank} must be two tokens, not {pair!r}")
     return [(left, right) for left, right in merges]
-
-
-def write_document(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a JSON file in the same form as the document's program."""
-    with atomic_file(path) as temporary:
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        temporary.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language_in_name
-from hf_sgpe.files.atomic import atomic_file
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.hub import check_name, download, split_name
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.tokenizer import BPETokenizer
@@ -183,8 +183,7 @@ def write_model_card(
     source = name or path.as_posix()
     title = (name or path.resolve().name).rpartition("/")[2]
     card = ModelCard(title, source, _auto_class(path), tokenizer, report, metadata, tags)
-    with atomic_file(path / CARD_FILE) as temporary:
-        temporary.write_text(card.readme(), encoding="utf-8", newline="\n")
+    write_text(path / CARD_FILE, card.readme())
     return [CARD_FILE]
 
 

@@ -21,7 +21,7 @@ from hf_sgpe.learning.assembling import assemble, check_counts
 from hf_sgpe.learning.observer import Observer
 from hf_sgpe.learning.sgpe_learning import learn_vocabulary, lossless
 from hf_sgpe.learning.training_config import TrainingConfig
-from hf_sgpe.sgpe.sgpe_vocabulary import VOCAB_FILE, Merges, SGPEVocabulary, merges_in, write_document
+from hf_sgpe.sgpe.sgpe_vocabulary import VOCAB_FILE, Merges, SGPEVocabulary, merges_in
 from hf_sgpe.splitting.splitting import SGPE_SPECIAL_TOKENS
 from hf_sgpe.terminal.progress import bar_disabled
 from trainers.counting.parallel_counting import count_corpus
@@ -144,7 +144,7 @@ class SGPETrainer:
                     "merges": [list(pair) for pair in merges],
                     "elapsed_seconds": round(elapsed, 1),
                 }
-                write_document(content, folder / f"checkpoint_{len(merges)}.json")
+                write_json(folder / f"checkpoint_{len(merges)}.json", content)
 
             try:
                 vocabulary = learn_vocabulary(
