@@ -1,7 +1,9 @@
 """A folder with texts and tokenizers for benchmarks, and what the tests ask of bad input."""
 
+from functools import partial
+
 import pytest
-from support.command import benchmark
+from support.command import benchmark, check_refusal
 
 from trainers import TokenizerTrainer, TrainingConfig
 
@@ -23,12 +25,4 @@ def folder(tmp_path_factory, sample):
 @pytest.fixture
 def refused(folder):
     """Run a benchmark that ends in one line, and leaves nothing behind."""
-
-    def refused(name, arguments, message):
-        before = sorted(folder.rglob("*"))
-        done = benchmark(name, "--out", "refused", *arguments, cwd=folder, code=2)
-        assert message in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert sorted(folder.rglob("*")) == before
-
-    return refused
+    return partial(check_refusal, benchmark, folder)

@@ -27,7 +27,7 @@ def test_other_results_are_marked():
 
 
 def same(measures, names, folder, docs):
-    """Whether packages give the same in each measure."""
+    """Check that packages return the same result in each measure."""
     speed.save_trained(docs, folder, "english", "gpt2", 400)
     for measure in measures:
         outputs = []

@@ -2,9 +2,10 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
-from support.command import script
+from support.command import check_refusal, script
 
 from trainers import TokenizerTrainer, TrainingConfig
 
@@ -50,12 +51,4 @@ def folder(tmp_path_factory, sample):
 @pytest.fixture
 def refused(folder):
     """Run a script that ends in one line, and leaves nothing behind."""
-
-    def refused(name, arguments, message):
-        before = sorted(folder.rglob("*"))
-        done = script(name, "--out", "refused", *arguments, cwd=folder, code=2)
-        assert message in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert sorted(folder.rglob("*")) == before
-
-    return refused
+    return partial(check_refusal, script, folder)

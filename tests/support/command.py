@@ -65,6 +65,17 @@ def benchmark(name: str, *arguments: object, cwd: Path | None = None, code: int 
     return script(str(ROOT / "benchmarks" / name), *arguments, cwd=cwd, code=code)
 
 
+def check_refusal(
+    program: Callable[..., CompletedProcess[str]], folder: Path, name: str, arguments: list[object], message: str
+) -> None:
+    """Run a script or a benchmark in a folder, and check that it ends with one line and leaves nothing behind."""
+    before = sorted(folder.rglob("*"))
+    done = program(name, "--out", "refused", *arguments, cwd=folder, code=2)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
 def process(
     *command: object, cwd: Path | None = None, stdin: str = "", code: int | None = 0, **environment: str
 ) -> CompletedProcess[str]:

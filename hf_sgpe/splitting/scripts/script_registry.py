@@ -85,7 +85,7 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the names of scripts, each once. The name ``all`` stands for all of `SCRIPTS`.
+    """Return the names of scripts, each once. The name ``all`` means all of `SCRIPTS`.
 
     Args:
         names: Names for `resolve_script`, alone or separated by commas.

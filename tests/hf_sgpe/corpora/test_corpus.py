@@ -1,4 +1,4 @@
-"""A corpus is checked when it is made, and whoever takes files takes it."""
+"""Corpora: they are checked when they are made, and every function that takes files takes a corpus."""
 
 import pytest
 

@@ -6,7 +6,7 @@ from hf_sgpe.generation.stop_texts import until_stop
 
 
 def first_end(text, stops):
-    """Where to cut, found by looking at every beginning of the text: the first in which a stop is complete."""
+    """Return the place of the cut: try every beginning of the text, and take the first that completes a stop text."""
     for end in range(len(text) + 1):
         complete = [stop for stop in stops if text[:end].endswith(stop)]
         if complete:

@@ -14,7 +14,7 @@ from hf_sgpe.terminal.options import Given, argument, arguments, as_option, opti
 
 @dataclass(frozen=True)
 class Settings:
-    """What a library has."""
+    """Settings of a library class."""
 
     size: int = field(metadata=as_option("How much.", default=5))
     stop: tuple[str, ...] = field(default=(), metadata=as_option("Where it ends."))
@@ -28,7 +28,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """What a command has besides."""
+    """Further options of a command."""
 
     name: str = argument("Its name.")
     rest: list[Path] = arguments("More.")

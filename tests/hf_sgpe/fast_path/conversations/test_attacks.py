@@ -202,7 +202,7 @@ def test_attacks_have_names_of_their_own():
 
 @pytest.fixture(scope="module")
 def attacked(sample, tmp_path_factory):
-    """The same tokenizer with more tokens, which overlap each other and the text of templates."""
+    """Return the tokenizer with added tokens that overlap each other and the text of templates."""
     folder = saved_tokenizer(tmp_path_factory.mktemp("attacked") / "saved", sample, HOSTILE, NEIGHBOURS)
     return SGPETokenizerFast.from_pretrained(folder)
 
