@@ -1,11 +1,11 @@
-"""BPETokenizer: a byte-level BPE tokenizer as plain data with encode and decode, independent of transformers."""
+"""BPETokenizer: a BPE tokenizer as plain data with encode and decode, independent of transformers."""
 
 from __future__ import annotations
 
 import codecs
 import operator
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -23,10 +23,10 @@ from hf_sgpe.learning.learn import learn_tokenizer
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.package import named_above
-from hf_sgpe.splitting.normalization import aligned
+from hf_sgpe.splitting.normalization import aligned, later
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.splitting.streams import cut_stream
+from hf_sgpe.splitting.streams import cut_between, cut_stream
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
 from hf_sgpe.vocabulary.special_tokens import AddedPatterns, Template, bos_eos_template_of, check_special_tokens, roles_of
@@ -48,10 +48,11 @@ def _part(name: str) -> Any:
 
 
 class BPETokenizer:
-    """Text ↔ token ids by byte-level BPE: split into words, then merge each word's bytes by rank.
+    """Text ↔ token ids by BPE: split into words, then merge each word's bytes by rank.
 
-    Any text round-trips (after normalization). Ids equal those of every other runtime that loads the saved
-    ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
+    A tokenizer in SentencePiece's manner merges characters instead (see `TokenizerData`). Any text round-trips (after
+    normalization). Ids equal those of every other runtime that loads the saved ``tokenizer.json``. A tokenizer consists of
+    ``data``, a frozen `TokenizerData`, and a codec.
 
     Arguments and errors are those of `TokenizerData`.
 
@@ -64,6 +65,11 @@ class BPETokenizer:
 
     vocab: Mapping[bytes, int] = _part("vocab")
     merges: Sequence[tuple[bytes, bytes]] = _part("merges")
+    byte_tokens: Sequence[int] = _part("byte_tokens")
+    by_characters: bool = _part("by_characters")
+    string_of: Callable[[bytes], str] = _part("string_of")
+    spelled_by: Callable[[str], bytes | None] = _part("spelled_by")
+    bytes_of_added: Callable[[str], bytes] = _part("bytes_of_added")
     splitting: Splitting = _part("splitting")
     special_tokens: Mapping[str, int] = _part("special_tokens")
     added_tokens: Mapping[str, int] = _part("added_tokens")
@@ -241,7 +247,7 @@ class BPETokenizer:
         """Load a folder or a ``tokenizer.json``; if there is no such path, load a repository on the Hub.
 
         Raises:
-            SGPEError: there is no such tokenizer, or it is damaged or not byte-level BPE.
+            SGPEError: there is no such tokenizer, or it is damaged or not BPE.
         """
         return cls.of(loading.load(path_or_repo, revision=revision))
 
@@ -377,13 +383,16 @@ class BPETokenizer:
         """Append the ids and offsets of a part of a text between tokens that are matched before normalization."""
         if start == stop:
             return
+        import numpy as np
+
         part = text[start:stop]
-        numbers = self._codec.encode_to_numpy(part, added)
-        normalized, origins = aligned(part, self.normalization or "none")
-        first, last = self._codec.offsets(numbers, normalized).T
+        normalization = later(self.normalization) if start else self.normalization
+        new = self._codec.encode(part, added, continues=normalization != self.normalization)
+        normalized, origins = aligned(part, normalization)
+        first, last = self._codec.offsets(np.array(new, dtype=np.int32), normalized).T
         if origins is not None:
             first, last = origins[0][first], origins[1][last - 1]
-        ids += numbers.tolist()
+        ids += new
         offsets += zip((first + start).tolist(), (last + start).tolist(), strict=True)
 
     @overload
@@ -588,8 +597,14 @@ class BPETokenizer:
         True
         """
         pattern = self._added_pattern(allowed_special)
-        for text in cut_stream(_decoded(chunks), (*self.special_tokens, *self.added_tokens) if pattern else ()):
-            yield from self._codec.encode(text, pattern)
+        tokens = (*self.special_tokens, *self.added_tokens) if pattern else ()
+        if self.data.by_characters:
+            longest = max(map(len, tokens), default=0)
+            texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, pattern and pattern.first, longest)
+        else:
+            texts = cut_stream(_decoded(chunks), tokens)
+        for place, text in enumerate(texts):
+            yield from self._codec.encode(text, pattern, continues=place > 0)
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
         """Return the tokens of ``text`` as vocabulary strings (see `get_vocab`), in GPT-2's spelling of bytes."""
@@ -721,7 +736,7 @@ class BPETokenizer:
         ['a', 'é']
         """
         decoder = codecs.getincrementaldecoder("utf-8")(errors)
-        for piece in self._codec.pieces(ids, skip_special_tokens):
+        for piece in self._codec.pieces_of_text(ids, skip_special_tokens):
             if text := decoder.decode(piece):
                 yield text
         if keep_unfinished and (text := decoder.decode(b"", final=True)):
@@ -763,11 +778,11 @@ class BPETokenizer:
         Raises:
             SGPEError: the id is not in the vocabulary.
         """
-        return self._codec.decode([id])
+        return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern; the last one if several are applied in turn."""
-        return self.splitting.regexes[-1]
+        """Return the split pattern: the last one if several are applied in turn, and an empty string if there is none."""
+        return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:
         """Return the size of the cache of words and its hits and misses."""

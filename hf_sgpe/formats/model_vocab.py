@@ -1,6 +1,7 @@
 """``model.vocab`` of ``tokenizer.json``: one map from spelling to id, in which two kinds of tokens share a name space.
 
-An ordinary token is bytes, spelled in GPT-2's alphabet. An added token is text, spelled as itself. So "ß" can be the added
+An ordinary token is bytes, spelled in GPT-2's alphabet or as SentencePiece spells text. An added token is text, spelled as
+itself. So "ß" can be the added
 token "ß" or the byte 0xDF. A spelling in ``added_tokens`` is also an ordinary token if the model can produce its bytes.
 """
 
@@ -10,12 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def also_ordinary(
-    texts: Iterable[str], merges: Sequence[tuple[bytes, bytes]], *, ignore_merges: bool = False
+    texts: Iterable[str],
+    merges: Sequence[tuple[bytes, bytes]],
+    *,
+    ignore_merges: bool = False,
+    by_characters: bool = False,
 ) -> dict[str, bytes]:
     """Return the texts of added tokens that the model would use as ordinary tokens: text → bytes of the ordinary token.
 
@@ -25,16 +30,18 @@ def also_ordinary(
         texts: Texts of added tokens in ``model.vocab``.
         merges: The merges of the model.
         ignore_merges: Whether a word that is a token becomes this token without merges.
+        by_characters: Whether merges join characters; then these are single characters instead of bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
     """
-    spelled = {text: token for text in texts if (token := bytes_spelled(text))}
+    spell = string_to_text if by_characters else bytes_spelled
+    spelled = {text: token for text in texts if (token := spell(text))}
     wanted = frozenset(spelled.values())
     merged = wanted.intersection(chain.from_iterable(merges)) | wanted.intersection(map(b"".join, merges))
 
     def is_ordinary(text: str, token: bytes) -> bool:
-        if len(token) == 1 and token[0] in BYTES_OF_TEXT:
+        if len(text) == 1 if by_characters else len(token) == 1 and token[0] in BYTES_OF_TEXT:
             return True
         return token in merged or (ignore_merges and token != text.encode() and _is_text(token))
 
@@ -44,7 +51,7 @@ def also_ordinary(
 def left_out(data: TokenizerData) -> list[str]:
     """Return the texts of added tokens that cannot be in ``model.vocab``: the model would use their ids for other text."""
     texts = [*data.special_tokens, *data.added_tokens]
-    ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges)
+    ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
     return [text for text, token in ordinary.items() if token not in data.vocab]
 
 
@@ -63,7 +70,7 @@ def write(data: TokenizerData) -> dict[str, int]:
         if outside and loaded_id(text, vocab, ids) != id:
             raise SGPEError(
                 f"the added token {outside[0]!r} (id {added[outside[0]]}) has the same spelling in tokenizer.json as the "
-                f"bytes {bytes_spelled(outside[0])!r}, which would get its id: choose another text for the added token"
+                f"bytes {data.spelled_by(outside[0])!r}, which would get its id: choose another text for the added token"
             )
         ids.append(id)
     return vocab

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
@@ -21,7 +21,6 @@ from hf_sgpe.formats import model_vocab, tokenizer_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
-from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 # Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
@@ -57,7 +56,7 @@ class TokenizerFolder:
         """Read a folder, a ``tokenizer.json`` with the files next to it, or a repository on the Hub.
 
         Raises:
-            SGPEError: the tokenizer is missing, damaged or not byte-level BPE.
+            SGPEError: the tokenizer is missing, damaged or not BPE.
         """
         also = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
         path = tokenizer_json.find(path_or_repo, revision=revision, also=also)
@@ -66,10 +65,7 @@ class TokenizerFolder:
         if path.suffix != ".json":
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content = tokenizer_json.content_of(path)
-        try:
-            data = tokenizer_json.read(path, content)
-        except NotByteLevelError as error:
-            raise NotByteLevelError(f"{error}{_why_not(content)}") from None
+        data = tokenizer_json.read(path, content)
         folder = path.parent
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**_object(folder / _ROLES_FILE), **_object(folder / CONFIG_FILE)}
@@ -89,7 +85,7 @@ class TokenizerFolder:
         model = {
             **self.content["model"],
             "vocab": model_vocab.write(data),
-            "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in data.merges],
+            "merges": [[data.string_of(left), data.string_of(right)] for left, right in data.merges],
         }
         content = {**self.content, "model": model}
         if data.splitting.regexes != self.data.splitting.regexes:
@@ -140,17 +136,6 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     roles = {role: token for role, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return {**roles, "model_input_names": list(loaded.model_input_names)}
-
-
-def _why_not(content: Mapping[str, Any]) -> str:
-    """Return the reason why a tokenizer cannot be extended, as the end of a message, or an empty string."""
-    model = content.get("model", {})
-    if model.get("byte_fallback") or model.get("type") == "Unigram":
-        return (
-            ": it is a SentencePiece tokenizer (as of Llama 2 and Gemma), whose merges join characters instead of bytes, so "
-            "new merges in front of them would change the ids of other text"
-        )
-    return ""
 
 
 def _rows(config: Mapping[str, Any]) -> int | None:

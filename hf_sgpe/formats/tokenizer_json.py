@@ -22,14 +22,14 @@ from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.folder_contents import why_no_tokenizer
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import model_vocab, tutorial_files
+from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
 from hf_sgpe.formats.pre_tokenizers import regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.vocabulary.byte_strings import bytes_to_string, string_to_bytes
+from hf_sgpe.vocabulary.byte_strings import string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -54,6 +54,13 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
     flags = {"single_word": False, "lstrip": False, "rstrip": False}
+    by_characters = tokenizer.by_characters
+    parts = {
+        "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
+        "decoder": byte_level,
+    }
+    template = tokenizer.template
     return {
         "version": "1.0",
         "truncation": None,
@@ -68,23 +75,23 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             }
             for token, id in added
         ],
-        "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "post_processor": tokenizer.template.as_post_processor(tokenizer.special_tokens)
-        if tokenizer.template
+        **(sentencepiece_json.parts_of(tokenizer.normalization) if by_characters else parts),
+        "post_processor": template.as_post_processor(tokenizer.special_tokens)
+        if template
+        else None
+        if by_characters
         else byte_level,
-        "decoder": byte_level,
         "model": {
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
+            "fuse_unk": by_characters,
+            "byte_fallback": by_characters,
             "ignore_merges": tokenizer.ignore_merges,
             "vocab": model_vocab.write(tokenizer),
-            "merges": [[bytes_to_string(left), bytes_to_string(right)] for left, right in tokenizer.merges],
+            "merges": [[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
         },
     }
 
@@ -354,33 +361,44 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `TokenizerData` in a ``tokenizer.json``. Errors are as for `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
-        raise NotByteLevelError(f"its model is {model.get('type')}, not byte-level BPE")
+        raise NotByteLevelError(f"its model is {model.get('type')}, not BPE")
     if not isinstance(model.get("ignore_merges", False), bool):
         raise SGPEError("its ignore_merges must be true or false")
-    for option in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
+    for option in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, which hf_sgpe does not support")
-    if (content.get("decoder") or {}).get("type") != "ByteLevel":
+    by_characters = sentencepiece_json.is_one(content)
+    if by_characters:
+        normalization = sentencepiece_json.normalization_of(content)
+    elif (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel")
-    normalization = _normalization(content.get("normalizer"))
+    else:
+        normalization = _normalization(content.get("normalizer"))
     added = _added_tokens(content, normalization)
     vocab = model["vocab"]
     merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
     names = {token["content"] for token in content.get("added_tokens") or ()}
-    spelled = {token: string_to_bytes(token) for token in vocab if token not in names}
+    if by_characters:
+        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names), string_to_text
+    else:
+        spelled, spell = {token: string_to_bytes(token) for token in vocab if token not in names}, string_to_bytes
 
     def part(token: str) -> bytes:
-        return spelled[token] if token in spelled else string_to_bytes(token)
+        return spelled[token] if token in spelled else spell(token)
 
     pairs = [(part(left), part(right)) for left, right in merges]
-    spelled |= model_vocab.also_ordinary(names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")))
+    spelled |= model_vocab.also_ordinary(
+        names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")), by_characters=by_characters
+    )
+    regexes = () if by_characters else regexes_of(content["pre_tokenizer"], pairs)
     return {
         "vocab": {token: vocab[name] for name, token in spelled.items()},
         "merges": pairs,
+        "byte_tokens": sentencepiece_json.byte_tokens_in(vocab) if by_characters else (),
         "special_tokens": added.special,
         "added_tokens": added.others,
         "normalized_tokens": added.normalized,
-        "splitting": Splitting.from_regexes(regexes_of(content["pre_tokenizer"], pairs), normalization, added.special),
+        "splitting": Splitting.from_regexes(regexes, normalization, added.special),
         "ignore_merges": bool(model.get("ignore_merges")),
         "template": _template_from_dict(content.get("post_processor"), added.special),
     }

@@ -1,4 +1,8 @@
-"""Preparation of text for splitting: replacement of lone surrogates, and optional normalization."""
+"""Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
+
+A tokenizer in SentencePiece's manner has one of `METASPACES`: U+2581 becomes a space (such a tokenizer writes a space as
+U+2581, so the two are the same to it), and some put a space before the text.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NORMALIZATIONS = ("none", "nfc")
+"""The normalizations that training can use."""
+
+METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-first")
+"""The normalizations in SentencePiece's manner.
+
+``metaspace`` puts no space before a text (Gemma), ``metaspace-prefix`` one before each part between added tokens (Llama 2),
+``metaspace-always`` the same unless the part begins with a space, and ``metaspace-first`` only before the first part."""
 
 
 def well_formed(text: str) -> str:
@@ -36,11 +47,15 @@ def prepare(text: str, normalization: str) -> str:
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     Args:
-        normalization: One of `NORMALIZATIONS`.
+        normalization: One of `NORMALIZATIONS` or `METASPACES`.
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
+    >>> prepare("a\u2581b", "metaspace-prefix")
+    ' a b'
     """
+    if normalization in METASPACES:
+        return _space_before(text, normalization) + well_formed(text).replace("\u2581", " ")
     if text.isascii():
         return text
     if normalization == "none":
@@ -70,6 +85,8 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     """
     import numpy as np
 
+    if normalization in METASPACES:
+        return _aligned_to_metaspace(text, normalization)
     prepared = prepare(text, normalization)
     if prepared == text:
         return text, None
@@ -103,6 +120,29 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     if "".join(pieces) != prepared:
         return prepared, (np.zeros(len(prepared), np.int32), np.full(len(prepared), len(text), np.int32))
     return prepared, (np.concatenate(firsts), np.concatenate(lasts))
+
+
+def later(normalization: str) -> str:
+    """Return the normalization of all parts of a text after the first one."""
+    return "metaspace" if normalization == "metaspace-first" else normalization
+
+
+def _space_before(text: str, normalization: str) -> str:
+    if not text or normalization == "metaspace":
+        return ""
+    return " " if normalization == "metaspace-prefix" or text[0] not in " \u2581" else ""
+
+
+def _aligned_to_metaspace(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+    import numpy as np
+
+    same, origins = aligned(text, "none")
+    first, last = origins or (places := np.arange(len(same), dtype=np.int32), places + 1)
+    space = _space_before(text, normalization)
+    prepared = space + same.replace("\u2581", " ")
+    if not space:
+        return prepared, origins
+    return prepared, (np.insert(first, 0, 0), np.insert(last, 0, 0))
 
 
 def _normalized(text: str) -> str:

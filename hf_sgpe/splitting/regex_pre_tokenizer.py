@@ -159,6 +159,8 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
 
 def _scanner(splitting: Splitting) -> Scanner | None:
     """Return the native scanner for a splitting, or None if there is none."""
+    if not splitting.regexes:
+        return None
     letters = splitting.script_letters
     joiners = splitting.script_joiners
     ranges = sorted(span for script in letters for span in script)

@@ -15,7 +15,7 @@ import regex
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import NORMALIZATIONS
+from hf_sgpe.splitting.normalization import METASPACES, NORMALIZATIONS
 from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
@@ -81,8 +81,9 @@ class Splitting:
         recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
         scripts: Scripts with words to cut by syllable, or ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some tokenizers of other makers (StarCoder,
-            DeepSeek) have several, applied one after another. Empty for ``sgpe``.
-        normalization: ``none`` or ``nfc``; None for the recipe's default.
+            DeepSeek) have several, applied one after another. Empty for ``sgpe``. An empty tuple means that the whole text
+            is one word, and needs one of `METASPACES`.
+        normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
         special_tokens: Special tokens, which are taken out of the text before it is cut; None for the recipe's default.
         letters: Characters of each script's words as code point ranges, for a tokenizer that was saved with other tables;
             None for the current tables.
@@ -110,7 +111,7 @@ class Splitting:
         object.__setattr__(self, "recipe", RECIPES[self.recipe].words_of or self.recipe)
         recipe = RECIPES[self.recipe]
         normalization = recipe.normalization if self.normalization is None else self.normalization
-        if normalization not in NORMALIZATIONS:
+        if normalization not in (*NORMALIZATIONS, *METASPACES):
             raise SGPEError(f"unknown normalization {normalization!r}: choose from {', '.join(NORMALIZATIONS)}")
         named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
@@ -149,7 +150,8 @@ class Splitting:
 
     def _checked_pattern(self) -> str | tuple[str, ...]:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
-        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+        has_any = patterns or self.normalization in METASPACES
+        if not has_any or not all(isinstance(pattern, str) for pattern in patterns):
             raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
         return patterns[0] if len(patterns) == 1 else patterns
 

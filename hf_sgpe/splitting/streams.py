@@ -11,7 +11,8 @@ characters across it. So the words of the parts are the words of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import regex
 
@@ -73,6 +74,35 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
     rest = "".join(held)
     if rest:
         yield rest
+
+
+def cut_between(
+    chunks: Iterable[str], last_cut: Callable[[str], int], added: re.Pattern[str] | None, longest: int
+) -> Iterator[str]:
+    """Regroup the chunks of a stream into texts that end where a tokenizer without a split pattern can be cut.
+
+    Args:
+        last_cut: Returns the last place inside a text where it can be cut, or 0.
+        added: Pattern of added tokens, which must not be cut; None without such tokens.
+        longest: Length of the longest added token, in characters.
+    """
+    held, least = "", longest
+    for chunk in chunks:
+        held += chunk
+        # An added token that begins before this place is complete.
+        sure = len(held) - longest
+        if sure < least:
+            continue
+        ends = [match.end() for match in added.finditer(held) if match.start() < sure] if added else []
+        start = ends[-1] if ends else 0
+        cut = start + last_cut(held[start : sure + 1])
+        if cut > start and not "\ud800" <= held[cut - 1] < "\udc00":  # the first half of a surrogate pair
+            yield held[:cut]
+            held, least = held[cut:], longest
+        else:
+            least = 2 * len(held)  # so the time stays linear
+    if held:
+        yield held
 
 
 def _whole_lengths(size: int, longest: int) -> int:

@@ -1,5 +1,7 @@
-"""The vocabulary strings of ``tokenizer.json`` and GPT-2: a token's bytes, written as one printable character for each
-byte."""
+"""Vocabulary strings: the spelling of a token's bytes in ``tokenizer.json``.
+
+GPT-2's alphabet has one printable character for each byte. SentencePiece writes text, with the mark U+2581 for each space.
+"""
 
 from __future__ import annotations
 
@@ -60,3 +62,30 @@ def bytes_spelled(text: str) -> bytes | None:
         return string_to_bytes(text)
     except NotByteLevelError:
         return None
+
+
+SPACE_MARK = "\u2581"
+"""The character that SentencePiece writes for a space."""
+
+
+def text_to_string(token: bytes) -> str:
+    """Return a token's text as SentencePiece's vocabulary string.
+
+    >>> text_to_string(" ක".encode())
+    '▁ක'
+    """
+    return token.decode().replace(" ", SPACE_MARK)
+
+
+def string_to_text(token: str) -> bytes:
+    """Return the UTF-8 of SentencePiece's vocabulary string: the inverse of `text_to_string`."""
+    return token.replace(SPACE_MARK, " ").encode()
+
+
+def byte_token(byte: int) -> str:
+    """Return SentencePiece's vocabulary string of a single byte of a character without a token.
+
+    >>> byte_token(10)
+    '<0x0A>'
+    """
+    return f"<0x{byte:02X}>"

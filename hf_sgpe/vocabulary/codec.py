@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from hf_sgpe import kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import METASPACES, later, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.special_tokens import AddedPatterns
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -71,14 +72,19 @@ class Codec:
         self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
         self.normalization = data.normalization
         self.ignore_merges = data.ignore_merges
-        self.bytes_of = {id: token for token, id in data.vocab.items()}
-        self.bytes_of.update({id: token.encode() for token, id in self.added_tokens.items()})
+        self.by_characters = data.by_characters
+        self.puts_space = data.normalization in METASPACES and data.normalization != "metaspace"
+        self.byte_ids = data.byte_tokens or tuple(data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
+        self.bytes_of = {id: bytes([byte]) for byte, id in enumerate(data.byte_tokens)}
+        self.bytes_of.update({id: token for token, id in data.vocab.items()})
+        self.bytes_of.update({id: data.bytes_of_added(token) for token, id in self.added_tokens.items()})
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
 
     @cached_property
-    def _byte_ids(self) -> list[int]:
-        return [self.vocab.get(bytes([byte]), _NO_ID) for byte in range(256)]
+    def neighbours(self) -> Neighbours:
+        """The neighbours of a tokenizer whose merges join characters, which cut its text."""
+        return Neighbours(self.vocab)
 
     @cached_property
     def _table(self) -> MergeTable:
@@ -87,32 +93,42 @@ class Codec:
 
     # ---------------------------------------------------------------- encoding
 
-    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
+    def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
         """Return the ids of ``text``.
 
         Args:
             added: Patterns of the added tokens to recognise; None for none.
+            continues: Whether the text continues an earlier one, so that no space is put before it.
         """
+        normalization = "metaspace" if continues and self.by_characters else self.normalization
         if added is None:
-            return self._ordinary(text)
+            return self._ordinary(text, normalization)
         then = added.then
         if then is None:
-            return self._around(added.first, text, self._ordinary)
+            return self._around(added.first, text, self._ordinary, normalization)
 
-        def between(part: str) -> list[int]:
-            return self._around(then, prepare(part, self.normalization), self._ordinary)
+        def between(part: str, normalization: str) -> list[int]:
+            return self._around(then, prepare(part, normalization), self._ordinary, normalization)
 
-        return self._around(added.first, text, between)
+        return self._around(added.first, text, between, normalization)
 
-    def _around(self, added: re.Pattern[str], text: str, between: Callable[[str], list[int]]) -> list[int]:
-        """Return the ids of a text in which a pattern matches added tokens; ``between`` encodes the text between matches."""
+    def _around(
+        self, added: re.Pattern[str], text: str, between: Callable[[str, str], list[int]], normalization: str
+    ) -> list[int]:
+        """Return the ids of a text in which a pattern matches added tokens.
+
+        Args:
+            between: Encodes the text between matches, given its normalization.
+            normalization: The normalization of the text before the first match.
+        """
         ids: list[int] = []
         position = 0
         for match in added.finditer(text):
-            ids += between(text[position : match.start()])
+            if position < match.start():
+                ids += between(text[position : match.start()], normalization)
             ids.append(self.added_tokens[match.group()])
-            position = match.end()
-        return ids + between(text[position:])
+            position, normalization = match.end(), later(self.normalization)
+        return ids + between(text[position:], normalization) if position < len(text) else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """Return `encode` as a one-dimensional int32 array."""
@@ -136,9 +152,12 @@ class Codec:
         ids = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
-    def _ordinary(self, text: str) -> list[int]:
+    def _ordinary(self, text: str, normalization: str) -> list[int]:
         kernels.note_slow_use(len(text))
-        return self._words(self.pre_tokenizer.split(prepare(text, self.normalization)))
+        return self._words(self._cut(prepare(text, normalization)))
+
+    def _cut(self, text: str) -> list[str]:
+        return self.neighbours.cut(text) if self.by_characters else self.pre_tokenizer.split(text)
 
     def _words(self, words: Iterable[str]) -> list[int]:
         ids: list[int] = []
@@ -158,8 +177,15 @@ class Codec:
         encoded = word.encode()
         if self.ignore_merges and encoded in self.vocab:
             return (self.vocab[encoded],)
-        ids = (self._byte_ids[byte] for byte in encoded)
+        ids = self._ids_of_characters(word) if self.by_characters else (self.byte_ids[byte] for byte in encoded)
         return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
+
+    def _ids_of_characters(self, word: str) -> Iterator[int]:
+        """Yield the token of each character, or the tokens of its bytes."""
+        for character in word:
+            encoded = character.encode()
+            id = self.vocab.get(encoded)
+            yield from (self.byte_ids[byte] for byte in encoded) if id is None else (id,)
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # Size of the string, the ids (mostly shared ints) and the dictionary entry.
@@ -173,13 +199,20 @@ class Codec:
     # ---------------------------------------------------------------- decoding
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``.
+        """Return the bytes of ``ids``, without the space that encoding put before the text.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
             TypeError: an id is not a whole number.
         """
-        return b"".join(self.pieces(ids, skip_special_tokens))
+        return b"".join(self.pieces_of_text(ids, skip_special_tokens))
+
+    def pieces_of_text(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
+        """Yield the pieces of `decode`, one for each id."""
+        pieces = iter(self.pieces(ids, skip_special_tokens))
+        if self.puts_space:
+            yield next(pieces, b"").removeprefix(b" ")
+        yield from pieces
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
         """Yield the bytes of each id in turn; errors as for `decode`."""
@@ -232,7 +265,7 @@ class NativeCodec(Codec):
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
         wholes = list(vocab.items()) if self.ignore_merges else []
         added = [token.encode() for token in self.added_tokens]
-        return _native.Encoder(self._byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
+        return _native.Encoder(self.byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -249,10 +282,11 @@ class NativeCodec(Codec):
     def _nfc(self) -> bool:
         return self.normalization == "nfc"
 
-    def encode(self, text: str, added: AddedPatterns | None = None) -> list[int]:
+    def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
         """Return the ids of ``text``; see `Codec.encode`."""
-        ids = self._encoder.encode(text, self._nfc, added is not None) if self._scans else None
-        return super().encode(text, added) if ids is None else ids
+        scans = self._scans and not (continues and self.puts_space)
+        ids = self._encoder.encode(text, self._nfc, added is not None) if scans else None
+        return super().encode(text, added, continues=continues) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """Return `encode` as a one-dimensional int32 array."""
@@ -287,7 +321,7 @@ class NativeCodec(Codec):
         return ids, ends
 
     def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
-        if added is None and self._scans:
+        if added is None and self._scans and not self.by_characters:
             ids = self._encoder.encode_to_numpy(prepare(text, self.normalization), False, False)
             assert ids is not None
             return ids
@@ -295,10 +329,10 @@ class NativeCodec(Codec):
 
         return np.array(super().encode(text, added), dtype=np.int32)
 
-    def _ordinary(self, text: str) -> list[int]:
-        if not self._scans:
-            return super()._ordinary(text)
-        ids = self._encoder.encode(prepare(text, self.normalization), False, False)
+    def _ordinary(self, text: str, normalization: str) -> list[int]:
+        if self.by_characters or not self._scans:
+            return super()._ordinary(text, normalization)
+        ids = self._encoder.encode(prepare(text, normalization), False, False)
         assert ids is not None
         return ids
 
@@ -310,7 +344,9 @@ class NativeCodec(Codec):
         if isinstance(ids, Iterator) or ids is None:
             ids = list(ids)
         decoded = self._decoder.decode(ids, skip_special_tokens)
-        return super().decode(ids, skip_special_tokens) if decoded is None else decoded
+        if decoded is None:
+            return super().decode(ids, skip_special_tokens)
+        return decoded.removeprefix(b" ") if self.puts_space else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
         """Return the range of characters in a text that each of its ids covers; see `Codec.offsets`."""
@@ -331,7 +367,7 @@ def make_codec(data: TokenizerData) -> Codec:
     """Return the codec of the kernel in use."""
     ids = (*data.vocab.values(), *data.added_ids.values())
     has_room = max(*ids, len(data.merges)) < _MOST_IDS
-    return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
+    return NativeCodec(data) if kernels.is_native() and has_room and not data.by_characters else Codec(data)
 
 
 def _threads(texts: Sequence[str], threads: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -259,4 +260,19 @@ def any_of(names: frozenset[str]) -> re.Pattern[str]:
     """Return a pattern that matches special tokens in text: the leftmost, and the longest of several at one place."""
     if not names:
         return re.compile("(?!)")  # never matches
-    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    return re.compile(_longest_first(sorted(names)))
+
+
+def _longest_first(names: Sequence[str]) -> str:
+    """Return a regex of sorted texts that branches once for each first character, because Gemma has 6,400 added tokens."""
+    branches = []
+    for _, group in itertools.groupby(names, key=lambda name: name[:1]):
+        same = list(group)
+        # The names are sorted, so the first and the last one differ most.
+        alike = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(same[0], same[-1], strict=False))
+        begin = "".join(character for character, _ in alike)
+        rest = [name[len(begin) :] for name in same]
+        optional = "?" if not rest[0] else ""
+        later = rest[1:] if optional else rest
+        branches.append(re.escape(begin) + (f"(?:{_longest_first(later)}){optional}" if later else ""))
+    return "|".join(branches)

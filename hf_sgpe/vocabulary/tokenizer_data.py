@@ -1,4 +1,8 @@
-"""TokenizerData: all parts of a byte-level BPE tokenizer, as one frozen value."""
+"""TokenizerData: all parts of a BPE tokenizer, as one frozen value.
+
+Merges of a byte-level tokenizer join bytes. Merges of a tokenizer in SentencePiece's manner (Llama 2, Gemma) join characters;
+a character without a token becomes the tokens of its bytes, which no merge joins. Its tokens have a space instead of U+2581.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,16 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import METASPACES
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.vocabulary.byte_strings import bytes_spelled, bytes_to_string
+from hf_sgpe.vocabulary.byte_strings import (
+    SPACE_MARK,
+    byte_token,
+    bytes_spelled,
+    bytes_to_string,
+    string_to_text,
+    text_to_string,
+)
 from hf_sgpe.vocabulary.special_tokens import Template, roles_of
 
 # Printable ASCII, and the bytes inside characters.
@@ -24,7 +36,7 @@ def _role(name: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, repr=False)
 class TokenizerData:
-    """The parts of a byte-level BPE tokenizer, as one immutable value: `dataclasses.replace` makes a changed copy.
+    """The parts of a BPE tokenizer, as one immutable value: `dataclasses.replace` makes a changed copy.
 
     Formats read and write it, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
@@ -32,6 +44,8 @@ class TokenizerData:
         vocab: Token (bytes) → id, without special tokens. Single bytes may be missing, except printable ASCII and the bytes
             inside characters. Encoding drops missing bytes, as every runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
+        byte_tokens: For a tokenizer in SentencePiece's manner, the ids of the tokens of the 256 bytes; empty for byte-level
+            BPE. ``vocab`` then has only tokens of whole characters.
         splitting: The way in which text is cut into words; its special tokens are replaced by ``special_tokens``. None for
             plain BPE with the pattern ``cl100k``.
         special_tokens: Text of each special token → id. Two may share an id (o200k_harmony); decoding returns the later one.
@@ -56,6 +70,7 @@ class TokenizerData:
     vocab: Mapping[bytes, int]
     merges: Sequence[tuple[bytes, bytes]]
     _: KW_ONLY
+    byte_tokens: Sequence[int] = ()
     splitting: Splitting = None  # type: ignore[assignment]  # filled in
     special_tokens: Mapping[str, int] = field(default_factory=dict)
     added_tokens: Mapping[str, int] = field(default_factory=dict)
@@ -72,6 +87,7 @@ class TokenizerData:
         own = {
             "vocab": dict(self.vocab),
             "merges": list(self.merges),
+            "byte_tokens": tuple(self.byte_tokens),
             "special_tokens": dict(self.special_tokens or {}),
             "added_tokens": dict(self.added_tokens or {}),
             "normalized_tokens": frozenset(self.normalized_tokens),
@@ -84,10 +100,14 @@ class TokenizerData:
         self._check()
 
     def _check(self) -> None:
-        for byte in _NEEDED:
-            if bytes([byte]) not in self.vocab:
-                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}, which every byte-level tokenizer has")
         vocab = self.vocab
+        for byte in () if self.by_characters else _NEEDED:
+            if bytes([byte]) not in vocab:
+                raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}, which every byte-level tokenizer has")
+        if self.by_characters and len(self.byte_tokens) != 256:
+            raise SGPEError(f"byte_tokens must have the ids of 256 bytes, not {len(self.byte_tokens)}")
+        if self.by_characters != (self.normalization in METASPACES):
+            raise SGPEError(f"a tokenizer has byte_tokens and one of the normalizations {', '.join(METASPACES)}, or neither")
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
@@ -96,8 +116,8 @@ class TokenizerData:
         for text, id in added:
             if not text:
                 raise SGPEError("a special token cannot be empty: give it a text")
-            spelled = bytes_spelled(text)
-            if spelled is not None and spelled in vocab and (vocab[spelled] != id or spelled != text.encode()):
+            spelled = self.spelled_by(text)
+            if spelled is not None and spelled in vocab and (vocab[spelled] != id or spelled != self.bytes_of_added(text)):
                 kind = "special" if text in self.special_tokens else "added"
                 raise SGPEError(
                     f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
@@ -105,7 +125,8 @@ class TokenizerData:
                     "another text"
                 )
         taken: dict[int, bytes | str] = {}
-        named: list[tuple[bytes | str, int]] = [*vocab.items(), *added]
+        byte_tokens = [(byte_token(byte), id) for byte, id in enumerate(self.byte_tokens)]
+        named: list[tuple[bytes | str, int]] = [*vocab.items(), *byte_tokens, *added]
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
@@ -130,7 +151,7 @@ class TokenizerData:
         """Return whether two tokens may share an id: two special tokens, or an added token and the ordinary token of its
         text."""
         if isinstance(one, bytes) and isinstance(other, str):
-            return one == other.encode()
+            return one == self.bytes_of_added(other)
         return one in self.special_tokens and other in self.special_tokens
 
     bos_token, bos_token_id = _role("bos_token")
@@ -144,15 +165,21 @@ class TokenizerData:
         return {**self.special_tokens, **self.added_tokens}
 
     @property
+    def by_characters(self) -> bool:
+        """Whether merges join characters, in SentencePiece's manner, instead of bytes."""
+        return bool(self.byte_tokens)
+
+    @property
     def normalization(self) -> str:
-        """``none`` or ``nfc``."""
+        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`."""
         return self.splitting.normalization or "none"
 
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special tokens included. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
-        return len(self.vocab) + sum(self.vocab.get(text.encode()) != id for text, id in added)
+        own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
+        return len(self.vocab) + len(self.byte_tokens) + own
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -162,9 +189,27 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Return vocabulary string (bytes in GPT-2's spelling) → id, special tokens included, in the order of ids."""
-        tokens = {bytes_to_string(token): id for token, id in self.vocab.items()} | self.added_ids
+        """Return vocabulary string → id, special tokens included, in the order of ids.
+
+        The strings are bytes in GPT-2's spelling, or texts in SentencePiece's (see `hf_sgpe.vocabulary.byte_strings`).
+        """
+        tokens = {self.string_of(token): id for token, id in self.vocab.items()}
+        tokens |= {byte_token(byte): id for byte, id in enumerate(self.byte_tokens)} | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def string_of(self, token: bytes) -> str:
+        """Return the vocabulary string of an ordinary token."""
+        return text_to_string(token) if self.by_characters else bytes_to_string(token)
+
+    def spelled_by(self, text: str) -> bytes | None:
+        """Return the bytes of the ordinary token with this vocabulary string, or None if a token cannot have it."""
+        if not self.by_characters:
+            return bytes_spelled(text)
+        return None if " " in text else string_to_text(text)
+
+    def bytes_of_added(self, text: str) -> bytes:
+        """Return the bytes that an added token decodes to."""
+        return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
         """Return (token, id) of all tokens except special tokens, in the order of ids."""

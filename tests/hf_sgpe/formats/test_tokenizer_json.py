@@ -319,7 +319,7 @@ def removing(pattern):
     [
         (change(["model", "type"], "WordPiece"), "its model is WordPiece"),
         (change(["model", "dropout"], 0.1), "uses dropout"),
-        (change(["model", "byte_fallback"], True), "uses byte_fallback"),
+        (change(["model", "byte_fallback"], True), "its normalizer NFC is not one that SentencePiece models have"),
         (change(["normalizer"], {"type": "Lowercase"}), "its normalizer Lowercase"),
         (change(["pre_tokenizer"], None), "no pre-tokenizer"),
         (change(["pre_tokenizer"], {"type": "Whitespace"}), "ends in Whitespace"),
