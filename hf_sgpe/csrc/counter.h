@@ -221,9 +221,8 @@ class WordCounter {
 class TextCounter {
  public:
   // The scanner must outlive the counter.
-  TextCounter(const Scanner& scanner, bool nfc, size_t longest) : words(longest), scanner_(scanner), nfc_(nfc) {}
-
-  void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
+  TextCounter(const Scanner& scanner, bool nfc, SpecialTokens special_tokens, size_t longest)
+      : words(longest), scanner_(scanner), nfc_(nfc), special_tokens_(std::move(special_tokens)) {}
 
   // Returns false for a text that is left out: it contains surrogates or a special token, or NFC might change it.
   bool add(const Text& text) {

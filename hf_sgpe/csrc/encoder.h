@@ -66,8 +66,8 @@ struct Memory {
   WordTable words;
   std::vector<Character> characters;  // by code point, up to U+FFFF
   Merger merger;
-  Scratch scratch;
-  std::vector<Id> ids;  // of one word
+  Scratch scratch, changed;  // a text, and the text as it is encoded
+  std::vector<Id> ids;       // of one word
   std::vector<Id> more_ids;
   Ids text_ids;
   uint64_t look_ups = 0, misses = 0;
@@ -85,7 +85,7 @@ struct Memory {
 
   // Frees buffers that an unusually long text or word has made large.
   void trim() {
-    scratch.shrink(size_t{1} << 24);
+    for (Scratch* text : {&scratch, &changed}) text->shrink(size_t{1} << 24);
     if (text_ids.capacity() > size_t{1} << 22) text_ids = Ids();
     if (ids.capacity() > size_t{1} << 20) ids = std::vector<Id>(), merger = Merger();
   }
@@ -99,14 +99,30 @@ class Encoder {
   }
 
   void add_merge(Id left, Id right, Id result) {
-    for (const Id id : {left, right, result})
-      if (id < 0 || id >= kIds) throw std::invalid_argument("a merge has an id that is not between 0 and 2**21");
+    for (const Id id : {left, right, result}) check(id, "a merge");
     merges_.push_back({left, right, result});
+  }
+  // Adds the token of a character. If any is added, words begin as their characters instead of their bytes. A character
+  // without a token begins as the tokens of its bytes.
+  void add_character(const std::string& character, Id id) {
+    check(id, "a character");
+    const auto* p = reinterpret_cast<const uint8_t*>(character.data());
+    const auto* const end = p + character.size();
+    const uint32_t point = p < end ? decode(p) : 0;
+    if (p != end || character.empty()) throw std::invalid_argument("a character must be the UTF-8 of one code point");
+    if (character_ids_.size() <= point) character_ids_.resize(point + 1, -1);
+    character_ids_[point] = id;
   }
   // Adds a word that becomes this token regardless of the merges.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
   // Must be called after the last merge is added.
   void finish() {
+    if (by_characters()) {
+      for (const Id id : byte_ids_) check(id, "a byte");
+      for (const auto& [left, right, result] : merges_) table_.add(left, right, result);
+      merges_ = {};
+      return;
+    }
     // The table has its own numbers for tokens.
     std::unordered_map<Id, Id> numbers;
     for (Id byte = 0; byte < 256; ++byte) numbers.emplace(byte_ids_[byte], byte);
@@ -126,12 +142,7 @@ class Encoder {
     merges_ = {};
   }
 
-  // Appends the ids of the words of a text to `out`.
-  void text(const uint8_t* data, size_t size, const Scanner& scanner, Memory& memory, Ids& out) const {
-    Pipeline pipeline(*this, memory, out, data + size);
-    scanner.words(data, size, pipeline);
-    pipeline.flush();
-  }
+  bool by_characters() const { return !character_ids_.empty(); }
 
   // Appends the ids of one word to `out`.
   void word(const uint8_t* data, size_t size, Memory& memory, Ids& out) const {
@@ -148,16 +159,17 @@ class Encoder {
       if (whole != whole_.end()) return memory.ids.push_back(whole->second);
     }
     memory.ids.resize(size);
-    const size_t n = within_characters_ ? characters(data, size, memory) : bytes(data, size, memory.ids.data());
+    const size_t n = by_characters()      ? characters(data, size, memory.ids.data())
+                     : within_characters_ ? merged_characters(data, size, memory)
+                                          : bytes(data, size, memory.ids.data());
     if (!n) return memory.ids.clear();
     memory.ids.resize(memory.merger.merge(memory.ids.data(), n, table_));
+    if (by_characters()) return;  // the table's numbers are the ids
     for (Id& id : memory.ids) id = ids_[static_cast<size_t>(id)];
   }
 
-  static constexpr Id kIds = 1 << 21;
   static constexpr size_t kLongest = 256;  // longer words are rare, and would fill the memory
 
- private:
   // Words before their look-up: the processor prefetches their slots in the tables while more words are scanned.
   class Pipeline {
    public:
@@ -183,6 +195,13 @@ class Encoder {
       if (count_ == kWaiting) flush();
     }
 
+    // Appends the id of a token that is not made of words.
+    void token(Id id) {
+      waiting_[count_].hash = static_cast<uint64_t>(id);
+      waiting_[count_].size = kToken;
+      if (++count_ == kWaiting) flush();
+    }
+
     void flush() {
       const size_t count = std::exchange(count_, 0);  // reset first, because memory can run out below
       for (size_t i = 0; i < count; ++i) {
@@ -191,6 +210,8 @@ class Encoder {
           append(memory_.short_words, word, word.short_key);
         else if (word.size <= Memory::Middle::kLongest)
           append(memory_.middle_words, word, word.middle_key);
+        else if (word.size == kToken)
+          *out_.room(1) = static_cast<Id>(word.hash), out_.grown(1), --memory_.look_ups;
         else
           encoder_.append_long(word.hash, word.start, word.size, memory_, out_);
       }
@@ -232,7 +253,7 @@ class Encoder {
       table.insert(word.hash, key, seed_) = few;
     }
 
-    static constexpr size_t kWaiting = 64;
+    static constexpr size_t kWaiting = 64, kToken = SIZE_MAX;
     const Encoder& encoder_;
     Memory& memory_;
     Ids& out_;
@@ -241,6 +262,12 @@ class Encoder {
     Waiting waiting_[kWaiting];
     size_t count_ = 0;
   };
+
+ private:
+  static void check(Id id, const char* owner) {
+    if (id < 0 || id >= MergeTable::kNoId)
+      throw std::invalid_argument(std::string(owner) + " has an id that is not between 0 and 2**21 - 2");
+  }
 
   // Appends the ids of a word that is too long for the tables of short words.
   void append_long(uint64_t hash, const uint8_t* word, size_t size, Memory& memory, Ids& out) const {
@@ -271,6 +298,20 @@ class Encoder {
     return n;
   }
 
+  // The ids of the characters of a word of well-formed UTF-8, before any merge.
+  size_t characters(const uint8_t* data, size_t size, Id* ids) const {
+    const Id* const first = ids;
+    for (const uint8_t *p = data, *const end = data + size; p < end;) {
+      const uint8_t* start = p;
+      const uint32_t point = decode(p);
+      if (point < character_ids_.size() && character_ids_[point] >= 0)
+        *ids++ = character_ids_[point];
+      else
+        while (start < p) *ids++ = byte_ids_[*start++];
+    }
+    return static_cast<size_t>(ids - first);
+  }
+
   // The number of first merges whose results are parts of a single character and are not results of later merges. They can be
   // applied to each character separately, before all other merges.
   int32_t within_characters() const {
@@ -295,7 +336,7 @@ class Encoder {
 
   // Applies the first merges to each character of a word separately and puts the result into memory.ids. The word must be
   // well-formed UTF-8.
-  size_t characters(const uint8_t* data, size_t size, Memory& memory) const {
+  size_t merged_characters(const uint8_t* data, size_t size, Memory& memory) const {
     if (memory.characters.empty()) memory.characters.resize(0x10000);
     Id* out = memory.ids.data();
     for (const uint8_t *p = data, *const end = data + size; p < end;) {
@@ -327,7 +368,8 @@ class Encoder {
   };
   std::vector<Merge> merges_;  // until finish()
   MergeTable table_;
-  std::vector<Id> ids_;  // by the table's number of a token
+  std::vector<Id> ids_;            // by the table's number of a token, which is the id itself if words begin as characters
+  std::vector<Id> character_ids_;  // by code point, -1 without a token; empty if words begin as bytes
   std::unordered_map<std::string, Id, Hash, std::equal_to<>> whole_;
   std::vector<Id> byte_ids_;
   size_t memory_bytes_;

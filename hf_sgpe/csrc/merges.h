@@ -19,7 +19,7 @@ namespace hf_sgpe {
 using Id = int32_t;
 
 // Merges: pair → rank and result. The number of a byte token is the byte, and of any other token, 256 plus the rank of the
-// first merge that makes it. A pair and its rank share eight bytes in one of two places (cuckoo hashing), so that a look-up
+// first merge that makes it; an encoder of characters has its own numbers. A pair and its rank share eight bytes in one of two places (cuckoo hashing), so that a look-up
 // needs no branch.
 class MergeTable {
  public:

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "utf8.h"
@@ -94,6 +95,15 @@ class Text {
     uint8_t* const start = scratch.reserve(length_ * (width_ == 1 ? 2 : width_ == 2 ? 3 : 4) + kUtf8Slack);
     const Converted utf8 = visit([&](const auto* characters) { return to_utf8(characters, length_, start, check_nfc); });
     return {start, static_cast<size_t>(utf8.end - start), utf8.plain};
+  }
+
+  // Whether it has a character from U+0100 to U+FFFF.
+  bool has(uint16_t point) const {
+    return width_ != 1 && visit([&](const auto* characters) {
+      std::remove_cvref_t<decltype(*characters)> found = 0;  // without a branch, so that compilers use vectors
+      for (size_t i = 0; i < length_; ++i) found |= characters[i] == point;
+      return found != 0;
+    });
   }
 
   bool has_surrogates() const {

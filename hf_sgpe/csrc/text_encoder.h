@@ -6,9 +6,11 @@
 #include <cstring>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "encoder.h"
+#include "neighbours.h"
 #include "special_tokens.h"
 #include "threads.h"
 
@@ -82,20 +84,26 @@ struct Batch {
 
 class TextEncoder {
  public:
-  // `scanner` must outlive the encoder. If it is null, only words can be encoded.
-  TextEncoder(Encoder words, const Scanner* scanner) : words_(std::move(words)), scanner_(scanner) {}
+  // What cuts texts into words. It must outlive the encoder. If it is null, only words can be encoded.
+  using Cutter = std::variant<const Scanner*, const Neighbours*>;
 
-  void add_special_token(std::string token) { special_tokens_.add(std::move(token)); }
+  // `prefix`: whether a space is put before each part of a text between added tokens.
+  TextEncoder(Encoder words, Cutter cutter, SpecialTokens special_tokens, SpecialTokens added_tokens, bool prefix)
+      : words_(std::move(words)),
+        cutter_(cutter),
+        special_tokens_(std::move(special_tokens)),
+        added_tokens_(std::move(added_tokens)),
+        prefix_(prefix) {}
+
   const Encoder& words() const { return words_; }
 
   // Appends the ids of a text. Appends nothing and returns false if the text has surrogates, if NFC might change it (checked
-  // if `nfc`), or if it contains a special token (checked if `find_special`).
+  // if `nfc`), or if it contains a special token or, with `nfc`, an added one (both found only if `find_special`).
   bool text(const Text& text, bool nfc, bool find_special, Memory& memory, Ids& ids) const {
-    if (!scanner_) throw std::logic_error("this encoder has no scanner");
-    const Utf8 utf8 = text.utf8(memory.scratch, nfc);
-    if (!utf8.plain || (find_special && special_tokens_.in(utf8))) return false;
-    words_.text(utf8.data, utf8.size, *scanner_, memory, ids);
-    return true;
+    return std::visit([&](const auto* cutter) {
+      if (!cutter) throw std::logic_error("this encoder has no scanner");
+      return encode(text, *cutter, nfc, find_special, memory, ids);
+    }, cutter_);
   }
 
   // Fills a batch of these texts. `memory_of` returns the Memory of each thread of the batch.
@@ -119,9 +127,56 @@ class TextEncoder {
   }
 
  private:
+  template <class Cut>
+  bool encode(const Text& text, const Cut& cutter, bool nfc, bool find_special, Memory& memory, Ids& ids) const {
+    const Utf8 utf8 = text.utf8(memory.scratch, nfc);
+    if (!utf8.plain || (find_special && special_tokens_.in(utf8))) return false;
+    const uint8_t *p = utf8.data, *const end = p + utf8.size, *limit = end;
+    const bool marks = words_.by_characters() && text.has(kMark);
+    uint8_t* changed = nullptr;  // where the next part is written
+    if (prefix_ || marks) {
+      // Parts and tokens alternate, so that only one part is not paid for by a token.
+      changed = memory.changed.reserve(utf8.size + 1);
+      limit = changed + utf8.size + 1;
+    }
+    Encoder::Pipeline pipeline(words_, memory, ids, limit);
+    for (SpecialTokens::Match token{}; ; p = token.start + token.size) {
+      if (find_special) token = added_tokens_.find(p, end);
+      if (token.start && nfc) return false;  // Python knows how NFC and added tokens go together
+      const uint8_t* part = p;
+      auto size = static_cast<size_t>((token.start ? token.start : end) - p);
+      if (changed && size) {
+        uint8_t* const start = changed;
+        changed = change(part, size, marks, changed);
+        part = start;
+        size = static_cast<size_t>(changed - start);
+      }
+      cutter.words(part, size, pipeline);
+      if (!token.start) break;
+      pipeline.token(token.id);
+    }
+    pipeline.flush();
+    return true;
+  }
+
+  // Writes a part as it is encoded to `out`: U+2581 stands for a space. Returns the end.
+  uint8_t* change(const uint8_t* part, size_t size, bool marks, uint8_t* out) const {
+    if (prefix_) *out++ = ' ';
+    if (!marks) return std::copy_n(part, size, out);
+    for (const uint8_t *p = part, *const end = part + size; p < end;) {
+      const uint8_t* const start = p;
+      if (decode(p) == kMark) *out++ = ' ';
+      else out = std::copy(start, p, out);
+    }
+    return out;
+  }
+
+  static constexpr uint16_t kMark = 0x2581;
+
   Encoder words_;
-  const Scanner* scanner_;
-  SpecialTokens special_tokens_;
+  Cutter cutter_;
+  SpecialTokens special_tokens_, added_tokens_;
+  bool prefix_;
 };
 
 }  // namespace hf_sgpe

@@ -10,9 +10,7 @@ namespace {
 class PyCounter {
  public:
   PyCounter(const Scanner& scanner, bool nfc, const std::vector<nb::bytes>& special_tokens, size_t longest_word)
-      : counter_(scanner, nfc, longest_word) {
-    for (const nb::bytes& token : special_tokens) counter_.add_special_token(string_of(token));
-  }
+      : counter_(scanner, nfc, tokens_of(special_tokens), longest_word) {}
 
   // Counts the words of texts. Returns the indices of texts that are left out.
   std::vector<size_t> add(Texts texts) {

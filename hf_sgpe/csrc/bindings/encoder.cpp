@@ -8,16 +8,16 @@ namespace {
 
 using List = nb::typed<nb::list, int>;
 using Merges = std::vector<std::tuple<Id, Id, Id>>;    // left, right, result
-using Wholes = std::vector<std::pair<nb::bytes, Id>>;  // words that become one token regardless of the merges
+using Tokens = std::vector<std::pair<nb::bytes, Id>>;
 
 class PyEncoder {
  public:
-  // `byte_ids`: the token of each byte.
-  PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Wholes& wholes, const Scanner* scanner,
-            const std::vector<nb::bytes>& special_tokens, size_t memory_bytes)
-      : encoder_(words_of(std::move(byte_ids), merges, wholes, memory_bytes), scanner) {
-    for (const nb::bytes& token : special_tokens) encoder_.add_special_token(string_of(token));
-  }
+  // `byte_ids`: the token of each byte. `wholes`: words that become one token regardless of the merges.
+  PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, std::optional<TextEncoder::Cutter> scanner,
+            const std::vector<nb::bytes>& special_tokens, size_t memory_bytes, const Tokens& characters,
+            const Tokens& added_tokens, bool prefix)
+      : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes),
+                 scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens), prefix) {}
 
   PyEncoder(const PyEncoder&) = delete;
   PyEncoder& operator=(const PyEncoder&) = delete;
@@ -160,10 +160,15 @@ class PyEncoder {
     std::vector<std::unique_ptr<Memory>> memories_;
   };
 
-  static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Wholes& wholes, size_t memory_bytes) {
+  static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, const Tokens& characters,
+                          size_t memory_bytes) {
     Encoder words(std::move(byte_ids), memory_bytes);
     for (const auto& [left, right, result] : merges) words.add_merge(left, right, result);
     for (const auto& [word, id] : wholes) words.add_whole(string_of(word), id);
+    for (const auto& [character, id] : characters) {
+      check_word(bytes_of(character.ptr()));
+      words.add_character(string_of(character), id);
+    }
     words.finish();
     return words;
   }
@@ -219,9 +224,11 @@ class PyEncoder {
 
 void bind_encoder(nb::module_& m) {
   nb::class_<PyEncoder>(m, "Encoder")
-      .def(nb::init<std::vector<Id>, const Merges&, const Wholes&, const Scanner*, const std::vector<nb::bytes>&, size_t>(),
+      .def(nb::init<std::vector<Id>, const Merges&, const Tokens&, std::optional<TextEncoder::Cutter>,
+                    const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, bool>(),
            nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
-           nb::arg("memory_bytes"), nb::keep_alive<1, 5>())
+           nb::arg("memory_bytes"), nb::kw_only(), nb::arg("characters") = Tokens(), nb::arg("added_tokens") = Tokens(),
+           nb::arg("prefix") = false, nb::keep_alive<1, 5>())
       .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_to_numpy", &PyEncoder::encode_to_numpy, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_batch", &PyEncoder::encode_batch, nb::arg("texts"), nb::arg("nfc"), nb::arg("find_special"),

@@ -9,6 +9,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "special_tokens.h"
 #include "text.h"
 
 namespace hf_sgpe {
@@ -174,6 +176,18 @@ class WordSequence {
 };
 
 inline std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// Pairs of a text and an id, as SpecialTokens takes them.
+inline SpecialTokens tokens_of(const std::vector<std::pair<nb::bytes, int32_t>>& tokens) {
+  std::vector<std::pair<std::string, int32_t>> pairs;
+  for (const auto& [token, id] : tokens) pairs.emplace_back(string_of(token), id);
+  return SpecialTokens(std::move(pairs));
+}
+inline SpecialTokens tokens_of(const std::vector<nb::bytes>& tokens) {
+  std::vector<std::pair<std::string, int32_t>> pairs;
+  for (const nb::bytes& token : tokens) pairs.emplace_back(string_of(token), -1);
+  return SpecialTokens(std::move(pairs));
+}
 
 inline int64_t number_of(PyObject* number) {
   const long long value = PyLong_AsLongLong(number);

@@ -1,17 +1,19 @@
-// Scanner: splitting texts into words.
+// Scanner and Neighbours: splitting texts into words.
 
 #include "scanner.h"
 
+#include "neighbours.h"
 #include "python.h"
 
 namespace hf_sgpe {
 namespace {
 
-nb::typed<nb::list, nb::str> split(const Scanner& scanner, nb::str text) {
+template <class Cutter>
+nb::typed<nb::list, nb::str> split(const Cutter& cutter, nb::str text) {
   const nb::object utf8 = steal(PyUnicode_AsUTF8String(text.ptr()));  // raises for a lone surrogate
   const auto bytes = bytes_of(utf8.ptr());
   nb::list words;
-  scanner.words(bytes.data(), bytes.size(), [&](const uint8_t* word, size_t size) { words.append(utf8_to_str(word, size)); });
+  cutter.words(bytes.data(), bytes.size(), [&](const uint8_t* word, size_t size) { words.append(utf8_to_str(word, size)); });
   return words;
 }
 
@@ -23,7 +25,10 @@ void bind_scanner(nb::module_& m) {
                     const std::vector<std::pair<Ranges, size_t>>&>(),
            nb::arg("base"), nb::arg("scripts"), nb::arg("joiners"),
            nb::arg("steps") = std::vector<std::pair<Ranges, size_t>>())
-      .def("split", &split, nb::arg("text"));
+      .def("split", &split<Scanner>, nb::arg("text"));
+  nb::class_<Neighbours>(m, "Neighbours")
+      .def(nb::init<const std::vector<std::pair<uint32_t, uint32_t>>&>(), nb::arg("pairs"))
+      .def("split", &split<Neighbours>, nb::arg("text"));
 }
 
 }  // namespace hf_sgpe
